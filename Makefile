@@ -11,7 +11,7 @@ AT_ONCE ?= 3
 ALONE := tests/integration/test_demo.py
 CHAOS_S ?= 3600
 
-.PHONY: help demo test weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo test weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -70,13 +70,10 @@ bench-spark: setup     ## the Spark jobs: partition column, what-if, fleet table
 chaos: setup           ## everything that can go wrong at once, judged from outside (CHAOS_S=3600 CHAOS_SEED=42); see docs/reliability.md
 	@$(BIN)/python -m tests.chaos --seconds $(CHAOS_S) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(ARGS)
 
-chaos-observers: setup ## two observers and three brokers, tormented at random for an hour (ARGS="--seconds 600 --seed 7")
-	@$(BIN)/python -m tests.chaos.observers $(ARGS)
-
 soak: setup            ## an hour at 20,000 records/s with a fault a minute: does anything grow? (ARGS="--seconds 240 --seed 7")
 	@$(BIN)/python -m tests.chaos.soak $(if $(ARGS),$(ARGS),--out benchmarks/results/soak)
 
-odd-entries: setup      ## 100,000 mutated entries through incidents and sinks, as many documents through all decoders
+odd-entries: setup      ## 100,000 mutated entries through sinks, as many documents through all decoders
 	@KPE_ODD_ENTRIES=$${KPE_ODD_ENTRIES:-100000} $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py \
 	  tests/property/test_every_decoder.py -k thousand
 
@@ -88,7 +85,7 @@ $(VENV)/%: requirements/%.txt $(VENV)/.ready
 # Without hashes, each time anew: what has come out since the lock is what is to be tried.
 $(VENV)/clients-newest: $(VENV)/.ready
 	@rm -rf $@ && $(BIN)/python -m pip install --quiet --no-deps --target $@ \
-	  $(shell sed -nE 's/^(confluent|kafka-python) = \[(.*)\]/\2/p' pyproject.toml)
+	  $(shell sed -nE 's/^(confluent|kafka-python|aiokafka) = \[(.*)\]/\2/p' pyproject.toml)
 
 matrix: setup          ## the tests on each supported version (three hours; ONLY=kafka-3.7: a row; ONLY=--help)
 	@$(BIN)/python -m tests.matrix $(ONLY)

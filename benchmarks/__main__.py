@@ -5,7 +5,6 @@ from importlib import import_module
 
 NAMES = (
     "partition",
-    "choosers",
     "growth_safe",
     "metadata",
     "dispatch",

@@ -1,4 +1,4 @@
-"""Growth-safe keys beside a plain modulo: what a key costs, how many move, how even they lie."""
+"""Keys over growth beside a plain modulo: what a key costs, how many move, how even they lie."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +9,6 @@ from benchmarks.measure import Pair, cpu_ns, interleaved, save
 from benchmarks.partition import our_cluster
 from kafka_partition_events import DefaultPartitioner, Partitioner
 from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
-from kafka_partition_events.partitioners.pins import MemoryPinStore
 from kafka_partition_events.routing.hashing import KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
 
@@ -22,7 +21,7 @@ MOVED_KEYS = 1_000_000
 
 def placing(partitioner: Partitioner, count: int) -> Callable[[], float]:
     """Return a function that measures one `partition()` call, averaged over the keys."""
-    partitioner.adopt(our_cluster(count))
+    partitioner.apply_snapshot(our_cluster(count))
     partition = partitioner.partition
 
     def place_all() -> None:
@@ -43,20 +42,17 @@ def hashing(place: KeyHash, count: int) -> Callable[[], float]:
 
 
 def costs(count: int, pairs: int) -> dict[str, Pair]:
-    """Measure each mapping beside the plain modulo."""
-    pinned = GrowthSafePartitioner(mapping="pinned", store=MemoryPinStore())
+    """Measure each way beside the plain modulo."""
+    kept = DefaultPartitioner(key_partitions={"t": count})
     rendezvous = GrowthSafePartitioner(mapping="rendezvous")
     plain = placing(DefaultPartitioner(), count)
-    try:
-        return {
-            "partition(), pinned": interleaved(placing(pinned, count), plain, pairs),
-            "partition(), rendezvous": interleaved(placing(rendezvous, count), plain, pairs),
-            "jump hash alone": interleaved(
-                hashing(jump_hash("murmur2"), count), hashing(key_hash("murmur2"), count), pairs
-            ),
-        }
-    finally:
-        pinned.close()
+    return {
+        "partition(), key_partitions": interleaved(placing(kept, count), plain, pairs),
+        "partition(), rendezvous": interleaved(placing(rendezvous, count), plain, pairs),
+        "jump hash alone": interleaved(
+            hashing(jump_hash("murmur2"), count), hashing(key_hash("murmur2"), count), pairs
+        ),
+    }
 
 
 def moves(place: KeyHash, before: int, after: int, keys: list[bytes]) -> tuple[float, float]:
@@ -83,7 +79,7 @@ def main(*, quick: bool = False) -> None:
             [
                 f"keys moved, of {len(keys):,}",
                 f"{before} -> {after}",
-                f"rendezvous {ours:.2%} (pinned: none), max/mean {peak:.3f}",
+                f"rendezvous {ours:.2%} (key_partitions: none), max/mean {peak:.3f}",
                 f"plain modulo: {plain:.2%}, max/mean {plain_peak:.3f}",
             ]
         )
@@ -94,7 +90,7 @@ def main(*, quick: bool = False) -> None:
         })  # fmt: skip
     save(
         "growth_safe",
-        "Growth-safe keys: CPU time of a call, and what growth moves",
+        "Keys over growth: CPU time of a call, and what growth moves",
         ["what", "partitions", "growth-safe", "beside"],
         rows,
         raw,

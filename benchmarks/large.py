@@ -231,11 +231,10 @@ def tracker(fake: FakeCluster, control: KafkaCluster) -> Iterator[Subject]:
     admin.carry_out(differences(control_topics("kpe."), {}))
     admin.close()
     arguments = ["tracker", "-b", fake.bootstrap_servers, "--interval", f"{INTERVAL_S:g}s"]
-    arguments += ["--control-bootstrap", control.bootstrap_servers]
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-large-") as scratch,
-        service(arguments, Path(scratch)) as (pid, url),
-    ):
+    with tempfile.TemporaryDirectory(prefix="bench-large-") as scratch, contextlib.ExitStack() as running:
+        config = Path(scratch) / "control.toml"
+        config.write_text(f'[control]\nbootstrap_servers = "{control.bootstrap_servers}"\n', encoding="utf-8")
+        pid, url = running.enter_context(service([*arguments, "--config", str(config)], Path(scratch)))
         fake.watch(pid)  # without a pause: librdkafka's list_topics is asked again after a second
         await_elected(url)
         yield Subject(

@@ -25,7 +25,7 @@ class Heard(PartitionChangeListener):
     def __init__(self) -> None:
         self.settled = threading.Event()
 
-    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
         self.settled.set()
 
 

@@ -72,7 +72,7 @@ def our_cluster(count: int) -> Cluster:
 
 def compare(ours: Any, theirs: Any, key: bytes | None, count: int, pairs: int) -> Pair:
     live = kafka_python_cluster(count)
-    ours.adopt(our_cluster(count))
+    ours.apply_snapshot(our_cluster(count))
     theirs_repeats = max(20, OURS_REPEATS // (10 + count))
 
     def timed(partitioner: Any, repeats: int) -> Callable[[], float]:

@@ -70,19 +70,46 @@ def send_keyed_batches(producer: Producer, topic: str, count: int) -> None:
         producer.produce_batch(topic, [{"value": VALUE, "key": key} for key in KEYS])
 
 
+def polling_for_each(topics: int) -> Send:
+    """Return what sends to so many topics in turn, and polls for each record, as every tutorial does."""
+
+    def send(producer: Producer, topic: str, count: int) -> None:
+        produce, poll, value = producer.produce, producer.poll, VALUE
+        names = [topic if topics == 1 else f"{topic}-{number}" for number in range(topics)]
+        for number in range(count):
+            produce(names[number % topics], value)
+            poll(0)
+
+    return send
+
+
 @frozen
 class Case:
-    """What either producer sends."""
+    """What either producer sends.
+
+    Attributes:
+        name: As the table has it.
+        plain: What the plain producer does.
+        ours: What ours does.
+        part: What part of the usual number of records that is enough of.
+        topics: How many there are; more than one only on the mock cluster.
+    """
 
     name: str
     plain: Send
     ours: Send
+    part: float = 1.0
+    topics: int = 1
 
 
 CASES = (
     Case("produce(), unkeyed", send_unkeyed, send_unkeyed),
     Case("produce(), keyed", send_keyed, send_keyed),
     Case("produce() with callbacks, unkeyed", send_with_callbacks, send_with_callbacks),
+    *(
+        Case(f"produce() and poll(0), {topics} topic{'s' * (topics > 1)}", send, send, 0.1, topics)
+        for topics, send in ((n, polling_for_each(n)) for n in (1, 50, 500))
+    ),
     Case("produce_batch() of 1,000, unkeyed", send_batches, send_batches),
     Case("produce_batch() of 1,000, keyed", send_keyed_batches, send_keyed_batches),
     Case("produce_batch() of 1,000; plain: produce()", send_unkeyed, send_batches),
@@ -177,8 +204,12 @@ def main(*, quick: bool = False) -> None:
             clusters["Kafka"] = opened.enter_context(KafkaCluster(brokers=3))
         for name, cluster in clusters.items():
             cluster.create_topic("produce", PARTITIONS)
-            for case in CASES:
-                outcomes.append(measure(name, cluster.bootstrap_servers, case, "produce", count, pairs))
+            cases = [case for case in CASES if case.topics == 1 or name == "mock"]
+            for number in range(max(case.topics for case in cases)):
+                cluster.create_topic(f"produce-{number}", PARTITIONS)
+            for case in cases:
+                records = round(count * case.part)
+                outcomes.append(measure(name, cluster.bootstrap_servers, case, "produce", records, pairs))
                 print(*outcomes[-1].row(), sep=" | ", flush=True)
     save(
         "produce",

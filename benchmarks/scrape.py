@@ -10,7 +10,6 @@ from benchmarks.events.world import BROKERS, PARTITIONS, TOPICS
 from benchmarks.measure import Pair, Spread, interleaved, save
 from kafka_partition_events import EMPTY, Cluster, MetadataPoller
 from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
-from kafka_partition_events_listeners.prometheus.snapshot import Granularity
 
 LIMIT_S = 1.0
 
@@ -30,15 +29,9 @@ class Exposition:
 class Listener:
     """The listener, with nothing kept out."""
 
-    def __init__(self, poller: MetadataPoller, granularity: Granularity) -> None:
+    def __init__(self, poller: MetadataPoller) -> None:
         self.registry = CollectorRegistry(auto_describe=True)
-        self.listener = PrometheusListener(
-            poller,
-            registry=self.registry,
-            granularity=granularity,
-            max_topics=TOPICS,
-            max_partitions=TOPICS * PARTITIONS,
-        )
+        self.listener = PrometheusListener(poller, registry=self.registry, max_topics=TOPICS)
 
     def scrape(self) -> float:
         """Return the CPU seconds of a scrape."""
@@ -79,10 +72,10 @@ def main(*, quick: bool = False) -> None:
     source = Prepared()
     poller = MetadataPoller(source)
     poller.poll_once()
-    by_topic = Listener(poller, "topic")
+    by_topic = Listener(poller)
 
-    def first(granularity: Granularity = "topic") -> float:
-        afresh = Listener(poller, granularity)
+    def first() -> float:
+        afresh = Listener(poller)
         took = afresh.scrape()
         afresh.listener.close()  # no later one must carry its hundreds of megabytes along
         return took
@@ -94,13 +87,11 @@ def main(*, quick: bool = False) -> None:
 
     again = interleaved(by_topic.scrape, after_loss, pairs)
     changed = interleaved(first, after_loss, pairs)
-    partition = interleaved(first, lambda: first("partition"), pairs)
     # Made only now: the garbage collector goes through its millions of objects in our measurements too.
     gauges = Gauges(poller.cluster or EMPTY)
     plain = interleaved(first, gauges.first, pairs)
     sizes = {
         "topic": Exposition.of(generate_latest(by_topic.registry)),
-        "partition": Exposition.of(generate_latest(Listener(poller, "partition").registry)),
         "gauges": Exposition.of(generate_latest(gauges.registry)),
     }
 
@@ -112,7 +103,6 @@ def main(*, quick: bool = False) -> None:
         row("by topic, the first scrape of all", changed.a, sizes["topic"], None),
         row("by topic, after a loss: 6,000 partitions in 400 topics", changed.b, sizes["topic"], changed),
         row("by topic, without a change", again.a, sizes["topic"], None),
-        row("by partition, the first scrape of all", partition.b, sizes["partition"], partition),
         row("gauges of the client library, set and scraped", plain.b, sizes["gauges"], plain),
     ]
     save(
@@ -123,12 +113,11 @@ def main(*, quick: bool = False) -> None:
         {
             "again": asdict(again),
             "changed": asdict(changed),
-            "by_partition": asdict(partition),
             "gauges": asdict(plain),
             "sizes": {name: asdict(size) for name, size in sizes.items()},
         },
     )
-    worst = max(spread.high for spread in (plain.a, partition.a, changed.a, changed.b))
+    worst = max(spread.high for spread in (plain.a, changed.a, changed.b))
     verdict = "kept" if worst < LIMIT_S else "NOT kept"
     print(f"the limit of {LIMIT_S} s for a scrape by topic is {verdict}")
 

@@ -5,7 +5,7 @@
 One line is new beside a plain kafka-python program, ``attach``. With it the partitioner follows the cluster
 and the deliveries; without it, it goes by what kafka-python itself knows, looked up every five minutes.
 ``rescue`` sends records again that are stuck on a broker; it is at-least-once, and consumers drop the second
-copy of a record (see deduplicating_consumer.py).
+copy of a record (see ordered_consumer.py).
 """
 
 import argparse

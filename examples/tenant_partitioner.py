@@ -15,8 +15,6 @@ from kafka_partition_events.testing import cluster_of
 class TenantPartitioner(DefaultPartitioner):
     """Keys are ``tenant:id``. A tenant has ``width`` partitions in a row, each of its keys one of them."""
 
-    falls_back = False  # until a topic is known, its keys wait: another hash would put them elsewhere
-
     def __init__(self, width: int = 3, **options: Any) -> None:
         super().__init__(**options)
         self.width = width
@@ -30,7 +28,7 @@ class TenantPartitioner(DefaultPartitioner):
 def main() -> None:
     """Place a few records of three tenants on 12 partitions."""
     partitioner = TenantPartitioner()
-    partitioner.adopt(cluster_of({"orders": [1, 2, 3] * 4}))
+    partitioner.apply_snapshot(cluster_of({"orders": [1, 2, 3] * 4}))
     for tenant in (b"acme", b"globex", b"initech"):
         keys = [b"%s:%d" % (tenant, number) for number in range(8)]
         placed = [partitioner.partition("orders", key, key, None, b"", None) for key in keys]

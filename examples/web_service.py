@@ -6,7 +6,7 @@
 
 Requests only call ``produce``, which never waits. One thread calls ``poll``: there delivery reports arrive,
 by which a silent broker is found out within tens of milliseconds, and from there records that were stuck are
-sent again (``rescue``). Consumers drop the second one: see deduplicating_consumer.py.
+sent again (``rescue``). Consumers drop the second one: see ordered_consumer.py.
 """
 
 import argparse

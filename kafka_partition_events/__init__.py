@@ -8,11 +8,11 @@ Kafka client; ``kafka_partition_events.clients`` has what belongs to one.
 from kafka_partition_events.errors import (
     ConfigurationError,
     ControlTopicError,
+    ForkedError,
     JvmError,
     KafkaPartitionEventsError,
     MetadataFetchError,
     PartitionOfflineError,
-    PinStoreError,
     PollerClosedError,
 )
 from kafka_partition_events.metadata.cluster import (
@@ -37,6 +37,8 @@ from kafka_partition_events.metadata.events import (
     ClusterSummary,
     Event,
     IsrChanged,
+    KeysMoved,
+    KeysReturned,
     LeaderChanged,
     MetadataRecovered,
     MetadataRejected,
@@ -46,7 +48,6 @@ from kafka_partition_events.metadata.events import (
     PartitionOffline,
     PartitionOnline,
     PartitionsAdded,
-    ProducerCounters,
     RecordsRescued,
     Rejection,
     ReplicasChanged,
@@ -64,14 +65,13 @@ from kafka_partition_events.metadata.listener import (
     Registration,
     RegistrationStats,
 )
-from kafka_partition_events.metadata.poller import Health, MetadataPoller
+from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource, Observation, Proof
+from kafka_partition_events.metadata.state import Health
+from kafka_partition_events.metadata.stream import EventStream
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.partitioners.composed import ComposedPartitioner
 from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
-from kafka_partition_events.partitioners.pin_file import FilePinStore
-from kafka_partition_events.partitioners.pins import MemoryPinStore, Pin, PinStore
 from kafka_partition_events.partitioners.round_robin import RoundRobinPartitioner
 from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
 from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
@@ -96,19 +96,20 @@ __all__ = [
     "Clearance",
     "Cluster",
     "ClusterSummary",
-    "ComposedPartitioner",
     "ConfigurationError",
     "ControlTopicError",
     "DefaultPartitioner",
     "Event",
-    "FilePinStore",
+    "EventStream",
+    "ForkedError",
     "GrowthSafePartitioner",
     "Health",
     "IsrChanged",
     "JvmError",
     "KafkaPartitionEventsError",
+    "KeysMoved",
+    "KeysReturned",
     "LeaderChanged",
-    "MemoryPinStore",
     "MetadataFetchError",
     "MetadataPoller",
     "MetadataRecovered",
@@ -126,11 +127,7 @@ __all__ = [
     "PartitionOnline",
     "Partitioner",
     "PartitionsAdded",
-    "Pin",
-    "PinStore",
-    "PinStoreError",
     "PollerClosedError",
-    "ProducerCounters",
     "Proof",
     "RecordsRescued",
     "Registration",

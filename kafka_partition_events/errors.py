@@ -17,16 +17,16 @@ class PollerClosedError(KafkaPartitionEventsError, RuntimeError):
     """The poller has been closed; its last snapshot stays readable, but it learns nothing new."""
 
 
+class ForkedError(KafkaPartitionEventsError, RuntimeError):
+    """Something was made before a fork and is used in the child. Make a new one there."""
+
+
 class JvmError(KafkaPartitionEventsError):
     """Java, PySpark or the jars that a real Kafka or Spark needs are missing or damaged."""
 
 
 class PartitionOfflineError(KafkaPartitionEventsError):
     """A keyed record's partition is offline and the partitioner was made with ``keyed="raise"``."""
-
-
-class PinStoreError(KafkaPartitionEventsError):
-    """What keys are pinned to can't be read or written. Partitioners keep the last that they know."""
 
 
 class OutboxError(KafkaPartitionEventsError):

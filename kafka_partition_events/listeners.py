@@ -11,36 +11,28 @@ if TYPE_CHECKING:
     from kafka_partition_events.events.cloudevents import to_cloudevent, to_record
     from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
     from kafka_partition_events_listeners.journal import JournalListener, JournalStats, load_snapshot
-    from kafka_partition_events_listeners.kafka_events import KafkaEventListener, PublishStats
     from kafka_partition_events_listeners.kafka_sink import KafkaSink
     from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
     from kafka_partition_events_listeners.prometheus.pipeline import (
         PipelineCollector,
         PipelineReading,
     )
-    from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
+    from kafka_partition_events_listeners.sink_listener import SinkListener, SinkStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
-    from kafka_partition_events_listeners.webhook.egress import Egress
-    from kafka_partition_events_listeners.webhook.listener import WebhookListener, WebhookStats
     from kafka_partition_events_listeners.webhook.sink import WebhookSink
 
 __all__ = [
     "CloudEventsListener",
-    "Egress",
     "JournalListener",
     "JournalStats",
-    "KafkaEventListener",
     "KafkaSink",
     "PipelineCollector",
     "PipelineReading",
     "PrometheusListener",
-    "PublishStats",
-    "RecorderListener",
-    "RecorderStats",
+    "SinkListener",
+    "SinkStats",
     "StructlogListener",
-    "WebhookListener",
     "WebhookSink",
-    "WebhookStats",
     "load_snapshot",
     "to_cloudevent",
     "to_record",
@@ -48,21 +40,16 @@ __all__ = [
 
 _HOME = {
     "CloudEventsListener": "cloudevents_listener",
-    "Egress": "webhook.egress",
     "JournalListener": "journal",
     "JournalStats": "journal",
-    "KafkaEventListener": "kafka_events",
     "KafkaSink": "kafka_sink",
     "PipelineCollector": "prometheus.pipeline",
     "PipelineReading": "prometheus.pipeline",
     "PrometheusListener": "prometheus.listener",
-    "PublishStats": "kafka_events",
-    "RecorderListener": "recorder",
-    "RecorderStats": "recorder",
+    "SinkListener": "sink_listener",
+    "SinkStats": "sink_listener",
     "StructlogListener": "structlog_listener",
-    "WebhookListener": "webhook.listener",
     "WebhookSink": "webhook.sink",
-    "WebhookStats": "webhook.listener",
     "load_snapshot": "journal",
     "to_cloudevent": "cloudevents",
     "to_record": "cloudevents",
@@ -71,12 +58,10 @@ _EXTRA = {
     "cloudevents": "events",
     "cloudevents_listener": "events",
     "journal": "events",
-    "kafka_events": "events",
     "kafka_sink": "events",
     "prometheus.listener": "metrics",
     "prometheus.pipeline": "metrics",
-    "webhook.egress": "webhook",
-    "webhook.listener": "webhook",
+    "sink_listener": "events",
     "webhook.sink": "webhook",
 }
 

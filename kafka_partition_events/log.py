@@ -7,9 +7,8 @@ level and handlers the application sets as it does for any library.
 
 import contextlib
 import logging
+import sys
 from typing import Any, Final
-
-import structlog
 
 AUDIT: Final = "kafka_partition_events.audit"
 """The logger of what operators did, and who was elected: its lines are written at any level."""
@@ -26,7 +25,6 @@ class Log:
         self._name = name
         self._facts = facts or {}
         self._stdlib = logging.getLogger(name)
-        self._structlog = structlog.get_logger(name)
 
     def bind(self, **facts: Any) -> "Log":
         """Return a logger that adds these facts to each line."""
@@ -55,8 +53,11 @@ class Log:
     def _say(self, method: str, level: int, event: str, facts: dict[str, Any]) -> None:
         facts = {**self._facts, **facts}
         with contextlib.suppress(Exception):
-            if structlog.is_configured():
-                getattr(self._structlog, method)(event, **facts)
+            # Importing it takes longer than importing this library; who has not can't have configured it.
+            structlog = sys.modules.get("structlog")
+            is_configured = getattr(structlog, "is_configured", None)  # None: it is just being imported
+            if structlog is not None and is_configured is not None and is_configured():
+                getattr(structlog.get_logger(self._name), method)(event, **facts)
             elif self._stdlib.isEnabledFor(level):
                 trace = facts.pop("exception", None)
                 words = [event, *(f"{name}={value}" for name, value in facts.items())]

@@ -1,4 +1,4 @@
-"""`kpe change` without Kafka: a desk at a story, and a clock that passes while somebody waits."""
+"""`kpe change` without Kafka: a client at a story, and a clock that passes while somebody waits."""
 
 import json
 import threading
@@ -9,12 +9,11 @@ from typing import Any
 from attrs import define, field
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services.protocols import Sample, SampleRequest, Tell
-from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.cli.services.services import Sample, SampleRequest, Services, Tell
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Allowed, Approval, Command, Given
+from kafka_partition_events.control.protocol.records import Command, Given
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.source import Observation
@@ -39,7 +38,7 @@ class PassingClock(ManualClock):
 
 
 @define
-class StoryDesk:
+class StoryClient:
     """Control topics with a tracker that takes commands up, unless it is told not to.
 
     Attributes:
@@ -56,8 +55,7 @@ class StoryDesk:
     unseen: tuple[str, ...] = ()
     news: Iterator[Callable[[], Any]] = field(factory=lambda: iter(()))
     sent: list[Command] = field(factory=list)
-    approved: list[Approval] = field(factory=list)
-    given: list[Given] = field(factory=list)
+    topic_is_compacted: bool | None = False
     reads: int = 0
     closed: bool = False
     opened: tuple[Mapping[str, str], Mapping[str, str], str] | None = None
@@ -75,27 +73,18 @@ class StoryDesk:
         encode(command)  # which refuses what nobody would read
         given = Given(command, len(self.sent), self.story.now_ms + 1)
         self.sent.append(command)
-        self.given.append(given)
         self.story.now_ms += 1
         if self.answers:
             self.story.deliver(command, given.at_ms, given.offset)
         return given
 
-    def approve(self, approval: Approval, timeout: float) -> None:
-        self.approved.append(approval)
-        if self.answers:
-            self.story.take_approval(approval)
-
-    def commands(self, timeout: float) -> list[Given]:
-        return self.given
-
-    def approvals(self, timeout: float) -> list[Allowed]:
-        return [Allowed(told, n, self.story.now_ms) for n, told in enumerate(self.approved)]
-
-    def groups(self, topic: str, timeout: float) -> Mapping[str, Group | None]:
+    def groups(self, topic: str) -> Mapping[str, Group | None]:
         if self.readers is None:
             raise MetadataFetchError("can't look at consumer groups: not for us")
         return {group.group_id: group for group in self.readers} | dict.fromkeys(self.unseen)
+
+    def compacted(self, topic: str) -> bool | None:
+        return self.topic_is_compacted
 
     def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:
         return self.story.cluster.writers
@@ -112,12 +101,12 @@ class StoryDesk:
         def sampled(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
             return sample or Sample(partitions=partitions, records=())
 
-        def opened(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> "StoryDesk":
+        def opened(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Any:
             self.opened = config, control, prefix
             return self
 
         services = Services(
-            open_source=lambda _config: source, sample=sampled, open_desk=opened, clock=self._clock()
+            open_source=lambda _config: source, sample=sampled, open_client=opened, clock=self._clock()
         )
         self.reads = 0
         return run([*arguments[:2], *AT, *arguments[2:]], services)

@@ -13,8 +13,6 @@ from kafka_partition_events.control.protocol.records import Ack, Change, Lease
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.control.followers import ChangeInputs
-
 PREFIX = "kpe."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOPICS = {Change: "changes", Lease: "leases", Ack: "acks"}
@@ -128,17 +126,3 @@ def silver_of(spark: "SparkSession", entries: Iterable[Entry]) -> "dict[str, Dat
 
     parsed = parse(records_of(spark, entries))
     return {topic: computed(told(parsed, topic)) for topic in TOPICS}
-
-
-def inputs_from(spark: "SparkSession", entries: Sequence[Entry]) -> "ChangeInputs":
-    """Return what the gold tables are computed from, with the last record's time as now.
-
-    Give it a session that interprets: compiling so many plans takes longer.
-    """
-    from kafka_partition_events.spark.control.followers import inputs_of  # noqa: PLC0415
-    from kafka_partition_events.spark.control.latest import last_known  # noqa: PLC0415
-    from tests.fleet_kit import computed  # noqa: PLC0415
-
-    silver = silver_of(spark, entries)
-    until_ms = max(entry.at_ms for entry in entries)
-    return inputs_of(computed(last_known(silver["changes"])), silver["leases"], silver["acks"], until_ms)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,18 +28,10 @@ max_age = "2d"
 listen = "[::1]:9500"
 
 [metrics]
-granularity = "cluster"
 max_topics = 10
-compat = "kafka_exporter"
 
-[incidents]
+[alerts]
 hold_down = "1m"
-flap_transitions = 6
-flap_window = "20m"
-topic_hold_downs = { "audit.*" = "5m" }
-
-[election]
-enabled = true
 
 [[sinks]]
 name = "journal"
@@ -48,16 +41,14 @@ type = "kafka"
 name = "pager"
 type = "webhook"
 url = "https://pager.example/hook/s3cret"
-format = "slack"
+events = ["partition.*"]
 secrets = ["whsec_one", "whsec_two"]
 headers = { Authorization = "Bearer s3cret" }
 
-[[windows]]
-name = "patch-sunday"
-reason = "the machines get their updates"
-weekly = "sun 02:30"
-lasts = "90m"
-broker = 2
+[[sinks]]
+name = "on-call"
+type = "alertmanager"
+urls = ["http://alertmanager-1:9093", "http://alertmanager-2:9093"]
 """
 
 
@@ -82,10 +73,10 @@ class Writer:
         environ: Mapping[str, str] | None = None,
         overrides: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Return what is wrong, a line each; the file is called kpe.toml."""
+        """Return what is wrong, a line each; without the name of the file."""
         with pytest.raises(ConfigError) as refused:
             self.load(text, environ, overrides)
-        return [problem.replace(f"file {self.path}", "kpe.toml") for problem in refused.value.problems]
+        return [problem.removeprefix(f"file {self.path}: ") for problem in refused.value.problems]
 
 
 def origin(config: Config, key: str) -> str:
@@ -94,7 +85,7 @@ def origin(config: Config, key: str) -> str:
     return value.origin
 
 
-def text(config: Config, key: str) -> str:
+def text(config: Config, key: str) -> Any:
     """Return what is shown of it."""
     (value,) = (value for value in config.values if value.key == key)
     return value.value

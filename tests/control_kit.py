@@ -9,25 +9,24 @@ from typing import Any
 from attrs import define, evolve, field
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.changes.commands import approved, obey
-from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, evidence
-from kafka_partition_events.control.changes.followers import Fleet
+from kafka_partition_events.control.changes.commands import obey
+from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, Fleet, evidence
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.transitions import step
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
 from kafka_partition_events.control.protocol.records import (
     Ack,
-    Approval,
+    Answer,
     Change,
     Command,
     Given,
     Lease,
-    Refusal,
     TopicUse,
 )
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import GateRule, Kind, Role, State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import GateRule, State, Status, Verb
 
 START_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID, CLUSTER = "orders", "topic-id-1", "c-1"
@@ -40,7 +39,7 @@ UNGROWN = ClusterView(count=6, topic_id=TOPIC_ID, readers=frozenset({"billing"})
 
 def growth(**fields: Any) -> Spec:
     """From 6 to 12 partitions."""
-    known = {"kind": Kind.INCREASE, "from_count": 6, "to_count": 12}
+    known = {"from_count": 6, "to_count": 12}
     return Spec(**{"cluster_id": CLUSTER, "topic": TOPIC, "topic_id": TOPIC_ID, **known, **fields})
 
 
@@ -49,23 +48,14 @@ def gated(**fields: Any) -> Spec:
     return growth(**{"gate": GateRule.CONSUMERS_FIRST, "required_groups": ("billing",), **fields})
 
 
-def shrinking(**fields: Any) -> Spec:
-    return growth(**{"kind": Kind.DECREASE, "from_count": 6, "to_count": 4, "required_groups": (), **fields})
-
-
-def draining(**fields: Any) -> Spec:
-    known = {"kind": Kind.OFFLINE, "partitions": frozenset({1, 4}), "from_count": 0, "to_count": 0}
-    return growth(**{**known, "required_groups": (), **fields})
-
-
 def lease(name: str, seen: int = 6, used: int | None = None, **fields: Any) -> Lease:
     use = TopicUse(topic=TOPIC, topic_id=TOPIC_ID, seen=seen, used=seen if used is None else used)
-    known = {"incarnation": f"{name}-1", "lease_seq": 1, "role": Role.PRODUCER, "view": (use,)}
+    known = {"incarnation": f"{name}-1", "lease_seq": 1, "view": (use,)}
     return Lease(**{"instance_id": name, "cluster_id": CLUSTER, "idempotent": True, **known, **fields})
 
 
 def ack(name: str, status: Status, **fields: Any) -> Ack:
-    known = {"change_id": ONE, "revision": 1, "incarnation": f"{name}-1", "ack_seq": 1}
+    known = {"change_id": ONE, "incarnation": f"{name}-1", "ack_seq": 1}
     if status is Status.HELD:
         known["armed_count"] = 6  # in time
     return Ack(**{"instance_id": name, "status": status, **known, **fields})
@@ -79,10 +69,11 @@ class Story:
     cluster: ClusterView = field(factory=lambda: UNGROWN)
     now_ms: int = START_MS
     epoch: int = 1
-    refused: list[Refusal] = field(factory=list)
+    refused: list[Answer] = field(factory=list)
     seen: list[State] = field(factory=list)
     policy: Policy = field(factory=Policy)
     _offsets: Any = field(factory=itertools.count)
+    groups: dict[str, Coverage] = field(factory=dict)
     _seq: Any = field(factory=lambda: itertools.count(1))
 
     # -- what people do ------------------------------------------------------------------------------
@@ -108,21 +99,6 @@ class Story:
     def request(self, spec: Spec, change_id: str = ONE, actor: str = "alice") -> Change | None:
         return self.command(Verb.REQUEST, actor, change_id, spec=spec)
 
-    def approve(self, actor: str = "bob", spec: Spec | None = None, change_id: str = ONE) -> None:
-        """Let somebody approve a change as it stands, or as they think that it does."""
-        self.now_ms += 1
-        told = Approval(change_id=change_id, spec=spec or self.ledger.changes[change_id].spec, actor=actor)
-        self.take_approval(told)
-
-    def take_approval(self, told: Approval) -> None:
-        """Let the tracker see an approval."""
-        self.ledger.take_approval(told)
-        change = self.ledger.changes[told.change_id]
-        after = approved(change, self.ledger.approvals.get(told.change_id, ()), epoch=self.epoch)
-        if after is not change:
-            self.ledger.take_change(after)
-            self.seen.append(after.state)
-
     # -- what the cluster and its clients do -----------------------------------------------------------
 
     def sees(self, **fields: Any) -> None:
@@ -132,7 +108,7 @@ class Story:
     def lives(self, names: Iterable[str], seen: int = 6, used: int | None = None, **fields: Any) -> None:
         """Let instances (their names, one letter each) publish leases."""
         for name in names:
-            born_ms = self.ledger.tenancies[name].holder.born_ms if name in self.ledger.tenancies else None
+            born_ms = self.ledger.leases[name].born_ms if name in self.ledger.leases else None
             known = {"lease_seq": next(self._seq), "born_ms": born_ms}
             self.ledger.take_lease(lease(name, seen, used, **{**known, **fields}), self.now_ms)
 
@@ -142,10 +118,11 @@ class Story:
             answer = ack(name, status, **{"ack_seq": next(self._seq), **fields})
             self.ledger.take_ack(answer, self.now_ms)
 
-    def probed(self, group: str, **levels: Any) -> None:
-        """Let the prober answer for a group."""
-        levels = {"members": 2, **levels}
-        self.says([f"group:{group}"], Status.OBSERVED, role=Role.PROBER, group=group, **levels)
+    def probed(self, group: str, assigned: Iterable[int] = (), positioned: Iterable[int] = ()) -> None:
+        """Let the prober see how far a group is."""
+        self.groups[group] = Coverage(
+            assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned)
+        )
 
     # -- what the tracker makes of it ------------------------------------------------------------------
 
@@ -155,7 +132,7 @@ class Story:
 
     @property
     def fleet(self) -> Fleet:
-        return Fleet(tenancies=self.ledger.tenancies, acks=self.ledger.acks.get(ONE, {}))
+        return Fleet(leases=self.ledger.leases, acks=self.ledger.acks.get(ONE, {}), groups=self.groups)
 
     @property
     def evidence(self) -> Evidence:
@@ -227,9 +204,6 @@ class Link:
             raise ControlTopicError("nobody answers")
         found, self._position = self.appended[self._position :], len(self.appended)
         return found
-
-    def rewind(self) -> None:
-        self._position = 0
 
     def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         self.at_ms += 1

@@ -59,6 +59,8 @@ EVERY_EVENT: Final[tuple[ev.Event, ...]] = (
         partitioner="sticky", **STAMP,
     ),
     ev.RecordsRescued(broker=2, copies=7, withheld=2, **STAMP),
+    ev.KeysMoved(topic="orders", brokers=(2,), keys=17, **STAMP),
+    ev.KeysReturned(topic="orders", keys=40, away=3, **STAMP),
     ev.MetadataUnavailable(error="timed out", **STAMP),
     ev.MetadataRecovered(attempts=3, blind_s=12.5, **STAMP),
     ev.MetadataStale(age_s=301.0, limit_s=300.0, **STAMP),
@@ -69,14 +71,6 @@ EVERY_EVENT: Final[tuple[ev.Event, ...]] = (
         brokers=(
             ev.BrokerLoad(broker=1, rack="r1", leaders=2, replicas=3, offline_replicas=0),
             ev.BrokerLoad(broker=2, rack=None, leaders=0, replicas=3, offline_replicas=3),
-        ),
-        **STAMP,
-    ),
-    ev.ProducerCounters(
-        client="checkout-7", begin=BEFORE, end=BEFORE + timedelta(minutes=1),
-        topics=(
-            ev.TopicCounts(topic="orders", sent=1200, rerouted=7, avoided=0, capped=1200),
-            ev.TopicCounts(topic="payments", rescued=2),
         ),
         **STAMP,
     ),

@@ -1,9 +1,9 @@
 """A small world of brokers and a producer, to see what delivery feedback comes to. No threads, no real time.
 
-What is real in it: `AdaptivePartitioner`, its `Deliveries` and the judge behind them, asked and told in the
-order in which `PartitioningProducer` asks and tells. What is modelled: a producer that sends at a steady rate
-and polls before each record; batches that wait for ``linger``; brokers that answer batches in order, after a
-drawn time; their faults; and stops of the producer's own process. One seed, one history.
+What is real in it: `AdaptivePartitioner`, its `DeliveryTracker` and the failure detector behind it, asked and
+fed in the order in which `PartitioningProducer` does. What is modelled: a producer that sends at a steady
+rate and polls before each record; batches that wait for ``linger``; brokers that answer batches in order,
+after a drawn time; their faults; and stops of the producer's own process. One seed, one history.
 
 With ``replication`` above 1 (``acks=all``) a batch is answered when its leader and all in-sync followers have
 it, and a connection (of a way, to a leader) serves one request at a time, in order. A broker that is gone for
@@ -20,13 +20,14 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
+from kafka_partition_events.health.in_flight import MAIN
+from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
-from kafka_partition_events.routing.judgement import NOTHING, Avoidance, Policy
-from kafka_partition_events.routing.lanes import MAIN
+from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
-from tests.chooser_kit import judged
+from tests.deliveries_kit import judged
 
 TOPIC = "t"
 LATE = 0.1
@@ -182,6 +183,8 @@ class Outcome:
     suspects: frozenset[int] = frozenset()
     avoidance: Avoidance = NOTHING
     standby: bool = False
+    avoided: list[tuple[float, int, Avoidance]] = field(factory=list)
+    """Each time that the avoidance or the way changed: when, the way and the avoidance from then on."""
 
     @property
     def late_share(self) -> float:
@@ -224,7 +227,7 @@ class Simulation:
     """After so long a replica that does not fetch is out of sync."""
     news: float = 0.3
     """How long the client takes to hear of a change."""
-    policy: Policy | None = None
+    policy: DetectorPolicy | None = None
     start: float = 0.0
     """What the clock says at the beginning; the moments above count from there."""
 
@@ -307,7 +310,7 @@ class _Run:
         self.cluster = _Cluster(simulation)
         self.generation = 0
         self.leaders: list[int | None] = []
-        self.adopt(-1.0)
+        self.apply_snapshot(-1.0)
         self.open: dict[tuple[int, int], _Batch] = {}
         self.waiting: dict[_Batch, None] = {}
         self.order = count()
@@ -332,29 +335,30 @@ class _Run:
         step = 1 / self.s.rate
         while self.now < self.s.seconds:
             while told and told[0][0] <= self.now:
-                self.note(self.deliveries.unreachable(told.pop(0)[1], "p"))
+                self.note(self.deliveries.unreachable(told.pop(0)[1]))
             while news and news[0] <= self.now:
-                self.adopt(news.pop(0) - self.s.news)
+                self.apply_snapshot(news.pop(0) - self.s.news)
             if pauses and pauses[0].at <= self.now:
                 self.pause(pauses.pop(0))
             self.poll()
             self.produce()
+            self.note_avoided()
             for broker in self.deliveries.avoidance.suspect:
                 self.out.excluded_s[broker] = self.out.excluded_s.get(broker, 0.0) + step
-            self.out.standby_s += step * self.deliveries.on_standby
+            self.out.standby_s += step * (self.deliveries.handle != MAIN)
             self.now += step
-        self.out.avoidance, self.out.standby = self.deliveries.avoidance, self.deliveries.on_standby
+        self.out.avoidance, self.out.standby = self.deliveries.avoidance, self.deliveries.handle != MAIN
         self.out.suspects = self.out.avoidance.suspect
         self.out.probes = self.deliveries.stats.probes
         for batch in self.waiting:
             self.settle(batch, self.now)
         return self.out
 
-    def adopt(self, moment: float) -> None:
+    def apply_snapshot(self, moment: float) -> None:
         """Hand the cluster over as it is since a moment; what waits for a leader that lost it goes along."""
         self.generation += 1
         snapshot = self.cluster.snapshot(moment, self.generation)
-        self.note(self.partitioner.adopt(snapshot))
+        self.note(self.partitioner.apply_snapshot(snapshot))
         before, self.leaders = self.leaders, [p.leader for p in snapshot.by_topic[TOPIC].partitions]
         if before == self.leaders or not before:
             return
@@ -388,13 +392,13 @@ class _Run:
             for sent_at in batch.sent_at:
                 if answered:
                     latency = at - sent_at
-                    events = self.deliveries.answered(TOPIC, batch.partition, latency, "p", batch.way)
+                    events = self.deliveries.answered(TOPIC, batch.partition, latency, batch.way)
                 else:
-                    events = self.deliveries.failed(TOPIC, batch.partition, "p", batch.way)
+                    events = self.deliveries.failed(TOPIC, batch.partition, batch.way)
                     self.out.failed += sent_at >= self.s.since
                 self.note(events)
             self.settle(batch, at)
-        self.note(self.deliveries.heard("p"))
+        self.note(self.deliveries.polled())
 
     def settle(self, batch: _Batch, at: float) -> None:
         self.out.late += sum(at - sent_at > LATE for sent_at in batch.sent_at if sent_at >= self.s.since)
@@ -411,7 +415,7 @@ class _Run:
             partition = self.partitioner.current(TOPIC)
             route = self.partitioner.route(TOPIC)
             if route is not None and route.is_safe(partition):
-                way = self.deliveries.way
+                way = self.deliveries.handle
             if route is not None and not route.avoids(partition):
                 self.stuck_to = partition
         assert route is not None
@@ -476,6 +480,12 @@ class _Run:
                     if fault.hits != "clients" and not isinstance(fault, Throttled):
                         copied = fault.answer_at(copied)
                 yield max(at, min(copied, self.cluster.left_sync_at(broker, at)))
+
+    def note_avoided(self) -> None:
+        way, avoidance = self.deliveries.handle, self.deliveries.avoidance
+        _, way_before, before = self.out.avoided[-1] if self.out.avoided else (0.0, MAIN, NOTHING)
+        if (way, avoidance) != (way_before, before):
+            self.out.avoided.append((self.now, way, avoidance))
 
     def note(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from confluent_kafka import Producer
+
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
@@ -136,6 +138,19 @@ def _cluster(state: State, brokers: Sequence[int]) -> Cluster:
         ]
         topics[name] = {"id": f"{name}-id", "partitions": partitions}
     return cluster_of(topics, brokers)
+
+
+KEPT = {"retention.ms": "-1"}
+"""Of topics with a feed: its records are old, and would go."""
+
+
+def write_feed(bootstrap: str, topic: str, records: Sequence[Record]) -> None:
+    """Write records to a topic as if it were the end of their days: what is told much later is set aside."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    at_ms = round((START + timedelta(days=3)).timestamp() * 1_000)
+    for record in records:
+        producer.produce(topic, record.value, key=record.key, timestamp=at_ms)
+    assert producer.flush(60) == 0
 
 
 STORY = Feed(3)

@@ -32,7 +32,7 @@ Gold = dict[str, list[tuple[Any, ...]]]
 
 TABLES = (
     "partition_outages", "partition_count_history", "availability_hourly", "availability_daily", "slo_burn",
-    "leader_churn", "skew", "reroutes",
+    "leader_churn", "skew",
 )  # fmt: skip
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -3,11 +3,13 @@
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
 from attrs import evolve, frozen
+
+from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
 
 Answer = int | Callable[[BaseHTTPRequestHandler], object]
 """A status, or what to do with the connection in its place."""
@@ -107,3 +109,10 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
             """Say nothing."""
 
     return Handler
+
+
+def is_signed(body: bytes, headers: Mapping[str, str], secret: str) -> bool:
+    """Tell whether a request bears the signature of what it says, by a secret."""
+    got = {name.lower(): value for name, value in headers.items()}
+    signed = signed_headers(got["webhook-id"], int(got["webhook-timestamp"]), body, [key_of(secret)])
+    return signed.items() <= got.items()

@@ -20,7 +20,6 @@ from kafka_partition_events.testing.ports import free_ports
 from tests import sick_observer
 
 LIMIT_S = 60.0
-TAKE_OVER_S = 30.0
 
 
 class Observer:
@@ -42,7 +41,8 @@ class Observer:
         self.config = directory / f"{name}.toml"
         self.log = directory / f"{name}.log"
         self.config.write_text(
-            f'[kafka]\nclient = "{client}"\nbootstrap_servers = "{cluster.bootstrap_servers}"\n'
+            f'[kafka]\nname = "prod"\nclient = "{client}"\n'
+            f'bootstrap_servers = "{cluster.bootstrap_servers}"\n'
             f'[observer]\nname = "{name}"\ninterval = "500ms"\ntopics = "{topics}"\n'
             f'[outbox]\npath = "{self.outbox}"\n[http]\nlisten = "127.0.0.1:{self.port}"\n{more}'
         )
@@ -86,11 +86,6 @@ class Observer:
         self.wait_until("ready", lambda: self.get("/readyz")[0] == 200)
         return self
 
-    def stands_by(self) -> "Observer":
-        """Wait until it would take over: one that is ready may not be in the group yet."""
-        self.wait_until("standing by", lambda: self.get("/readyz") == (200, "ok, standing by\n"))
-        return self
-
     def get(self, path: str) -> tuple[int, str]:
         """Return status and body; 0 while nobody listens."""
         try:
@@ -100,10 +95,6 @@ class Observer:
             return error.code, error.read().decode()
         except OSError:
             return 0, ""
-
-    def feeds(self) -> bool:
-        """Tell whether it is ready, and feeds the sinks."""
-        return self.get("/readyz") == (200, "ok\n")
 
     def metric(self, name: str, **labels: str) -> float | None:
         """Return the value of the series with these labels, None if there is none."""
@@ -176,25 +167,21 @@ class Reader:
         self._consumer.close()
 
 
-def kafka_sink(topic: str, stream: str = "events") -> str:
-    return f'[[sinks]]\nname = "journal"\ntype = "kafka"\ntopic = "{topic}"\nstream = "{stream}"\n'
+def kafka_sink(topic: str) -> str:
+    return f'[[sinks]]\nname = "journal"\ntype = "kafka"\ntopic = "{topic}"\n'
 
 
-def pager(url: str, hold_down_s: int) -> str:
-    """Return the settings of a sink of incidents, and of when they are told."""
+def alertmanager(url: str, hold_down_s: int) -> str:
+    """Return the settings of a sink of alerts, and of when they are posted."""
     return (
-        f'[incidents]\nhold_down = "{hold_down_s}s"\nbroker_hold_down = "{hold_down_s}s"\n'
-        f'[[sinks]]\nname = "pager"\ntype = "webhook"\nstream = "incidents"\nurl = "{url}"\n'
-        "allow_private = true\n"
+        f'[alerts]\nhold_down = "{hold_down_s}s"\nbroker_hold_down = "{hold_down_s}s"\n'
+        f'[[sinks]]\nname = "am"\ntype = "alertmanager"\nurls = ["{url}"]\nrepeat_interval = "5s"\n'
     )
 
 
-def election(topic: str) -> str:
-    """Return the settings of an election for the observers of one test."""
-    return (
-        f'[election]\nenabled = true\ntopic = "elect-{topic}"\ngroup = "group-{topic}"\n'
-        f'shared_topic = "shared-{topic}"\n'
-    )
+def hook(url: str) -> str:
+    """Return the settings of a webhook that is told of brokers that leave and join."""
+    return f'[[sinks]]\nname = "hook"\ntype = "webhook"\nurl = "{url}"\nevents = ["broker.*"]\n'
 
 
 def growths(reader: Reader, topic: str) -> list[int]:

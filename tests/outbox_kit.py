@@ -5,11 +5,14 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from kafka_partition_events.outbox import Entry, Queue, SqliteOutbox, Stream, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
+from kafka_partition_events.outbox.sqlite_file import connect
+from kafka_partition_events.outbox.sqlite_schema import SIZE
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -17,7 +20,6 @@ NOW = datetime(2024, 1, 1, tzinfo=UTC)
 def entry(
     id_: str,
     *,
-    stream: Stream = Stream.EVENTS,
     name: str = "partition.offline",
     key: str = "c|t",
     subject: str | None = "topic/t",
@@ -29,7 +31,6 @@ def entry(
     """Return an entry that was recorded when it happened, unless told otherwise."""
     return Entry(
         id=id_,
-        stream=stream,
         name=name,
         key=key,
         subject=subject,
@@ -41,16 +42,24 @@ def entry(
     )
 
 
+_Made = TypeVar("_Made", bound=SqliteOutbox)
+
+
 def scratch_journal(**options: Any) -> SqliteOutbox:
     """Return a journal in a directory of its own; when nobody has it any more, it is closed and both go."""
+    return scratch(SqliteOutbox, **options)
+
+
+def scratch(kind: type[_Made], **options: Any) -> _Made:
+    """Return a journal of some kind, as `scratch_journal` does."""
     directory = tempfile.mkdtemp(prefix="kpe-journal-")
-    made = SqliteOutbox(Path(directory) / "outbox.db", **options)
+    made = kind(Path(directory) / "outbox.db", **options)
     weakref.finalize(made, shutil.rmtree, directory, ignore_errors=True)
     weakref.finalize(made, made._db.close)  # since Python 3.13 SQLite warns if nobody does
     return made
 
 
-def append(outbox: Queue, *entries: Entry | str) -> None:
+def append(outbox: SqliteOutbox, *entries: Entry | str) -> None:
     """Append entries in one write; a text stands for an entry with that id."""
     outbox.write(Write(entries=[entry(e) if isinstance(e, str) else e for e in entries]))
 
@@ -60,12 +69,18 @@ def ids(entries: Iterable[Entry]) -> list[str]:
     return [e.id for e in entries]
 
 
+def size_of(outbox: SqliteOutbox) -> int:
+    """Return the bytes of the file's pages that are in use."""
+    with closing(connect(outbox.path)) as db:
+        [size] = db.execute(SIZE).fetchone()
+        return int(size)
+
+
 class ScriptedSink:
     """Answers each call as its script says, by raising or by taking all; then it takes all."""
 
-    def __init__(self, *script: Exception | None, batch: int = 3, stream: Stream = Stream.EVENTS) -> None:
+    def __init__(self, *script: Exception | None, batch: int = 3) -> None:
         self.name = "scripted"
-        self.stream = stream
         self.batch = batch
         self.calls: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
         self.closed = 0

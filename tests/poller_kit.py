@@ -1,5 +1,6 @@
 """What tests of the poller share: answers, pollers that are closed in the end, partitioners, and patience."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -64,7 +65,7 @@ class Table(PartitionChangeListener, ClusterAdopter):
         self.adopted: list[Cluster | None] = []
         self.found_out, self.error = found_out, error
 
-    def adopt(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
+    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
         self.adopted.append(cluster)
         if self.error is not None:
             raise self.error
@@ -78,3 +79,11 @@ def eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         pause.wait(0.001)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait on the loop for what another thread is about to do."""
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.001)

@@ -36,8 +36,8 @@ from kafka_partition_events.control import ConsumerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
 from kafka_partition_events.control.tracker.tracker import Tracker
-from kafka_partition_events.observe.cluster_observer import ClusterObserver
 from kafka_partition_events.observe.config import load_config
+from kafka_partition_events.observe.service import Service
 from kafka_partition_events.testing import KafkaCluster
 from tests.certificate_kit import Authority
 from tests.waiting_kit import waiting
@@ -339,7 +339,7 @@ def start_world(
             **{f"{each}ssl.keystore.location": str(store) for each in (login, certs)},
         },
     )
-    world = World(cluster, authority, tokens, AdminClient({**cluster.confluent_options}))
+    world = World(cluster, authority, tokens, AdminClient({**cluster.confluent_options, "log_level": 2}))
     for user, password in PASSWORDS.items():
         world.set_password(user, password)
     everything = (
@@ -388,12 +388,12 @@ def agent(world: World, client: str, user: str) -> Iterator[ConsumerAgent]:
         yield made
 
 
-def observing(world: World, way: str, directory: Path, password: Path | None = None) -> ClusterObserver:
-    return ClusterObserver(load_config(written(world, way, directory, password), {}).settings)
+def observing(world: World, way: str, directory: Path, password: Path | None = None) -> Service:
+    return Service(load_config(written(world, way, directory, password), {}).settings)
 
 
 def written(world: World, way: str, directory: Path, password: Path | None = None) -> Path:
-    """Write the configuration of an observer that logs in so, with a group and topics of its own."""
+    """Write the configuration of an observer that logs in so, with an outbox of its own."""
     config = world.config(way)
     if password is not None:
         config["sasl.password_file"] = str(password)
@@ -408,16 +408,16 @@ def written(world: World, way: str, directory: Path, password: Path | None = Non
     file.write_text(
         f'[kafka]\nclient = "{client}"\nbootstrap_servers = "{config["bootstrap.servers"]}"\n'
         f'[kafka.properties]\n{properties}[observer]\ninterval = "500ms"\n'
-        f'[outbox]\npath = "{directory}/{way}.db"\n[election]\nenabled = true\ngroup = "kpe-{way}"\n'
-        f'topic = "kpe.election"\nshared_topic = "kpe.{way}"\n[[sinks]]\nname = "events"\ntype = "kafka"\n'
+        f'[outbox]\npath = "{directory}/{way}.db"\n[http]\nlisten = "127.0.0.1:0"\n'
+        '[[sinks]]\nname = "events"\ntype = "kafka"\n'
     )
     file.chmod(0o600)
     return file
 
 
-def is_ready(observer: ClusterObserver) -> bool:
-    return observer.elected and observer.why_not_ready() is None
+def is_ready(observer: Service) -> bool:
+    return observer.why_not_ready() is None
 
 
-def has_delivered(observer: ClusterObserver) -> bool:
+def has_delivered(observer: Service) -> bool:
     return any(delivery.delivered for _, delivery in observer._runner.stats().values())

@@ -1,16 +1,14 @@
 """`kpe observe` in which a part falls ill when a file says so: what nobody can do to it from outside."""
 
 import os
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from kafka_partition_events.cli import main
 from kafka_partition_events.errors import MetadataFetchError
-from kafka_partition_events.incidents import IncidentReader
 from kafka_partition_events.metadata.clock import SystemClock
-from kafka_partition_events.observe.narrowed import NarrowedSource
+from kafka_partition_events.observe.sources import NarrowedSource
 
 FILE = "KPE_TEST_ILLNESS"
 CLOCK = "KPE_TEST_CLOCK"
@@ -19,14 +17,6 @@ CLOCK = "KPE_TEST_CLOCK"
 def has(illness: str) -> bool:
     file = Path(os.environ[FILE])
     return file.exists() and file.read_text() == illness
-
-
-def run_once(reader: Any, healthy: Any = IncidentReader.run_once) -> bool:
-    while has("stuck"):
-        time.sleep(0.1)
-    if has("dead"):
-        raise SystemExit  # ends this thread, and nothing else
-    return bool(healthy(reader))
 
 
 def fetch(source: Any, *args: Any, healthy: Any = NarrowedSource.fetch, **options: Any) -> Any:
@@ -45,5 +35,5 @@ def now(_clock: Any) -> datetime:
 
 if __name__ == "__main__":
     SystemClock.now = now  # type: ignore[method-assign, assignment]
-    IncidentReader.run_once, NarrowedSource.fetch = run_once, fetch  # type: ignore[method-assign, assignment]
+    NarrowedSource.fetch = fetch  # type: ignore[method-assign]
     main()

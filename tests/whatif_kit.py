@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, MemoryPinStore, Partitioner
+from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, Partitioner
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.whatif import plan
@@ -38,18 +38,15 @@ def snapshot(partitions: int, offline: Iterable[int] = ()) -> Cluster:
 def partitioner_of(
     mapping: MappingName, current: int, *, keyed: KeyedPolicy = "pin", hash_name: HashName = "murmur2"
 ) -> Partitioner:
-    """Return a real partitioner that has seen the topic with so many partitions, and placed a key."""
+    """Return a real partitioner that has seen the topic with so many partitions."""
     made: Partitioner
     if mapping == "modulo":
         made = DefaultPartitioner(keyed=keyed, hash_name=hash_name)
-    elif mapping == "pinned":
-        made = GrowthSafePartitioner(
-            mapping="pinned", store=MemoryPinStore(), keyed=keyed, hash_name=hash_name
-        )
+    elif mapping == "kept":
+        made = DefaultPartitioner(keyed=keyed, hash_name=hash_name, key_partitions={TOPIC: current})
     else:
         made = GrowthSafePartitioner(mapping="rendezvous", keyed=keyed, hash_name=hash_name)
-    made.adopt(snapshot(current))
-    placing(made)(b"the first one")
+    made.apply_snapshot(snapshot(current))
     return made
 
 

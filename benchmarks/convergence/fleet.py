@@ -15,7 +15,6 @@ from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped, encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Ack, Change, Lease
-from kafka_partition_events.control.protocol.vocabulary import Role
 from kafka_partition_events.metadata.cluster import Cluster
 
 BUSY_S: Final = 2.0
@@ -68,11 +67,6 @@ class Fleet:
             instance_id=f"orders-api-{index:05}",
             incarnation=f"{rng.getrandbits(128):032x}",
             lease_seq=0,
-            role=Role.PRODUCER,
-            app="orders-api",
-            app_version="1.0.0",
-            client="confluent-kafka/2.16.1",
-            host_hash=f"{rng.getrandbits(64):016x}",
             idempotent=True,
         )
         return ProducerDuties(lease, self._ledger, rng=rng)

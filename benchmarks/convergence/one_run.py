@@ -21,7 +21,7 @@ from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics, differences
-from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Kind, Verb
+from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Verb
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -149,7 +149,6 @@ def tracker(config: dict[str, str], prefix: str) -> Iterator[SupervisedProcess]:
 
 def _request(config: dict[str, str], prefix: str, cluster_id: str, topic: str) -> None:
     spec = Spec(
-        kind=Kind.INCREASE,
         cluster_id=cluster_id,
         topic=topic,
         from_count=_FROM,

@@ -14,13 +14,13 @@ from typing import Final
 
 from attrs import evolve
 
-from kafka_partition_events.control.changes.round import Rounds, Sight
-from kafka_partition_events.control.groups.outside_view import Probe
+from kafka_partition_events.control.changes.controller import ClusterSnapshotForControl, Controller
+from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import GateRule, Kind, Role, Status, Verb
-from kafka_partition_events.control.tracker.status import Tally
+from kafka_partition_events.control.protocol.vocabulary import GateRule, Status, Verb
+from kafka_partition_events.control.tracker.status import TrackerStatus
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 
 _BEGAN_MS: Final = 1_700_000_000_000
@@ -38,8 +38,8 @@ class World:
         self._now_ms = _BEGAN_MS
         self._round = 0
         self._ledger = Ledger()
-        self._rounds = Rounds(self._ledger, epoch=1)
-        self._tally = Tally()
+        self._rounds = Controller(self._ledger, epoch=1)
+        self._status = TrackerStatus()
         self._leases = [self._lease(index) for index in range(instances)]
         for lease in self._leases:
             self._ledger.take_lease(lease, self._now_ms)
@@ -60,13 +60,14 @@ class World:
         self._now_ms += 1_000
         topics = [_topic(name, count) for name in self._topics]
         cluster = Cluster(by_topic=topics, cluster_id=_CLUSTER, generation=1)
-        sight = Sight(cluster=cluster, probe=Probe(writers=dict.fromkeys(self._topics, 0)))
-        outcome = self._rounds.decide(
+        sight = ClusterSnapshotForControl(
+            cluster=cluster, probe=Probe(writers=dict.fromkeys(self._topics, 0))
+        )
+        decision = self._rounds.decide(
             [Given(one, offset, self._now_ms) for offset, one in enumerate(commands)], sight, self._now_ms
         )
-        self._rounds.wrote(outcome)
-        self._tally.count(outcome, 0.0)
-        self._tally.standing(self._ledger, outcome.at_ms)
+        self._rounds.wrote(decision)
+        self._status = self._status.counted(decision, 0.0).leading(self._ledger, decision.at_ms)
 
     def _renew_leases(self) -> None:
         self._round += 1
@@ -81,7 +82,6 @@ class World:
             instance_id=f"orders-api-{index:05}",
             incarnation=f"{random.Random(index).getrandbits(128):032x}",
             lease_seq=0,
-            role=Role.PRODUCER,
             cluster_id=_CLUSTER,
             idempotent=True,
             view=tuple(
@@ -93,7 +93,6 @@ class World:
     @staticmethod
     def _request(topic: str) -> Command:
         spec = Spec(
-            kind=Kind.INCREASE,
             cluster_id=_CLUSTER,
             topic=topic,
             topic_id=f"id-{topic}",
@@ -112,7 +111,6 @@ def _topic(name: str, count: int) -> TopicInfo:
 def _held(lease: Lease, change_id: str) -> Ack:
     return Ack(
         change_id=change_id,
-        revision=1,
         instance_id=lease.instance_id,
         incarnation=lease.incarnation,
         ack_seq=1,

@@ -14,7 +14,8 @@ from benchmarks.events.dispatching import Prepared
 from kafka_partition_events import MetadataPoller, PartitionChangeListener, Registration
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
-from kafka_partition_events_listeners.webhook.listener import WebhookListener
+from kafka_partition_events_listeners.sink_listener import SinkListener
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
 
 _LIMIT_S = 60.0
 _PROMETHEUS = {
@@ -30,7 +31,7 @@ class Mode:
     """What there is, and what happens in a run.
 
     Attributes:
-        listeners: `WebhookListener` on a port where nobody listens, and `PrometheusListener`, served over
+        listeners: `SinkListener` on a port where nobody listens, and `PrometheusListener`, served over
             HTTP.
         scraped_before: Metrics were scraped before the run, too, so not all of them are made in it.
         scraped_at: When metrics are scraped, in seconds from the run's beginning.
@@ -130,7 +131,7 @@ class Pipeline:
     def _make_listeners(self, registry: CollectorRegistry) -> list[PartitionChangeListener]:
         [port] = free_ports(1)
         return [
-            WebhookListener(f"http://{HOST}:{port}/", allow_private=True, drain_timeout=0),
+            SinkListener(WebhookSink(f"http://{HOST}:{port}/")),
             PrometheusListener(self._poller, registry=registry),
         ]
 

@@ -13,9 +13,8 @@ from benchmarks.events.rows import Row
 from benchmarks.events.world import Story
 from benchmarks.measure import Pair, Spread, interleaved
 from kafka_partition_events.events.digests import Observed, fold
-from kafka_partition_events.incidents import IncidentReader
 from kafka_partition_events.jvm import java
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events_listeners.kafka_sink import KafkaSink
 
@@ -25,7 +24,7 @@ Make = Callable[[Sequence[Observed]], list[Entry]]
 
 
 def _folded(look: Sequence[Observed]) -> list[Entry]:
-    return fold(look, observer="kpe-1", type_prefix="io.example.")
+    return fold(look, observer="kpe-1")
 
 
 def _singly(look: Sequence[Observed]) -> list[Entry]:
@@ -48,9 +47,8 @@ def measure(*, quick: bool) -> Iterator[Row]:
     yield _count("the largest", "B", entries, lambda made: max(len(entry.body) for entry in made))
     made = interleaved(partial(_made, _folded, look), partial(_made, _singly, look), runs)
     yield _row("to make them", "ms of CPU", made)
-    for what, cost in {"to write them into the outbox": _written, "incidents read them": _read}.items():
-        pair = interleaved(partial(cost, entries["ours"]), partial(cost, entries["peer"]), runs)
-        yield _row(what, "ms of CPU", pair)
+    pair = interleaved(partial(_written, entries["ours"]), partial(_written, entries["peer"]), runs)
+    yield _row("to write them into the outbox", "ms of CPU", pair)
     if java() is None:
         say("no Java 17: the way to Kafka is left out")
         return
@@ -83,21 +81,11 @@ def _written(entries: Sequence[Entry]) -> float:
         return time.thread_time() - began
 
 
-def _read(entries: Sequence[Entry]) -> float:
-    with _outbox() as outbox:
-        reader = IncidentReader(outbox)
-        outbox.write(Write(entries=tuple(entries)))
-        began = time.thread_time()
-        while reader.run_once():
-            pass
-        return time.thread_time() - began
-
-
 @contextmanager
 def _outbox() -> Iterator[SqliteOutbox]:
     with tempfile.TemporaryDirectory() as directory:
         outbox = SqliteOutbox(Path(directory) / "events.db")
-        outbox.subscribe("kafka", Stream.EVENTS)
+        outbox.subscribe("kafka")
         with closing(outbox):
             yield outbox
 

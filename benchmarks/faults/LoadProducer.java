@@ -136,8 +136,8 @@ public final class LoadProducer {
     }
 
     private byte[] key(int number) {
-        boolean has = keyed && Math.floorMod(number, 2) == 1;
-        return has ? ("key-" + Math.floorMod(number, 1_000)).getBytes(StandardCharsets.UTF_8) : null;
+        long mixed = Math.floorMod(number * 2_654_435_761L, 1L << 32);
+        return keyed ? ("key-" + mixed % 20_000).getBytes(StandardCharsets.UTF_8) : null;
     }
 
     private byte[] value(int number) {

@@ -95,7 +95,7 @@ def _in_clusters(
             before = len(to_do)
             try:
                 with _bench(kind, classpath) as bench:
-                    warm_up(bench, to_do[0].layout, say)
+                    warm_up(bench, to_do[0].layout, say, keyed=to_do[0].keyed)
                     while to_do:
                         complete = measure_one(bench, to_do.pop(0)) and complete
             except (BenchError, KitError) as error:

@@ -15,6 +15,7 @@ from benchmarks.faults.results import Result
 from benchmarks.faults.rules import why_discarded
 
 _WARM_S = 15.0
+_WARM_RATE = 500
 
 
 @define
@@ -40,10 +41,16 @@ class Clock:
         return f"about {max(0.0, self.planned_s) * pace / 60:.0f} minutes left"
 
 
-def warm_up(bench: Bench, layout: Layout, say: Say) -> None:
-    """Send an ordinary load that nobody counts: brokers that have just started are slow."""
-    say(f"warming the brokers up for {_WARM_S:.0f} s")
-    calm = scenario_of(layout, FAULTS["calm"], seconds=_WARM_S)
+def warm_up(bench: Bench, layout: Layout, say: Say, *, keyed: bool) -> None:
+    """Send an ordinary load that is not counted: brokers that have just started are slow.
+
+    With keys nearly each record is a request, which takes brokers longer to become fast at.
+    """
+    seconds = 3 * _WARM_S if keyed else _WARM_S
+    say(f"warming the brokers up for {seconds:.0f} s")
+    calm = scenario_of(layout, FAULTS["calm"], seconds=seconds)
+    if keyed:
+        calm = evolve(calm, keyed=True, rate=_WARM_RATE)
     run_once(bench, calm, "librdkafka", 0)
 
 
@@ -67,7 +74,7 @@ def measure(bench: Bench, scenario: Scenario, rounds: int, clock: Clock, say: Sa
 
 
 def _in_words(run: Run) -> str:
-    seen = run.groups["all"]
+    seen = run.figures
     return (
         f"p99 {seen.p99_ms:,.0f} ms, late {seen.late:.2%}, failed {seen.failed:,}, lost {seen.lost:,}, "
         f"copies {seen.duplicates:,}; p99 before {run.before_p99_ms:.0f} ms, behind {run.behind_ms:.0f} ms, "

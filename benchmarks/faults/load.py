@@ -77,12 +77,14 @@ def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
     if spec.producer == "librdkafka":
         return ConfluentSender(Producer(confluent_config(spec)), spec.topic, values, tape)
     family, _, variant = spec.producer.partition("-")
-    rescue: dict[str, Any] = {"rescue": variant} if variant in _RESCUES else {}
+    rescue = variant.removeprefix("move-")
+    options: dict[str, Any] = {"rescue": rescue} if rescue in _RESCUES else {}
     if family == "ours":
         from benchmarks.faults.ours import OursSender  # noqa: PLC0415 - only its own processes load it
 
-        return OursSender(confluent_config(spec), rescue, spec.topic, values, tape)
-    return KafkaPythonSender(spec, tape, rescue)
+        options |= {"keys": "move"} if variant.startswith("move") else {}
+        return OursSender(confluent_config(spec), options, spec.topic, values, tape)
+    return KafkaPythonSender(spec, tape, options)
 
 
 def main(words: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from attrs import frozen
@@ -28,7 +28,6 @@ class Record(NamedTuple):
     done_ns: int
     broker: int | None
     error: str | None
-    keyed: bool
     copies: int
     limit_ms: float
 
@@ -53,9 +52,7 @@ class Window:
     end_ns: int
 
 
-def records_of(
-    tape: Tape, index: int, stored: Mapping[tuple[int, int], int], layout: Layout, *, keyed: bool
-) -> list[Record]:
+def records_of(tape: Tape, index: int, stored: Mapping[tuple[int, int], int], layout: Layout) -> list[Record]:
     """Join what one instance saw with what was read back."""
     names: dict[int, str | None] = {UNREPORTED: NOT_REPORTED, DELIVERED: None}
     names.update(enumerate(tape.errors, FIRST_ERROR))
@@ -66,7 +63,6 @@ def records_of(
             done,
             layout.leader_of(partition) if partition >= 0 else None,
             names[outcome],
-            keyed and number % 2 == 1,
             stored.get((index, number), 0),
             layout.delivery_limit_ms,
         )
@@ -151,7 +147,7 @@ class Run:
 
     Attributes:
         round: In which round; runs of the same round are beside each other in time.
-        groups: `Figures` by ``all``, and by ``unkeyed`` and ``keyed`` where some records have keys.
+        figures: What became of the records.
         before_p99_ms: Latency before the fault: whether the run began well.
         achieved: Records sent before the fault, over those that were due.
         behind_ms: By how much the sending loop was late at most, the fault included.
@@ -168,7 +164,7 @@ class Run:
     """
 
     round: int
-    groups: dict[str, Figures]
+    figures: Figures
     before_p99_ms: float
     achieved: float
     behind_ms: float
@@ -184,24 +180,7 @@ class Run:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        groups = {name: Figures(**figures) for name, figures in data["groups"].items()}
-        return cls(**{**data, "groups": groups})
-
-
-_GROUPS: dict[str, Callable[[Record], bool]] = {
-    "unkeyed": lambda record: not record.keyed,
-    "keyed": lambda record: record.keyed,
-}
-
-
-def figures_by_group(
-    records: Sequence[Record], window: Window, faulty: int | None, *, keyed: bool
-) -> dict[str, Figures]:
-    groups = {"all": Figures.of(records, window.fault_ns, faulty)}
-    if keyed:
-        for name, belongs in _GROUPS.items():
-            groups[name] = Figures.of(list(filter(belongs, records)), window.fault_ns, faulty)
-    return groups
+        return cls(**{**data, "figures": Figures(**data["figures"])})
 
 
 def before_p99_ms(records: Iterable[Record], fault_ns: int) -> float:

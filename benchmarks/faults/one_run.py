@@ -126,7 +126,7 @@ def _summary(
     records = [
         record
         for index, tape in enumerate(done.tapes)
-        for record in metrics.records_of(tape, index, stored, scenario.layout, keyed=scenario.keyed)
+        for record in metrics.records_of(tape, index, stored, scenario.layout)
     ]
     window = done.window
     faulty = broker if scenario.fault.hits_one else None
@@ -134,7 +134,7 @@ def _summary(
     of_faulty = 0 if faulty is None else _sum(done.tapes, exclusions_of(faulty)) or 0
     return metrics.Run(
         round=number,
-        groups=metrics.figures_by_group(records, window, faulty, keyed=scenario.keyed),
+        figures=metrics.Figures.of(records, window.fault_ns, faulty),
         before_p99_ms=metrics.before_p99_ms(records, window.fault_ns),
         achieved=metrics.achieved(records, window, scenario.rate * scenario.instances),
         behind_ms=max(metrics.behind_ms(tape.sent, window.begin_ns, scenario.rate) for tape in done.tapes),

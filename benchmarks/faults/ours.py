@@ -14,9 +14,9 @@ class OursSender(ConfluentSender):
     """A `PartitioningProducer`, whose measures are how often it excluded a broker, and which."""
 
     def __init__(
-        self, config: dict[str, Any], rescue: dict[str, Any], topic: str, values: Values, tape: Tape
+        self, config: dict[str, Any], options: dict[str, Any], topic: str, values: Values, tape: Tape
     ) -> None:
-        self._ours = PartitioningProducer(config, **rescue)
+        self._ours = PartitioningProducer(config, **options)
         self._suspicions = _Suspicions()
         self._ours.poller.register(self._suspicions, replay=False)
         super().__init__(self._ours, topic, values, tape)

@@ -44,6 +44,8 @@ PRODUCERS = {
         ProducerKind("ours", "PartitioningProducer"),
         ProducerKind("ours-failed", 'PartitioningProducer, rescue="failed"'),
         ProducerKind("ours-hedge", 'PartitioningProducer, rescue="hedge"'),
+        ProducerKind("ours-move", 'PartitioningProducer, keys="move"'),
+        ProducerKind("ours-move-hedge", 'PartitioningProducer, keys="move", rescue="hedge"'),
         ProducerKind("attached", "kafka-python, ours attached"),
         ProducerKind("attached-failed", 'kafka-python, ours attached, rescue="failed"'),
         ProducerKind("attached-hedge", 'kafka-python, ours attached, rescue="hedge"'),
@@ -57,6 +59,10 @@ JAVA_SETTINGS = {"java": {}, "java-availability": {"partitioner.availability.tim
 _PEERS = ("librdkafka", "java", "java-availability")
 _PYTHON_PEERS = ("kafka-python", "kafka-python-sticky")
 _BESIDE_LIBRDKAFKA = ("librdkafka", "ours", "ours-hedge")
+_WITH_KEYS = ("librdkafka", "java", "kafka-python", "ours", "ours-move", "ours-move-hedge")
+_KEYED_RATE = 200  # nearly each record is a request, of which six brokers on two cores take few
+_KEYED_WARM_UP_S = 5.0  # the first requests of each connection take long there
+_KEYED_FAULTS = ("in-turns", "frozen", "killed", "link-throttled", "rolling", "busy", "calm")
 _EVERYBODY = (*_PEERS, "kafka-python", "attached", "ours", "ours-hedge")
 
 Plot = Literal["latency", "failed"]
@@ -204,7 +210,7 @@ class Scenario:
         rounds: How many, unless told otherwise.
         seconds: How long the load lasts; the fault begins at `Layout.calm_s`.
         instances: How many producers of a kind send at the same time, each in a process of its own.
-        keyed: Whether every other record has a key.
+        keyed: Whether each record has a key.
         plot: Which picture is drawn of it.
     """
 
@@ -280,6 +286,12 @@ def scenario_of(layout: Layout, fault: Fault, **changes: Any) -> Scenario:
     return evolve(made, **changes)
 
 
+def _with_keys(layout: Layout, fault: Fault) -> Scenario:
+    layout = evolve(layout, warm_up_s=_KEYED_WARM_UP_S)
+    made = scenario_of(layout, fault, keyed=True, producers=_WITH_KEYS, rate=_KEYED_RATE, plot=None)
+    return evolve(made, name=f"{made.name}-keyed", title=f"{made.title}; with keys")
+
+
 def _under_other_loads(suffix: str, words: str, **changes: Any) -> tuple[Scenario, Scenario]:
     """Return brown-out and kill in layout A under another load, or with other producers."""
     common = {"producers": _BESIDE_LIBRDKAFKA, **changes}
@@ -317,7 +329,7 @@ _LAYOUT_A = (
     # A rescue follows every record: at this rate that is more than one core can do.
     *_under_other_loads("fast", "50,000 records/s", rate=50_000, producers=("librdkafka", "ours")),
     *_under_other_loads("fleet", "3 producers at once", instances=3),
-    *_under_other_loads("keyed", "every other record keyed", keyed=True),
+    *_under_other_loads("keyed", "with keys", keyed=True, producers=_WITH_KEYS),
     scenario_of(
         evolve(_A, replication=3, min_insync=2),
         FAULTS["rolling"],
@@ -345,6 +357,7 @@ SCENARIOS = {
             for fault in FAULTS.values()
             if fault.name in _FAULTS_OF[layout]
         ),
+        *(_with_keys(LAYOUTS[MAIN], FAULTS[name]) for name in _KEYED_FAULTS),
         *_LAYOUT_A,
         *(scenario_of(_A, FAULTS[name]) for name in _ONLY_A_FAULT),
     )

@@ -103,7 +103,7 @@ def _curve(name: str, points: Sequence[tuple[float, float]], place: int) -> list
 
 
 def _failed(scenario: Scenario, runs: Mapping[str, Sequence[Run]]) -> str:
-    spreads = {name: Spread.of([run.groups["all"].failed for run in kept]) for name, kept in runs.items()}
+    spreads = {name: Spread.of([run.figures.failed for run in kept]) for name, kept in runs.items()}
     room = WIDTH - _LABELS - 150
     most = max(1.0, *(spread.high for spread in spreads.values()))
     sent = scenario.records * scenario.instances

@@ -8,6 +8,7 @@ from benchmarks.faults.metrics import Run
 from benchmarks.faults.plan import FROZEN_S, PRODUCERS, SCENARIOS, THAWED_S, THROTTLED, Scenario
 from benchmarks.faults.results import Measured, Result
 from benchmarks.faults.rules import RULE
+from benchmarks.faults.spec import KEYS
 from benchmarks.faults.targets import Target, Verdict, figure_of, judge, targets_of
 from benchmarks.markdown import (
     count,
@@ -104,18 +105,13 @@ def render_scenario(scenario: Scenario, result: Result, images: str | None = Non
     """Return one scenario's section: picture, table, targets, notes."""
     parts = [f"#### {scenario.title}", conditions_in_words(result.conditions or scenario.conditions)]
     if scenario.keyed:
-        parts.append("Every other record is keyed, all producers with murmur2.")
+        parts.append(f"Each record has one of {KEYS:,} keys, which are as likely as each other.")
     if images is not None and scenario.plot:
         parts.append(f"![{scenario.title}]({images}/{image_name(scenario)})")
-    for group in ("unkeyed", "keyed") if scenario.keyed else ("all",):
-        if scenario.keyed:
-            parts.append(f"**{group.capitalize()} records**")
-        rows = [
-            _row(PRODUCERS[name].title, measured, group)
-            for name, measured in result.producers.items()
-            if measured.kept
-        ]
-        parts.append(table(_HEADER, rows))
+    rows = [
+        _row(PRODUCERS[name].title, measured) for name, measured in result.producers.items() if measured.kept
+    ]
+    parts.append(table(_HEADER, rows))
     # Not those of a scenario that was cut down to a few producers: what is missing is said to be.
     if targets := targets_of(SCENARIOS[scenario.name]):
         rows = [_verdict_row(judge(target, result)) for target in targets]
@@ -143,9 +139,9 @@ def conditions_in_words(conditions: Mapping[str, float | str]) -> str:
     )
 
 
-def _row(title: str, measured: Measured, group: str) -> list[str]:
+def _row(title: str, measured: Measured) -> list[str]:
     def cell(figure: str, write: Callable[[float], str]) -> str:
-        values = [value for run in measured.kept if (value := figure_of(run, group, figure)) is not None]
+        values = [value for run in measured.kept if (value := figure_of(run, figure)) is not None]
         return spread_text(Spread.of(values), write) if values else "-"
 
     in_flight = Spread.of([run.in_flight for run in measured.kept])
@@ -188,9 +184,8 @@ def _verdict_row(verdict: Verdict) -> list[str]:
 
 
 def _target_in_words(target: Target) -> str:
-    group = "" if target.group == "all" else f", {target.group}"
     beside = f" / {PRODUCERS[target.beside].title}" if target.beside else ""
-    return f"{_FIGURE_NAMES[target.figure]}{group}: {PRODUCERS[target.ours].title}{beside}"
+    return f"{_FIGURE_NAMES[target.figure]}: {PRODUCERS[target.ours].title}{beside}"
 
 
 def _notes(result: Result) -> list[str]:
@@ -207,7 +202,7 @@ def _notes(result: Result) -> list[str]:
 
 
 def _broken_promises(run: Run) -> list[str]:
-    seen = run.groups["all"]
+    seen = run.figures
     troubles = []
     if seen.unreported:
         troubles.append(
@@ -230,7 +225,10 @@ _README_COLUMNS = {
     "kafka-python": "kafka-python",
     "ours": "this library",
     "ours-hedge": 'with `rescue="hedge"`',
+    "ours-move": 'with `keys="move"`',
+    "ours-move-hedge": "and `hedge`",
 }
+_README_TABLES = {"": "**no key**", "-keyed": "**with a key**"}
 _README_ROWS = {
     "frozen": ("hangs for 6 s", ("late", "failed")),
     "in-turns": (f"stalls {FROZEN_S} s of each {FROZEN_S + THAWED_S} s", ("late", "p99_ms")),
@@ -245,41 +243,60 @@ _README_FIGURES = {
 
 
 def render_readme(page: str, results: Mapping[str, Result]) -> str:
-    """Return the README with its first table made anew; as it is until the main layout was measured."""
-    found = {fault: results[f"{MAIN}-{fault}"] for fault in _README_ROWS if f"{MAIN}-{fault}" in results}
-    if not found:
-        return page
-    columns = {
-        by: title
-        for by, title in _README_COLUMNS.items()
-        if any(by in result.producers for result in found.values())
+    """Return the README with its first tables made anew; as it is until the main layout was measured."""
+    measured = {
+        title: found
+        for suffix, title in _README_TABLES.items()
+        if (found := _in_main_layout(results, suffix))
     }
-    rows = [
-        [
-            f"{title}: {_README_FIGURES[figure]}",
-            *(_median(found[fault], by, figure) for by in columns),
-        ]
-        for fault, (title, figures) in _README_ROWS.items()
-        if fault in found
-        for figure in figures
-    ]
-    brokers = LAYOUTS[MAIN].brokers
+    if not measured:
+        return page
+    found = next(iter(measured.values()))
     first = next(iter(found.values()))
     of = first.environment
     caption = (
-        f"Medians of {_rounds(found)} interleaved runs, records without a key; "
+        f"Medians of {_rounds(found)} interleaved runs{_of_keyed(results)}; "
         + conditions_in_words(first.conditions or SCENARIOS[first.scenario].conditions)
         + f" All brokers on one machine ({machine_of(of)}); {of.taken_at[:10]}. A record *failed* if it was "
         "not delivered within the limit. kafka-python with its default, idempotent producer. "
         "[All numbers](docs/benchmarks.md), with the targets that were missed."
     )
-    head = (f"one of {brokers} brokers ...", *columns.values())
-    return with_section(page, README_BEGIN, README_END, f"{table(head, rows)}\n\n{caption}\n")
+    tables = "\n\n".join(_readme_table(title, found) for title, found in measured.items())
+    return with_section(page, README_BEGIN, README_END, f"{tables}\n\n{caption}\n")
+
+
+def _of_keyed(results: Mapping[str, Result]) -> str:
+    """Return how the table with keys differs in its conditions."""
+    if not (found := _in_main_layout(results, "-keyed")):
+        return ""
+    rate = SCENARIOS[next(iter(found.values())).scenario].rate
+    return f", with keys {_rounds(found)}, at {rate:,.0f} records/s, each with one of {KEYS:,} keys"
+
+
+def _in_main_layout(results: Mapping[str, Result], suffix: str) -> dict[str, Result]:
+    named = {fault: f"{MAIN}-{fault}{suffix}" for fault in _README_ROWS}
+    return {fault: results[name] for fault, name in named.items() if name in results}
+
+
+def _readme_table(title: str, found: Mapping[str, Result]) -> str:
+    """Return the table of one kind of load; ``found`` has its results by fault."""
+    columns = {
+        by: name
+        for by, name in _README_COLUMNS.items()
+        if any(by in result.producers for result in found.values())
+    }
+    rows = [
+        [f"{row}: {_README_FIGURES[figure]}", *(_median(found[fault], by, figure) for by in columns)]
+        for fault, (row, figures) in _README_ROWS.items()
+        if fault in found
+        for figure in figures
+    ]
+    return table((f"{title}; one of {LAYOUTS[MAIN].brokers} brokers ...", *columns.values()), rows)
 
 
 def _median(result: Result, producer: str, figure: str) -> str:
     measured = result.producers.get(producer)
-    values = [figure_of(run, "all", figure) for run in measured.kept] if measured else []
+    values = [figure_of(run, figure) for run in measured.kept] if measured else []
     known = [value for value in values if value is not None]
     return _WRITE[figure](Spread.of(known).median) if known else "-"
 

@@ -8,6 +8,8 @@ from attrs import asdict, frozen
 
 from benchmarks.faults.layouts import VALUE_BYTES
 
+KEYS = 20_000
+_MIX = 2_654_435_761  # Knuth's multiplicative hash
 _NUMBER_DIGITS = 11
 
 
@@ -20,7 +22,7 @@ class LoadSpec:
         run: Marks the values of this run; no spaces.
         index: Which of several instances this is.
         records: How many to send after the warm-up.
-        keyed: Whether every other record has a key.
+        keyed: Whether each record has a key.
         acks: Of the producer.
         delivery_limit_ms, request_limit_ms: How long it may try, and how long one request may take.
         warm_up_s: How long it sends what does not count, before.
@@ -87,5 +89,5 @@ def parse_value(value: bytes) -> tuple[str, int, int]:
 
 
 def key_of(number: int, *, keyed: bool) -> bytes | None:
-    """Return the key of a record: every other one has one where `keyed`."""
-    return b"key-%d" % (number % 1_000) if keyed and number % 2 else None
+    """Return the key of a record: one of `KEYS`, each as likely as the others; None unless ``keyed``."""
+    return b"key-%d" % (number * _MIX % 2**32 % KEYS) if keyed else None

@@ -29,7 +29,7 @@ _POLL_S = 1.0
 def agent_of(task: Task, index: int, link: Link) -> ConsumerAgent:
     """Return the started agent of one consumer."""
     topic = task.topics[index]
-    agent = ConsumerAgent(link, f"{topic}/{task.name}", topic, app="bench-gate")
+    agent = ConsumerAgent(link, f"{topic}/{task.name}", topic)
     if not agent.start(START_LIMIT_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")
     return agent

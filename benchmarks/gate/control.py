@@ -19,7 +19,7 @@ from benchmarks.gate.plan import TRACKER_LOOKS_S
 from benchmarks.gate.story import Changes
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
-from kafka_partition_events.control.protocol.records import Approval, Command
+from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics, differences
 from kafka_partition_events.control.protocol.vocabulary import Verb
@@ -30,7 +30,7 @@ from kafka_partition_events.testing.processes import SupervisedProcess, tail
 _LIMIT_S = 60.0
 _LITTER_S = 0.05
 _BROKER: Final = 1
-_REQUESTED_BY, _APPROVED_BY = "alice", "bob"
+_REQUESTED_BY = "alice"
 
 
 class Control:
@@ -100,7 +100,9 @@ class Control:
         self._log = Path(self._scratch.name) / f"tracker-{self._trackers}.log"
         (port,) = free_ports(1)
         command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker"]
-        command += ["-b", self._data.bootstrap_servers, "--control-bootstrap", self.bootstrap_servers]
+        config = Path(self._scratch.name) / "control.toml"
+        config.write_text(f'[control]\nbootstrap_servers = "{self.bootstrap_servers}"\n', encoding="utf-8")
+        command += ["-b", self._data.bootstrap_servers, "--config", str(config)]
         command += ["--prefix", self.prefix]
         command += ["--interval", f"{TRACKER_LOOKS_S:.0f}s", "--listen", f"{HOST}:{port}"]
         self._tracker = SupervisedProcess(command, log=self._log)
@@ -143,17 +145,9 @@ class Control:
             if time.monotonic() > deadline:
                 raise self.explain(BenchError("the tracker does not answer"))
             self.changes.look()
-        for change in (self.changes.by_topic[topic] for topic in wanted if topic is not None):
+        for change in (self.changes.by_topic[topic] for topic in wanted):
             if change.state.final:
                 raise BenchError(f"the request is {change.state}: {change.detail}")
-
-    def approve(self, topics: Collection[str]) -> None:
-        """Let the tracker go on."""
-        specs = {topic: self.changes.by_topic[topic].spec for topic in topics}
-        self._write(
-            "approvals",
-            [Approval(change_id=topic, spec=spec, actor=_APPROVED_BY) for topic, spec in specs.items()],
-        )
 
     def cancel(self, topics: Collection[str]) -> None:
         """Take the changes back, which must not open a gate."""
@@ -181,7 +175,7 @@ class Control:
             producer.poll(0)
         producer.flush(_LIMIT_S)
 
-    def _write(self, topic: str, records: Sequence[Command | Approval]) -> None:
+    def _write(self, topic: str, records: Sequence[Command]) -> None:
         for record in records:
             self._producer.produce(f"{self.prefix}{topic}", encode(record), key_of(record))
         if self._producer.flush(_LIMIT_S):

@@ -199,11 +199,9 @@ def run_batch(
         _batch(bench, scenario, number, clients, size) as batch,
         _meanwhile(bench, scenario.fault),
     ):
-        if batch.gated:
-            bench.control.request([scenario.spec(bench.data.cluster_id, topic) for topic in batch.all_topics])
         batch.start()
         _await_positions(batch)
-        _grow(batch)
+        _grow(batch, scenario)
         STRIKES[scenario.fault](batch)
         batch.wait(_GATE_LIMIT_S, "all producers use new partitions", batch.all_used)
         killed = SESSION_S if scenario.fault in {"consumer", "consumer-late"} else 0.0
@@ -250,9 +248,10 @@ def _await_positions(batch: Batch) -> None:
     batch.positioned_ns = time.time_ns()
 
 
-def _grow(batch: Batch) -> None:
+def _grow(batch: Batch, scenario: Scenario) -> None:
     if batch.gated:
-        batch.bench.control.approve(batch.all_topics)
+        cluster_id = batch.bench.data.cluster_id
+        batch.bench.control.request([scenario.spec(cluster_id, topic) for topic in batch.all_topics])
     else:
         grown = [NewPartitions(topic, GROWN) for topic in batch.all_topics]
         for future in batch.bench.admin.create_partitions(grown).values():

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from attrs import frozen
 
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Kind
+from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule
 
 Client = Literal["confluent", "kafka-python"]
 Guard = Literal["none", "hook", "probed"]
@@ -119,7 +119,6 @@ class Scenario:
     def spec(self, cluster_id: str, topic: str) -> Spec:
         """Return the change that is asked for; the tracker grows the topic."""
         return Spec(
-            kind=Kind.INCREASE,
             cluster_id=cluster_id,
             topic=topic,
             from_count=OLD,
@@ -128,7 +127,6 @@ class Scenario:
             gate=GateRule.CONSUMERS_FIRST,
             deadline_s=self.deadline_s,
             settle_s=SETTLE_S,
-            needs_approval=True,
         )
 
 

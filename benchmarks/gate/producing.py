@@ -112,8 +112,6 @@ def start_agent(poller: MetadataPoller, link: Link, task: Task, index: int, *, i
         poller,
         link,
         f"{task.topics[index]}/{task.name}",
-        app="bench-gate",
-        client=task.client,
         idempotent=idempotent,
         duties=partial(ProducerDuties, spread=_SPREAD_S),
     )

@@ -22,7 +22,7 @@ A run is a fresh topic that grows from {plan.OLD} to {plan.GROWN} partitions, on
 ({plan.RATE} records/s, every second one with a key) and a group of two consumers with
 `auto.offset.reset=latest`. Consumers look for new partitions every {plan.CONSUMERS_LOOK_S:.0f} s (Kafka's
 default: 300 s) and commit every {plan.COMMIT_S:.0f} s; producers look every {plan.PRODUCERS_LOOK_S:.0f} s, so
-they are first. Gated changes are requested and approved, and a `kpe tracker` process makes them when all
+they are first. Gated changes are requested, and a `kpe tracker` process makes them when all
 producers hold the gate; the others are made by the driver. Ten runs of a cell share a batch with ten of the
 other producing client: each has a topic, a group, clients, agents and a change of its own, in processes that
 they share. A cell is two batches. kafka-python has no KIP-848 groups.

@@ -15,7 +15,6 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from kafka_partition_events import EMPTY, Cluster, Event, Node, PartitionInfo, TopicInfo, diff
-from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.events.digests import Observed, fold
 from kafka_partition_events.listeners import to_cloudevent, to_record
 
@@ -93,7 +92,7 @@ def _seen(before: Cluster, after: Cluster, sequence: int, at: datetime) -> Seque
 def _written(found: Sequence[Event], observer: str, *, packed: bool) -> Iterator[tuple[bytes, bytes, int]]:
     if packed:
         looked = [Observed(event=event, recorded_at=event.wall_time) for event in found]
-        for entry in fold(looked, observer=observer, type_prefix=TYPE_PREFIX):
+        for entry in fold(looked, observer=observer):
             yield (entry.key or "").encode(), entry.body, max(1, entry.body.count(b'"partition":'))
         return
     for event in found:

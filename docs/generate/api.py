@@ -16,9 +16,9 @@ _OF_THE_TOP: Final = {  # title -> where the names of the package itself are fro
     "Errors": ("errors",),
 }
 _MODULES: Final = {  # title -> modules with an `__all__`
-    "Choosers": ("partitioners.choosers",),
     "confluent-kafka": ("clients.confluent",),
     "kafka-python": ("clients.kafka_python",),
+    "aiokafka": ("clients.aiokafka",),
     "Ready-made listeners": ("listeners",),
     "Change control": ("control", "control.agents.confluent", "control.agents.kafka_python"),
     "Test kit": ("testing",),

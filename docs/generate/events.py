@@ -10,7 +10,7 @@ from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 
 _INTRODUCTION = f"""# Events as CloudEvents
 
-What `kpe observe`, `KafkaEventListener` and `CloudEventsListener` write is a CloudEvent 1.0. Its `type` is
+What `kpe observe`, `SinkListener` and `CloudEventsListener` write is a CloudEvent 1.0. Its `type` is
 `{TYPE_PREFIX}.NAME.v1` (or `.v2`), its `dataschema` the `$id` of the schema of its `data`. A later version
 may add properties under the same `$id`: pass over what you do not know.
 [Formats and compatibility](../formats.md) has the rules.

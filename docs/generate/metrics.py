@@ -18,7 +18,7 @@ _GROUPS: dict[str, Sequence[Family]] = {
     "Topics": families.BY_TOPIC,
     "Listeners": families.LISTENERS,
     "Partitioners, in a producer's process": families.PARTITIONERS,
-    "Outbox, sinks and incidents of `kpe observe`": (*families.PIPELINE, families.PIPELINE_ERRORS),
+    "Outbox, sinks and alerts of `kpe observe`": (*families.PIPELINE, families.PIPELINE_ERRORS),
     "`kpe tracker`": families.TRACKER,
     "Open changes": families.OPEN_CHANGE,
 }
@@ -29,8 +29,7 @@ def page() -> str:
     parts = [_INTRODUCTION]
     for title, group in _GROUPS.items():
         rows = [
-            (code(family.full_name("kpe")), ", ".join(map(code, family.labels)), family.help)
-            for family in group
+            (code(family.full_name), ", ".join(map(code, family.labels)), family.help) for family in group
         ]
         parts += [f"## {title}\n", table(("metric", "labels", "help"), rows)]
     return "\n".join(parts)

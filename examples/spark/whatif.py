@@ -27,7 +27,7 @@ def main() -> None:
             "200 + id % 1000 AS size",
         )
         sample = of_frame(orders, "orders of a made-up shop", key="customer", size="size")
-        asked = scenarios(12, [13, 18, 24], ["modulo", "pinned", "rendezvous"])
+        asked = scenarios(12, [13, 18, 24], ["modulo", "kept", "rendezvous"])
         answer = what_if(sample, asked, hottest=3)
     for outcome in answer.outcomes:
         skew = f"max/mean {times(outcome.skew_before)} -> {times(outcome.skew_after)}"

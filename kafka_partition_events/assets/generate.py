@@ -1,4 +1,4 @@
-"""Makes what is made of the types: the schemas of digests, and the AsyncAPI document of all topics.
+"""Makes what is made of types and tables: schemas of digests, the AsyncAPI document, the rules of alerts.
 
 ::
 
@@ -19,8 +19,14 @@ from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.events.cloudevents import RECORD_HEADERS, TYPE_PREFIX
 from kafka_partition_events.events.digests import FOLDED, MOST_CHANGES, Digest
 from kafka_partition_events.events.names import NAMES
+from kafka_partition_events.observe.alerts import rules_yaml
 
 DOCUMENT: Final = "asyncapi.json"
+RULES: Final = "prometheus/rules.yml"
+
+_HERE: Final = Path(__file__).parent
+_BEGIN: Final = "the same is posted to Alertmanager\n  rules:\n"
+_END: Final = "# end of what is generated\n"
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _PLAIN: Final = {str: "string", int: "integer", bool: "boolean", NoneType: "null"}
@@ -30,13 +36,11 @@ _NARROWER: Final[Mapping[str, Mapping[str, Any]]] = {  # what the types cannot s
     "at": {"$ref": f"{_COMMON}time"},
     "changes": {"minItems": 1, "maxItems": MOST_CHANGES},
 }
-_INCIDENTS: Final = ("incident.", "flapping.", "silence.")
 _CONTROL: Final = {
     "command": "commands",
     "change": "changes",
     "lease": "leases",
     "ack": "acks",
-    "approval": "approvals",
 }
 
 
@@ -84,14 +88,7 @@ def asyncapi() -> Mapping[str, Any]:
         name: schema for name, schema in schemas().items() if name not in {"common", "control", "envelope"}
     }
     events = [name for name in known if name.removesuffix(".v2") in NAMES]
-    incidents = [name for name in known if name.startswith(_INCIDENTS)]
-    channels = {
-        "kpe.events": (
-            "What was seen: the journal of `kpe observe`, by a Kafka sink of stream events.",
-            events,
-        ),
-        "kpe.incidents": ("What is worth attention: a Kafka sink of stream incidents.", incidents),
-    }
+    channels = {"kpe.events": ("What was seen: the journal of `kpe observe`, by a Kafka sink.", events)}
     for name, topic in _CONTROL.items():
         what = f"Change control: {topic}; see docs/change-control."
         channels[f"{PREFIX}{topic}"] = (what, [f"control.{name}"])
@@ -144,12 +141,20 @@ def files() -> Mapping[str, str]:
     made: dict[str, Mapping[str, Any]] = {
         f"schemas/{name}.v2.json": digest_schema(name) for name in sorted(FOLDED)
     }
-    return {
+    texts = {
         path: json.dumps(document, indent=2) + "\n"
         for path, document in [*made.items(), (DOCUMENT, asyncapi())]
     }
+    return {**texts, RULES: rules()}
+
+
+def rules() -> str:
+    """Return Prometheus' rules: those that ship, with the alerts of the table put in."""
+    head, begin, rest = (_HERE / RULES).read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, tail = rest.partition(_END)
+    return f"{head}{begin}{rules_yaml()}{end}{tail}"
 
 
 if __name__ == "__main__":
     for path, text in files().items():
-        (Path(__file__).parent / path).write_text(text, encoding="utf-8")
+        (_HERE / path).write_text(text, encoding="utf-8")

@@ -1,129 +1,149 @@
 """The commands: their options, help and exit codes. What they do stands in the modules they call."""
 
+import contextlib
 import errno
+import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 import kafka_partition_events
-from kafka_partition_events.cli.change.acks import acks_app
-from kafka_partition_events.cli.change.app import change_app
-from kafka_partition_events.cli.change.group import group_app
-from kafka_partition_events.cli.change.instances import instances_app
-from kafka_partition_events.cli.change.topics import topics_app
-from kafka_partition_events.cli.change.tracker import tracker_app
-from kafka_partition_events.cli.cluster.check import check_command
-from kafka_partition_events.cli.cluster.pins import mapping_app
-from kafka_partition_events.cli.cluster.snapshot import diff_command, snapshot_command
-from kafka_partition_events.cli.cluster.watch import watch_command
 from kafka_partition_events.cli.common.errors import (
     EXIT_ERROR,
     EXIT_UNKNOWN,
     one_line,
+    plainly,
 )
 from kafka_partition_events.cli.common.output import abandon_stdout, tell, write_line
 from kafka_partition_events.cli.common.stopping import sigterm_as_ctrl_c
-from kafka_partition_events.cli.common.unreachable import plainly
-from kafka_partition_events.cli.demo import demo_app
-from kafka_partition_events.cli.doctor.command import doctor_group
-from kafka_partition_events.cli.doctor.control import control_command
-from kafka_partition_events.cli.doctor.partitioner import partitioner_command
-from kafka_partition_events.cli.doctor.replicas import replicas_command
-from kafka_partition_events.cli.observe.assets import assets_app
-from kafka_partition_events.cli.observe.config import config_app
-from kafka_partition_events.cli.observe.events import events_app
-from kafka_partition_events.cli.observe.incident import incident_app
-from kafka_partition_events.cli.observe.outbox import outbox_app
-from kafka_partition_events.cli.observe.service import observe_command
-from kafka_partition_events.cli.observe.silence import silence_app
-from kafka_partition_events.cli.observe.sink import sink_app
-from kafka_partition_events.cli.profile import profile_app
 from kafka_partition_events.cli.services.services import Services
-from kafka_partition_events.cli.spark.app import spark_app
-from kafka_partition_events.cli.version import version_command
 from kafka_partition_events.errors import KafkaPartitionEventsError
-from kafka_partition_events.links import DOCUMENTATION
 
 _VERBOSE: Final = {"-v", "--verbose"}
 _INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
 
-_PANELS: Final = {
-    "See a cluster": ("watch", "snapshot", "diff", "check", "doctor"),
-    "Run the service": ("observe", "events", "incident", "silence", "sink", "outbox", "config", "assets"),
-    "Change a topic": ("change", "tracker", "ack", "instances", "group", "topics", "mapping"),
-    "Spark": ("spark",),
-    "Try it, set it up": ("demo", "profile", "version"),
+_GROUPS: Final = {
+    "cluster": {
+        "watch": ("cluster.watch:watch_command", "Show changes as they happen."),
+        "top": ("cluster.top:top_command", "See what is wrong now, in a full screen."),
+        "check": ("cluster.check:check_command", "Check the cluster's state, as a Nagios plugin."),
+        "snapshot": ("cluster.snapshot:snapshot_command", "Write the state of the cluster to a file."),
+        "diff": ("cluster.snapshot:diff_command", "Show what happened between two snapshots."),
+        "doctor": ("doctor.app:doctor_app", "Find what is wrong, and the cure."),
+    },
+    "events": {"events": ("observe.events:events_app", "List, follow, show and replay recorded events.")},
+    "service": {
+        "observe": ("observe.service:observe_command", "Run the service: journal, alerts, sinks, metrics."),
+        "config": ("observe.config:config_app", "Show the configuration and where it comes from."),
+        "assets": ("observe.assets:assets_app", "Write alert rules, dashboards, schemas, manifests."),
+    },
+    "change": {
+        "change": ("change.app:change_app", "Plan, request and follow a change of partitions."),
+        "tracker": ("change.tracker:tracker_app", "Run the change controller (one per cluster)."),
+        "groups": ("change.groups:groups_command", "Show how far consumer groups are with partitions."),
+    },
+    "spark": {
+        "spark": ("spark.app:spark_app", "Compute from the events, by Spark, what happened to a fleet.")
+    },
+    "try it": {"demo": ("demo:demo_command", "See a broker fail under four producers, side by side.")},
 }
+"""By who asks: each command, the function or the group that it is, and what it is for."""
 
 
-class _Panels(TyperGroup):
-    """Lists commands by what they are for."""
+_ALL: Final = {name: it for commands in _GROUPS.values() for name, it in commands.items()}
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for title, names in _PANELS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(80)) for name in names])
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        super().format_epilog(ctx, formatter)
-        formatter.write(f"\n  Documentation: {DOCUMENTATION}\n")  # one line, so that it can be clicked
+@cache
+def _command(name: str) -> Any:
+    where, about = _ALL[name]
+    module, _, attribute = where.partition(":")
+    made = getattr(import_module(f"kafka_partition_events.cli.{module}"), attribute)
+    group = typer.Typer(add_completion=False, rich_markup_mode=None)
+    if isinstance(made, typer.Typer):
+        group.add_typer(made, name=name, short_help=about)
+    else:
+        group.command(name, short_help=about)(made)
+    group.callback()(lambda: None)  # with one, the group is no command itself
+    return typer.main.get_group(group).commands[name]
 
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is asked for: all together take a second."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ALL)
+
+    def __len__(self) -> int:
+        return len(_ALL)
+
+
+class _Groups(TyperGroup):
+    """Shows a page that fits a terminal: examples first, then the commands by who asks."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_usage(ctx, formatter)
+        lines = ["", *_EXAMPLES, ""]
+        for title, commands in _GROUPS.items():
+            for number, (name, (_, about)) in enumerate(commands.items()):
+                lines.append(f"{'' if number else title:<9}{name:<10}{about}")
+        formatter.write("\n".join([*lines, "", *_ENDING, ""]))
+
+
+_EXAMPLES: Final = (
+    "  kpe demo                       a broker fails: four producers, side by side",
+    "  kpe watch -b localhost:9092    partitions and brokers, as they change",
+)
+_ENDING: Final = (
+    "Exit codes: 0 all is well; 1 it is not; 2 error; 3 unknown. KPE_CONFIG=FILE.toml",
+    "kpe COMMAND --help has examples and options; --version; --install-completion",
+)
 
 app = typer.Typer(
     name="kpe",
-    cls=_Panels,
+    cls=_Groups,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: it reads the same in a terminal, a pipe and a bug report
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-doctor = typer.Typer(rich_markup_mode=None)
-doctor.callback(invoke_without_command=True)(doctor_group)
-doctor.command("partitioner", short_help="Which key hash a topic's writers use, and whether they disagree.")(
-    partitioner_command
-)
-doctor.command("replicas", short_help="What of each topic can be written if a broker hangs.")(
-    replicas_command
-)
-doctor.command("control", short_help="Which records of change control every reader skips.")(control_command)
-
-app.command("watch", short_help="Show changes as they happen.")(watch_command)
-app.command("snapshot", short_help="Write the current state of the cluster to a file.")(snapshot_command)
-app.command("diff", short_help="Show what happened between two snapshots.")(diff_command)
-app.command("check", short_help="Check the cluster's state, as a Nagios plugin.")(check_command)
-app.add_typer(doctor, name="doctor", short_help="Find what is wrong, and the cure.")
-app.add_typer(group_app, name="group", short_help="Show how far consumer groups are with partitions.")
-app.add_typer(change_app, name="change", short_help="Plan, request and follow a change of partitions.")
-app.add_typer(acks_app, name="ack", short_help="List what instances and groups report of a change.")
-app.add_typer(instances_app, name="instances", short_help="List the processes that run the library.")
-app.add_typer(topics_app, name="topics", short_help="Create the topics that change control needs.")
-app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
-app.add_typer(tracker_app, name="tracker", short_help="Run the change controller (one per cluster).")
-app.command("observe", short_help="Run the service: journal, incidents, sinks, metrics.")(observe_command)
-app.add_typer(events_app, name="events", short_help="List, follow, show and replay recorded events.")
-app.add_typer(incident_app, name="incident", short_help="List, acknowledge and close incidents.")
-app.add_typer(silence_app, name="silence", short_help="Mute notifications of planned work.")
-app.add_typer(sink_app, name="sink", short_help="List the sinks; send a test incident.")
-app.add_typer(outbox_app, name="outbox", short_help="Check the file in which events wait; replace it.")
-app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
-app.add_typer(assets_app, name="assets", short_help="Write alert rules, dashboards, schemas, manifests.")
-app.add_typer(
-    spark_app, name="spark", short_help="Compute from the events, by Spark, what happened to a fleet."
-)
-app.add_typer(profile_app, name="profile", short_help="Call clusters by names.")
-app.add_typer(demo_app, name="demo", short_help="See a broker fail under four producers, side by side.")
-app.command("version", short_help="Show all versions that a bug report needs.")(version_command)
-
 # The base of what typer's parser raises about a command line; typer exports this one child of it only.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        write_line(f"kpe {kafka_partition_events.__version__}")
+        for name, number in _versions():
+            write_line(f"{name} {number}")
         raise typer.Exit
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """Yield the name and the version of each thing that may matter for a bug."""
+    yield "kpe", kafka_partition_events.__version__
+    for name in ("confluent-kafka", "kafka-python", "pyspark", "prometheus-client", "attrs", "structlog"):
+        with contextlib.suppress(PackageNotFoundError):
+            yield name, version(name)
+    with contextlib.suppress(ImportError):
+        from confluent_kafka import libversion  # noqa: PLC0415 - it comes with an extra
+
+        yield "librdkafka", libversion()[0]
+    yield "Python", f"{platform.python_implementation()} {sys.version.split()[0]}"
+    yield "system", platform.platform()
 
 
 @app.callback(
@@ -132,19 +152,18 @@ def _show_version(wanted: bool) -> None:
     "Nagios. `kpe COMMAND --help` has examples."
 )
 def top(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show what a bug report needs."
+        ),
     ] = False,
 ) -> None:
     """See what happens to the partitions of a Kafka cluster.
 
     \b
-    kpe demo                                     a broker fails, four producers side by side
-    kpe watch -b localhost:9092                  partition and broker changes, as they happen
-    kpe doctor partitioner -b localhost:9092 --topic orders    do its writers agree on a key hash?
-    kpe observe --config kpe.toml                the service: incidents, notifications, metrics
-    kpe change plan -b localhost:9092 --topic orders --to 24   would anything be lost?
-    kpe spark whatif -b localhost:9092 --topic orders --to 24 --out whatif.html    which keys would move?
+    kpe demo
+    kpe watch -b localhost:9092
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 

@@ -1,4 +1,4 @@
-"""What TLS certificates say: whose they are, and whether their time is over. Imports no client."""
+"""What TLS certificates say: whose they are, and what is wrong with them. Imports no client."""
 
 import contextlib
 import socket
@@ -14,19 +14,19 @@ _SHORT: Final = {
 }  # fmt: skip
 """OpenSSL's names of a distinguished name's parts, and those of RFC 2253, as Kafka writes them."""
 
-_HANDSHAKE_S: Final = 2.0
-"""How long it may take to see what is wrong with a broker's certificate."""
+_HANDSHAKE_S: Final = 2.0  # to see what is wrong with a broker's certificate
 
 
 def subject(certificate: str) -> str | None:
     """Return the subject of a certificate in a PEM file as Kafka writes it (RFC 2253); None if unknown."""
-    with contextlib.suppress(KeyError):  # a part that has no short name
-        names = [
-            "+".join(f"{_SHORT[name]}={_escaped(value)}" for name, value in part)
-            for part in reversed(_decoded(certificate).get("subject", ()))
-        ]
-        return ",".join(names) or None
-    return None
+    parts = reversed(_decoded(certificate).get("subject", ()))
+    try:
+        return (
+            ",".join("+".join(f"{_SHORT[n]}={_escaped(value)}" for n, value in part) for part in parts)
+            or None
+        )
+    except KeyError:  # a part that has no short name
+        return None
 
 
 def why_of_no_use(config: Mapping[str, Any], now: float) -> str | None:
@@ -39,9 +39,8 @@ def why_of_no_use(config: Mapping[str, Any], now: float) -> str | None:
         now: Seconds since 1970.
     """
     path = config.get("ssl.certificate.location")
-    if path is None or (ends := _decoded(str(path)).get("notAfter")) is None:
-        return None
-    if ssl.cert_time_to_seconds(ends) > now:
+    ends = None if path is None else _decoded(str(path)).get("notAfter")
+    if ends is None or ssl.cert_time_to_seconds(ends) > now:
         return None
     return f"the client's own certificate, {path}, has expired: it was good until {ends}"
 
@@ -49,7 +48,7 @@ def why_of_no_use(config: Mapping[str, Any], now: float) -> str | None:
 def why_brokers_is_refused(config: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the certificate of the first broker that has one, by a handshake of our own.
 
-    librdkafka says that it can't be verified, and not why. None if it can be, or nobody answers.
+    librdkafka says that it can't be verified, and not why. None if it can be, or no broker answers.
 
     Args:
         config: How the client connects, in librdkafka's words.
@@ -57,22 +56,17 @@ def why_brokers_is_refused(config: Mapping[str, Any]) -> str | None:
     ca, deadline = config.get("ssl.ca.location"), time.monotonic() + _HANDSHAKE_S
     for address in str(config.get("bootstrap.servers", "")).split(","):
         host, _, port = address.strip().rpartition(":")
+        host, left = host.strip("[]"), max(0.05, deadline - time.monotonic())
         try:
             context = ssl.create_default_context(cafile=None if ca is None else str(ca))
-            with (
-                socket.create_connection((host.strip("[]"), int(port)), _left(deadline)) as plain,
-                context.wrap_socket(plain, server_hostname=host.strip("[]")),
-            ):
+            with socket.create_connection((host, int(port)), left) as plain:
+                context.wrap_socket(plain, server_hostname=host).close()
                 return None
         except ssl.SSLCertVerificationError as error:
             return f"{address}: {error.verify_message}"
         except (OSError, ValueError):
             continue
     return None
-
-
-def _left(deadline: float) -> float:
-    return max(0.05, deadline - time.monotonic())
 
 
 def _decoded(path: str) -> dict[str, Any]:

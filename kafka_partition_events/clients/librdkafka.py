@@ -1,7 +1,4 @@
-"""librdkafka's properties: which of them say how to connect, and what of its messages may be told.
-
-And where it can't be used. Imports no client.
-"""
+"""librdkafka's properties: which say how to connect, what messages may show of them. Imports no client."""
 
 import contextlib
 import sys
@@ -22,19 +19,18 @@ _NAMES = frozenset({
 """Properties that say how to connect. Others (a transactional id, statistics, callbacks) would do harm to a
 client that is not the user's own."""
 
-_LONG_ENOUGH = 4
-_TOLD: Final = frozenset({"bootstrap.servers", "sasl.username"})
-"""Properties that messages may tell: where, and who."""
+_LONG_ENOUGH: Final = 4  # to be hidden wherever it is
+_SHOWN: Final = frozenset({"bootstrap.servers", "sasl.username"})  # where, and who: messages may show it
 
-_FILES: Final = (
+_FILES: Final = frozenset({
     "ssl.ca.location", "ssl.certificate.location", "ssl.crl.location", "ssl.key.location",
     "ssl.keystore.location",
-)  # fmt: skip
+})  # fmt: skip
 """Properties that name a file, which librdkafka reads once, when a client is made."""
 
 
 class FromFile(str):
-    """The value of a property that a file holds. Who connects anew reads it again: passwords are rotated.
+    """The value of a property that a file holds. It is read again for each connection: passwords are rotated.
 
     Attributes:
         path: The file.
@@ -55,7 +51,7 @@ class FromFile(str):
         return value
 
     def __repr__(self) -> str:
-        """Return where it is; what it is may be a secret."""
+        """Return where it is; the value may be a secret."""
         return f"FromFile({self.path!r})"
 
     def now(self) -> str:
@@ -78,20 +74,16 @@ def connecting(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def login_of(config: Mapping[str, Any]) -> object:
-    """Return what equals itself as long as a client that is made anew would connect just as one made now.
+    """Return what equals itself as long as a client that is made again would connect just as one made now.
 
     It would not, where a password or a certificate was replaced in its file.
     """
-    settings = connecting(config)
-    return settings, tuple(_stamp(settings.get(name)) for name in _FILES)
-
-
-def _stamp(path: object) -> tuple[int, int, int] | None:
-    with contextlib.suppress(OSError, ValueError):
-        if path is not None:
-            found = Path(str(path)).stat()
-            return found.st_mtime_ns, found.st_ino, found.st_size
-    return None
+    settings, stamps = connecting(config), {}
+    for name in _FILES & settings.keys():
+        with contextlib.suppress(OSError, ValueError):
+            found = Path(str(settings[name])).stat()
+            stamps[name] = found.st_mtime_ns, found.st_ino, found.st_size
+    return settings, stamps
 
 
 def redacted(text: str, config: Mapping[str, str]) -> str:
@@ -101,7 +93,7 @@ def redacted(text: str, config: Mapping[str, str]) -> str:
     every 1 in the message would go.
     """
     for name, value in config.items():
-        if name in _TOLD or not value:
+        if name in _SHOWN or not value:
             continue
         for quote in "\"'":
             text = text.replace(f"{quote}{value}{quote}", "***")
@@ -111,11 +103,7 @@ def redacted(text: str, config: Mapping[str, str]) -> str:
 
 
 def refuse_greenlets() -> None:
-    """Raise where the thread that asks would be a greenlet: librdkafka would stop all of them while it waits.
-
-    Raises:
-        ConfigurationError: gevent or eventlet has taken the place of ``threading``.
-    """
+    """Raise `ConfigurationError` where gevent or eventlet has taken the place of ``threading``."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     patched = gevent is not None and gevent.is_module_patched("threading")
     if patched or (eventlet is not None and eventlet.is_monkey_patched("thread")):

@@ -1,4 +1,4 @@
-"""Tells of topics that a client must not see, once for each."""
+"""Logs topics that a client must not see, once for each."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,15 +13,13 @@ _log = get_logger(__name__)
 class RefusedTopics:
     """Logs which topics metadata is refused of, and what right is lacking. One thread at a time.
 
-    An event has no more than Kafka's error (`MetadataRejected`), and an application that lacks the right to
-    write is told by its own client, after a while.
+    An event has no more than Kafka's error (`MetadataRejected`).
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
-    def tell(self, errors: Mapping[str, str], config: Mapping[str, Any] | None) -> None:
+    def report(self, errors: Mapping[str, str], config: Mapping[str, Any] | None) -> None:
         """Log what is refused now and was not the last time.
 
         Args:
@@ -29,7 +27,7 @@ class RefusedTopics:
             config: How the client connects, in librdkafka's words; None if that is not known.
         """
         refused = {topic: error for topic, error in errors.items() if is_refusal(error)}
-        for topic in sorted(refused.keys() - self._told):
-            told = lacking(refused[topic], [Right(("Describe",), "topic", topic)], config)
-            _log.warning("topic_refused", topic=topic, error=told)
-        self._told = set(refused)
+        for topic in sorted(refused.keys() - self._reported):
+            lacks = lacking(refused[topic], [Right(("Describe",), "topic", topic)], config)
+            _log.warning("topic_refused", topic=topic, error=lacks)
+        self._reported = set(refused)

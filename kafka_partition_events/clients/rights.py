@@ -21,7 +21,7 @@ _BY_USER_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 
 def is_refusal(error: str) -> bool:
-    """Tell whether an error, by Kafka's name, means that a right is lacking."""
+    """Return whether an error, by Kafka's name, means that a right is lacking."""
     return error in _REFUSALS
 
 
@@ -50,10 +50,10 @@ def lacks(rights: Sequence[Right], who: str | None, bootstrap: str) -> str:
 
 
 def principal(config: Mapping[str, Any]) -> str | None:
-    """Return as whom brokers know a client, as far as its settings tell; None if they don't.
+    """Return the name by which brokers know a client, as far as its settings say; None if they don't.
 
     By Kafka's default rules: the user name of SASL, the subject of a client certificate. A token's subject
-    and Kerberos' short name are the brokers' to tell. A broker may have rules of its own
+    and Kerberos' short name are known to brokers alone. A broker may have rules of its own
     (``principal.builder.class``, ``ssl.principal.mapping.rules``).
 
     Args:

@@ -30,15 +30,16 @@ public final class DemoLoad {
     private final Map<String, Integer> causes = new ConcurrentHashMap<>();
     private final LongBuffer cells;
     private final String topic;
-    private final long rate;
     private final int valueBytes;
-    private volatile long begin;
+    private volatile Schedule schedule;
     private volatile boolean keyed;
     private volatile boolean ended;
 
-    private DemoLoad(String topic, long rate, Path tape, int valueBytes) throws Exception {
+    /** When the first record is due, in nanoseconds, and how many in a second from then on. */
+    private record Schedule(long begin, long rate) {}
+
+    private DemoLoad(String topic, Path tape, int valueBytes) throws Exception {
         this.topic = topic;
-        this.rate = rate;
         this.valueBytes = valueBytes;
         try (FileChannel file = FileChannel.open(tape, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
             cells = file.map(FileChannel.MapMode.READ_WRITE, 0, file.size())
@@ -46,17 +47,16 @@ public final class DemoLoad {
         }
     }
 
-    /** TOPIC RATE TAPE VALUE_BYTES NAME=VALUE...; the last ones are settings of the producer. */
+    /** TOPIC TAPE VALUE_BYTES NAME=VALUE...; the last ones are settings of the producer. */
     public static void main(String[] words) throws Exception {
         Properties settings = new Properties();
         settings.put("key.serializer", ByteArraySerializer.class.getName());
         settings.put("value.serializer", ByteArraySerializer.class.getName());
-        for (int i = 4; i < words.length; i++) {
+        for (int i = 3; i < words.length; i++) {
             String[] setting = words[i].split("=", 2);
             settings.put(setting[0], setting[1]);
         }
-        DemoLoad load =
-            new DemoLoad(words[0], Long.parseLong(words[1]), Path.of(words[2]), Integer.parseInt(words[3]));
+        DemoLoad load = new DemoLoad(words[0], Path.of(words[1]), Integer.parseInt(words[2]));
         load.run(new KafkaProducer<>(settings));
     }
 
@@ -82,7 +82,8 @@ public final class DemoLoad {
             if (line.equals("keys")) {
                 keyed = true;
             } else {
-                begin = Long.parseLong(line.split(" ")[1]);
+                String[] words = line.split(" ");
+                schedule = new Schedule(Long.parseLong(words[1]), Long.parseLong(words[2]));
                 begun.countDown();
             }
         });
@@ -93,8 +94,14 @@ public final class DemoLoad {
     /** Record n is due n/rate seconds after the first, however late others are. */
     private int sendPaced(KafkaProducer<byte[], byte[]> producer) {
         int room = cells.capacity() / COLUMNS;
+        Schedule current = schedule;
+        int first = 0;
         for (int number = 0; number < room; number++) {
-            long due = begin + number * 1_000_000_000L / rate;
+            if (schedule != current) {
+                current = schedule;
+                first = number;
+            }
+            long due = current.begin() + (number - first) * 1_000_000_000L / current.rate();
             for (long early = due - System.nanoTime(); early > 0 && !ended; early = due - System.nanoTime()) {
                 LockSupport.parkNanos(Math.min(LONGEST_WAIT, early));
             }

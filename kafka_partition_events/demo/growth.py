@@ -239,7 +239,7 @@ def _gated(bootstrap: str) -> Iterator[Side]:
             # An application makes its agent before the first record. But then its first lease names no topic,
             # and a change that is requested before the second one, up to 5 s later, does not wait for it.
             _await_flow([side])
-            with ProducerAgent(producer.poller, ControlLink(config, producer), "shop-0", app="shop"):
+            with ProducerAgent(producer.poller, ControlLink(config, producer), "shop-0"):
                 yield side
 
 

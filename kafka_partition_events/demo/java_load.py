@@ -18,7 +18,7 @@ _SOURCE = Path(__file__).with_name("DemoLoad.java")
 _COMPILE_LIMIT_S = 120.0
 
 
-def java_command(part: Part, bootstrap_servers: str, rate: int, tape: Path) -> list[str]:
+def java_command(part: Part, bootstrap_servers: str, tape: Path) -> list[str]:
     """Return a command that does what `load` does, with Apache Kafka's own producer.
 
     Raises:
@@ -40,7 +40,6 @@ def java_command(part: Part, bootstrap_servers: str, rate: int, tape: Path) -> l
         f"{_compiled(tape.parent)}:{kafka_classpath()}",
         _SOURCE.stem,
         part.topic,
-        str(rate),
         str(tape),
         str(VALUE_BYTES),
         *(f"{name}={value}" for name, value in settings.items()),

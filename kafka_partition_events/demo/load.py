@@ -1,7 +1,8 @@
 """``python -m kafka_partition_events.demo.load``: one producer's process.
 
 Says that it is ready on standard output, and does there what the parent says on standard input, a line each:
-``begin NS`` (send from that moment of the monotonic clock on), ``keys`` (with keys from now on), ``end``.
+``begin NS RATE`` (from that moment of the monotonic clock on, so many records a second; said again, from the
+next record on), ``keys`` (with keys from now on), ``end``.
 It ends when its standard input does, so it does not outlive the parent.
 """
 
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -23,12 +25,24 @@ _NS = 1_000_000_000
 _LONGEST_WAIT_S = 0.05
 
 
+class Schedule(NamedTuple):
+    """When records are due.
+
+    Attributes:
+        begin_ns: The first one, by the monotonic clock.
+        rate: How many in a second from then on.
+    """
+
+    begin_ns: int
+    rate: int
+
+
 class Orders:
     """What the parent has said so far. A thread of its own listens."""
 
     def __init__(self) -> None:
         """Begin to listen."""
-        self.begin_ns = 0
+        self.schedule = Schedule(0, 1)
         self.keyed = False
         self.ended = False
         self.begun = threading.Event()
@@ -37,8 +51,8 @@ class Orders:
     def _listen(self) -> None:
         for line in sys.stdin:
             match line.split():
-                case ["begin", moment]:
-                    self.begin_ns = int(moment)
+                case ["begin", moment, rate]:
+                    self.schedule = Schedule(int(moment), int(rate))
                     self.begun.set()
                 case ["keys"]:
                     self.keyed = True
@@ -48,7 +62,7 @@ class Orders:
         self.begun.set()
 
 
-def send_paced(sender: Sender, notes: Notes, rate: int, orders: Orders) -> int:
+def send_paced(sender: Sender, notes: Notes, orders: Orders) -> int:
     """Send until the end, by an open schedule: record n is due n/rate s after the first, come what may.
 
     Reports are served before each record, late or not: else who is behind hears of no delivery at all.
@@ -56,9 +70,11 @@ def send_paced(sender: Sender, notes: Notes, rate: int, orders: Orders) -> int:
     Returns:
         How many were sent.
     """
-    tape = notes.tape
+    tape, schedule, first = notes.tape, orders.schedule, 0
     for number in range(len(tape)):
-        due = orders.begin_ns + number * _NS // rate
+        if orders.schedule is not schedule:
+            schedule, first = orders.schedule, number
+        due = schedule.begin_ns + (number - first) * _NS // schedule.rate
         sender.wait(0.0)
         while (early := due - time.monotonic_ns()) > 0 and not orders.ended:
             sender.wait(min(_LONGEST_WAIT_S, early / _NS))
@@ -75,7 +91,7 @@ def value_of(number: int) -> bytes:
     return b"%-*d" % (VALUE_BYTES, number)
 
 
-def main(key: str, bootstrap_servers: str, rate: str, tape_file: str) -> None:
+def main(key: str, bootstrap_servers: str, tape_file: str) -> None:
     """Run one load."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who closes our standard input
     # Standard output is for the parent; structlog writes there if nobody tells it otherwise.
@@ -87,7 +103,7 @@ def main(key: str, bootstrap_servers: str, rate: str, tape_file: str) -> None:
         orders = Orders()
         notes.tell(kind="ready")
         orders.begun.wait()
-        sent = send_paced(sender, notes, int(rate), orders)
+        sent = send_paced(sender, notes, orders)
         sender.finish(FINISH_LIMIT_S)
         notes.tell(kind="done", sent=sent, causes=notes.causes)
         sender.close()

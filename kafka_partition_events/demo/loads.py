@@ -110,7 +110,7 @@ class Load:
 
 @contextmanager
 def open_loads(
-    cast: Sequence[Part], bootstrap_servers: str, rate: int, records: int, scratch: Path, said: Said
+    cast: Sequence[Part], bootstrap_servers: str, records: int, scratch: Path, said: Said
 ) -> Iterator[list[Load]]:
     """Start a process for each part; whatever happens, none is left running."""
     with ExitStack() as opened:
@@ -118,10 +118,10 @@ def open_loads(
         for part in cast:
             file = scratch / f"{part.key}.tape"
             Tape.create(file, records)
-            words = [part.key, bootstrap_servers, str(rate), str(file)]
+            words = [part.key, bootstrap_servers, str(file)]
             command = [sys.executable, "-m", "kafka_partition_events.demo.load", *words]
             if part.kind == "java":
-                command = java_command(part, bootstrap_servers, rate, file)
+                command = java_command(part, bootstrap_servers, file)
             errors = opened.enter_context((scratch / f"{part.key}.stderr").open("w+b"))
             process = opened.enter_context(
                 subprocess.Popen(  # noqa: S603 - our own command

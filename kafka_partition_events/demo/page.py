@@ -81,10 +81,9 @@ _VERDICT: Final = (
 )
 _KEYS: Final = (
     "A key belongs to its partition, or its order is lost. So records whose partition needs the dead broker "
-    "wait with every producer until Kafka elects another leader; nobody saves those. "
-    "What can be had for a price: <code>standby_keys=True</code> spares some of those that only stand behind "
-    'others in a connection, and <code>keyed="reroute"</code> sends the keys of a partition without a leader '
-    "elsewhere, which costs their order."
+    'wait with every producer until Kafka elects another leader. With <code>keys="move"</code> a key leaves '
+    "as soon as nothing of it is outstanding, and its records name the offset that they come after: "
+    "<code>OrderedConsumer</code> reads each key in its order."
 )
 _ACCOUNT: Final = (
     "Each record carries its number. On the left what callbacks said, on the right what reading the topics "

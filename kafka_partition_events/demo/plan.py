@@ -124,7 +124,9 @@ CAST: Final = (
     Part(key="confluent-kafka", title="confluent-kafka", kind="confluent"),
     Part(key="kafka-python", title="kafka-python", kind="kafka-python"),
     Part(key="ours", title="ours", kind="ours"),
-    Part(key="ours-hedge", title='ours, rescue="hedge"', kind="ours", options={"rescue": "hedge"}),
+    Part(
+        key="ours-move", title="ours, hedge + move", kind="ours", options={"rescue": "hedge", "keys": "move"}
+    ),
 )
 JAVA: Final = Part(key="java", title="Java client", kind="java")
 
@@ -184,10 +186,13 @@ SCENES: Final = (
     Scene(
         name="keys",
         title="every record has a key, and broker {broker} is killed",
-        caption="A key belongs to its partition: those whose partition needs the dead broker wait, with any "
-        "producer.",
+        caption='A key waits for its partition; with keys="move" it leaves, and says what it comes after.',
         share=0.22,
     ),
 )
 WARM_UP_S, WARM_UP_LIMIT_S, SETTLED_S = 3, 20, 2
 """How long producers write before the first scene at least, and at most; how long all must have been fast."""
+
+LEAST_RATE, SLOWER_LIMIT_S = 50, 10
+"""Where they have not been fast by then the load is halved, not below so many records a second of each
+producer, and they get so many seconds more."""

@@ -9,8 +9,10 @@ from kafka_partition_events.demo.loads import Load
 from kafka_partition_events.demo.plan import (
     FROZEN_S,
     LATE_MS,
+    LEAST_RATE,
     SCENES,
     SETTLED_S,
+    SLOWER_LIMIT_S,
     THAWED_S,
     WARM_UP_LIMIT_S,
     WARM_UP_S,
@@ -30,7 +32,13 @@ class Play:
     """Plays the scenes, one after the other."""
 
     def __init__(
-        self, cluster: KafkaCluster, layout: Layout, loads: Sequence[Load], progress: Progress, seconds: float
+        self,
+        cluster: KafkaCluster,
+        layout: Layout,
+        loads: Sequence[Load],
+        progress: Progress,
+        seconds: float,
+        rate: int,
     ) -> None:
         """Make it.
 
@@ -40,12 +48,14 @@ class Play:
             loads: Who writes meanwhile; one that ends early ends the demo.
             progress: Where it is noted.
             seconds: How long all scenes take together.
+            rate: How many records a second each sends; less where the machine is too slow for that.
         """
         self._cluster = cluster
         self._layout = layout
         self._loads = loads
         self._progress = progress
         self._seconds = seconds
+        self.rate = rate
 
     def run(self) -> None:
         """Play all scenes, and wait until every record has been answered.
@@ -54,10 +64,7 @@ class Play:
             CliError: a producer's process has ended.
             KitError: the cluster did not do what it was asked.
         """
-        begin = time.monotonic_ns() + _NS // 4
-        for load in self._loads:
-            load.order(f"begin {begin}")
-        self._warm_up(begin)
+        self._warm_up()
         acts = {
             "calm": self._rest_until,
             "brown-out": self._brown_out,
@@ -73,15 +80,30 @@ class Play:
         for load in self._loads:
             load.await_end()
 
-    def _warm_up(self, begin_ns: int) -> None:
-        """Let brokers that have just started compile themselves, until everybody is answered as usual."""
-        for seconds in range(WARM_UP_S, WARM_UP_LIMIT_S):
-            self._rest_until(begin_ns + seconds * _NS)
+    def _warm_up(self) -> None:
+        """Let brokers that have just started compile themselves, and find a load that they can carry."""
+        limit = WARM_UP_LIMIT_S
+        while not self._settles(limit):
+            if self.rate < 2 * LEAST_RATE:
+                self._progress.note("this machine is busy: records are late before anything is done", "harm")
+                return
+            self.rate, limit = self.rate // 2, SLOWER_LIMIT_S
+            self._progress.note(
+                f"this machine is too slow for that load: from now on {self.rate} records/s of each producer"
+            )
+
+    def _settles(self, limit_s: int) -> bool:
+        """Have all write at the rate, until everybody is answered as usual or the time is over."""
+        begin = time.monotonic_ns() + _NS // 4
+        for load in self._loads:
+            load.order(f"begin {begin} {self.rate}")
+        for seconds in range(WARM_UP_S, limit_s):
+            self._rest_until(begin + seconds * _NS)
             now = time.monotonic_ns()
             recent = [load.tape.rows(load.tape.first_since(now - SETTLED_S * _NS)) for load in self._loads]
             if all(figures_of(rows, now).p99_ms <= LATE_MS for rows in recent):
-                return
-        self._progress.note("this machine is busy: records are late before anything is done", "harm")
+                return True
+        return False
 
     def _victim(self, name: Name) -> int:
         return self._layout.victims[name]

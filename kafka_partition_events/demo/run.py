@@ -73,17 +73,17 @@ def run_demo(demo: Demo, console: Console) -> bool:
     began = datetime.now(UTC)
     board = Board(Progress(layout), demo.seconds + _AROUND_S)
     with open_screen(console, board) as screen:
-        story = _play(demo, layout, board, screen)
+        story, rate = _play(demo, layout, board, screen)
     settings = {
         "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {layout.in_words}, "
         f"{layout.partitions} partitions, broker session {plan.SESSION_MS / 1000:.0f} s",
-        "Producers": f"a process each; {demo.rate} records/s of {plan.VALUE_BYTES} B, linger "
+        "Producers": f"a process each; {rate} records/s of {plan.VALUE_BYTES} B, linger "
         f"{plan.LINGER_MS} ms, delivery limit {plan.DELIVERY_LIMIT_MS / 1000:.0f} s; else the defaults",
         "Clients": ", ".join(f"{name} {_version(name)}" for name in ("confluent-kafka", "kafka-python")),
         "Machine": f"{os.cpu_count()} cores for brokers and producers together, {platform.system()} "
         f"{platform.machine()}, Python {platform.python_version()}",
         "This library": f"kafka-partition-events {_version('kafka-partition-events')}{_commit()}",
-        "Run": f"{began:%Y-%m-%d %H:%M} UTC; the same again: kpe demo --rate {demo.rate} "
+        "Run": f"{began:%Y-%m-%d %H:%M} UTC; the same again: kpe demo --rate {rate} "
         f"--seconds {demo.seconds:.0f}s{' --java' if demo.java else ''}",
     }
     demo.out.write_text(render(story, settings), encoding="utf-8")
@@ -91,7 +91,7 @@ def run_demo(demo: Demo, console: Console) -> bool:
     return story.adds_up
 
 
-def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
+def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Story, int]:
     progress = board.progress
     parts = plan.cast(java=demo.java)
     with (
@@ -105,19 +105,20 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
         screen.line(f"{len(parts)} topics of {layout.partitions} partitions; the producers connect")
         records = round(demo.rate * (demo.seconds + _ROOM_S))
         with (
-            open_loads(parts, bootstrap, demo.rate, records, Path(scratch), progress.heard) as loads,
+            open_loads(parts, bootstrap, records, Path(scratch), progress.heard) as loads,
             open_witness(bootstrap.split(",")[0], progress.testified) as witness,
         ):
             progress.metadata = witness.says
             for load in loads:
                 load.await_ready()
             with board.showing(loads):
-                Play(cluster, layout, loads, progress, demo.seconds).run()
+                play = Play(cluster, layout, loads, progress, demo.seconds, demo.rate)
+                play.run()
             end_ns = time.monotonic_ns()
             progress.note("the topics are read back")
             performances = _accounted(loads, bootstrap, layout)
     offline, listed = progress.worst
-    return Story(
+    story = Story(
         layout=layout,
         scenes=progress.scenes,
         deeds=sorted(progress.deeds, key=lambda deed: deed.begin_ns),
@@ -127,6 +128,7 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
         most_offline=offline,
         fewest_listed=listed,
     )
+    return story, play.rate
 
 
 def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Performance]:

@@ -8,7 +8,7 @@ from attrs import field, frozen
 from kafka_partition_events.demo.account import Account
 from kafka_partition_events.demo.figures import Figures, figures_of, percent
 from kafka_partition_events.demo.plan import Layout, Name, Part, Scene
-from kafka_partition_events.demo.tape import Row
+from kafka_partition_events.demo.tape import DELIVERED, Row
 
 _NS = 1_000_000_000
 UNKEYED: tuple[Name, ...] = ("calm", "brown-out", "kill", "back")
@@ -98,6 +98,11 @@ class Story:
         spans = [(played.begin_ns, played.end_ns) for played in map(self.scene, names)]
         rows = [row for row in performance.rows if any(a <= row.sent_ns < b for a, b in spans)]
         return figures_of(rows, self.end_ns)
+
+    def lost(self, performance: Performance) -> int:
+        """Return how many of a producer's records in the scenes failed, or were never answered."""
+        begin = self.scenes[0].begin_ns
+        return sum(row.outcome != DELIVERED and row.sent_ns >= begin for row in performance.rows)
 
     def noticed_s(self, who: str, name: Name) -> float | None:
         """Return how long after a scene's deed had begun somebody knew; None if never in that scene."""

@@ -20,7 +20,7 @@ def cells(story: Story, each: Performance) -> tuple[str, ...]:
         percent(story.figures(each, "brown-out").late_share),
         percent(story.figures(each, "kill").late_share),
         f"{whole.longest_ms / 1000:.2f} s",
-        f"{each.account.failed + each.account.unanswered:,}",
+        f"{story.lost(each):,}",
         story.noticed(each.part, "brown-out"),
         story.noticed(each.part, "kill"),
     )
@@ -44,15 +44,15 @@ def show_verdict(console: Console, story: Story, page: str) -> None:
         table.add_row(each.part.title, *cells(story, each), style="green" if each.part.ours else "default")
     console.print(table)
     for each in story.performances:
-        for said in each.account.differences():
+        early = each.account.failed + each.account.unanswered - story.lost(each)
+        sooner = [f"{early:,} failed before the first scene, under too much load"] if early else []
+        for said in [*sooner, *each.account.differences()]:
             console.print(f"- {each.part.title}: {said}", soft_wrap=True, style="dim")
     if story.adds_up:
         console.print(f"Accounted for: {story.accounted}", style="green", soft_wrap=True)
     else:
         console.print(f"The account does NOT add up: {story.accounted}", style="red", soft_wrap=True)
-    console.print(
-        f"{keys_in_words(story)} No producer saves those whose partition needs it.\n", soft_wrap=True
-    )
+    console.print(f"{keys_in_words(story)} With move, each key's order can be read.\n", soft_wrap=True)
     rows = Table.grid(padding=(0, 2))
     rows.add_row("  the change", Text(DIFF[0], style="dim", no_wrap=True))
     rows.add_row("", Text(DIFF[1], style="green", no_wrap=True))

@@ -4,8 +4,8 @@ from typing import Final
 
 THE_CHANGE: Final = "The same load on each producer; the change from the first to the last is one line:"
 DIFF: Final = (
-    "- producer = Producer(conf)",
-    '+ producer = PartitioningProducer(conf, rescue="hedge")',
+    "- Producer(conf)",
+    '+ PartitioningProducer(conf, rescue="hedge", keys="move")',
 )
 NEXT: Final = (
     ("on your cluster", "kpe watch -b HOST:9092 (it only reads)"),

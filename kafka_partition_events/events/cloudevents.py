@@ -39,12 +39,13 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.events.facts import Facts, facts_of
-from kafka_partition_events.events.names import name_of, schema_of, severity_of
-from kafka_partition_events.metadata.codec import encode_time
+from kafka_partition_events.events.moments import encode_time
+from kafka_partition_events.events.names import is_churn, name_of, schema_of, severity_of
 from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.outbox import Entry
 
 TYPE_PREFIX: Final = "io.github.kafka-partition-events"
-"""The default prefix of event types: the project's name on the Python package index, reversed."""
+"""The prefix of event types: the project's name on the Python package index, reversed."""
 
 RECORD_HEADERS: Final = {"content-type": JSONFormat.CONTENT_TYPE.encode()}
 """The headers of every record: CloudEvents' structured content mode."""
@@ -83,7 +84,6 @@ def to_cloudevent(
     recorded_at: datetime | None = None,
     blind: bool = False,
     labels: Mapping[str, Any] = _NO_LABELS,
-    type_prefix: str = TYPE_PREFIX,
 ) -> CloudEvent:
     """Return the event as a CloudEvent.
 
@@ -97,14 +97,13 @@ def to_cloudevent(
         recorded_at: When it is being recorded, an aware time.
         blind: Whether looks failed between ``prev_at`` and ``at`` (``data.snapshot.gap``).
         labels: What else ``data`` is to say, such as ``planned``. The id does not depend on it.
-        type_prefix: What comes before the name in ``type``, a reverse DNS name.
     """
     name, facts = name_of(event), facts_of(event)
     cluster_id = event.cluster_id or _UNKNOWN_CLUSTER
     attributes: dict[str, Any] = {
         "specversion": "1.0",
         "id": id_of(event, name, facts, observer),
-        "type": f"{type_prefix}.{name}.v1",
+        "type": f"{TYPE_PREFIX}.{name}.v1",
         "source": f"kafka://{cluster_id}",
         "time": event.wall_time.astimezone(UTC),
         "datacontenttype": _JSON,
@@ -129,6 +128,22 @@ def to_record(event: CloudEvent) -> KafkaMessage:
 def to_json(event: CloudEvent) -> bytes:
     """Return the CloudEvent in structured JSON: the value of its record."""
     return _FORMAT.write(event)
+
+
+def to_entry(event: Event, cloudevent: CloudEvent) -> Entry:
+    """Return an event, with the CloudEvent that was made of it, as an entry of the journal."""
+    attributes, name = cloudevent.get_attributes(), name_of(event)
+    return Entry(
+        id=attributes["id"],
+        name=name,
+        key=attributes["partitionkey"],
+        subject=attributes.get("subject"),
+        severity=attributes["severitynumber"],
+        churn=is_churn(name),
+        at=event.wall_time,
+        recorded_at=datetime.fromisoformat(attributes["recordedtime"]),
+        body=to_json(cloudevent),
+    )
 
 
 def _data(event: Event, facts: Facts, observer: str | None, blind: bool) -> dict[str, Any]:

@@ -18,14 +18,13 @@ from typing import Any, Final, Literal, NotRequired, TypedDict, cast
 from attrs import evolve, field, frozen
 from cloudevents.core.v1.event import CloudEvent
 
-from kafka_partition_events.events.cloudevents import id_of, to_cloudevent, to_json, uuid_of
-from kafka_partition_events.events.entries import to_entry
+from kafka_partition_events.events.cloudevents import id_of, to_cloudevent, to_entry, to_json, uuid_of
 from kafka_partition_events.events.facts import PartitionState, facts_of
 from kafka_partition_events.events.names import name_of, schema_of
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.json_text import json_in
-from kafka_partition_events.metadata.ranges import ranges
 from kafka_partition_events.outbox import Entry
+from kafka_partition_events.ranges import ranges
 
 MOST_CHANGES: Final = 200
 """A change takes 250 to 300 bytes, and CloudEvents promises transport for 64 KiB only."""
@@ -92,7 +91,7 @@ class Observed:
     blind: bool = False
     labels: Mapping[str, Any] = field(factory=dict)
 
-    def cloudevent(self, observer: str | None, type_prefix: str, **more: Any) -> CloudEvent:
+    def cloudevent(self, observer: str | None, **more: Any) -> CloudEvent:
         """Return the event as a CloudEvent of version 1, with more labels."""
         return to_cloudevent(
             self.event,
@@ -100,14 +99,13 @@ class Observed:
             recorded_at=self.recorded_at,
             blind=self.blind,
             labels={**self.labels, **more},
-            type_prefix=type_prefix,
         )
 
 
 # -- folding -------------------------------------------------------------------------------------------
 
 
-def fold(look: Sequence[Observed], *, observer: str | None, type_prefix: str) -> list[Entry]:
+def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
     """Return the entries of what a look found, in order; what belongs together is where its first one was.
 
     Events of partitions say what caused them, as far as the same look tells: ``data.cause``. Those of a
@@ -116,7 +114,6 @@ def fold(look: Sequence[Observed], *, observer: str | None, type_prefix: str) ->
     Args:
         look: What was found, of one look or of several.
         observer: Who found it.
-        type_prefix: What comes before the name in ``type``.
     """
     news = _News(look)
     effects: dict[tuple[int, _Cause], Counter[str]] = defaultdict(Counter)
@@ -144,7 +141,7 @@ def fold(look: Sequence[Observed], *, observer: str | None, type_prefix: str) ->
         }
     entries: list[Entry] = []
     for group in groups.values():
-        told = group.first.cloudevent(observer, type_prefix, **_more(group, effects))
+        told = group.first.cloudevent(observer, **_more(group, effects))
         alone = to_entry(group.first.event, told)
         entries += [alone] if len(group.changes) < 2 else _digests(alone, told, list(group.changes.values()))
     return entries
@@ -228,7 +225,9 @@ def _digests(alone: Entry, told: CloudEvent, changes: Sequence[Change]) -> Itera
 # -- unfolding -----------------------------------------------------------------------------------------
 
 
-def _is_digest(event: Mapping[str, Any]) -> bool:
+def _is_digest(event: Any) -> bool:
+    if not isinstance(event, dict):
+        raise TypeError(f"no event: {event!r:.100}")
     return str(event.get("type")).endswith(_V2)
 
 

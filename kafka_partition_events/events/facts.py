@@ -8,10 +8,10 @@ from typing import Any, Final, TypedDict, cast
 
 from attrs import asdict, field, frozen
 
+from kafka_partition_events.events.moments import encode_time
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo, TopicPartition
-from kafka_partition_events.metadata.codec import encode_time
-from kafka_partition_events.metadata.ranges import ranges
+from kafka_partition_events.ranges import ranges
 
 MAX_LISTED = 5_000
 """Partitions of one event whose leaders are listed: round robin defeats ranges, 5,000 ids take 25 kB, and
@@ -70,10 +70,23 @@ def _topic_facts(event: ev.TopicEvent) -> Facts:
             return _cap_facts(event)
         case ev.AlternativesChanged():
             return _alternatives_facts(event)
+        case ev.KeysMoved() | ev.KeysReturned():
+            return _key_facts(event)
         case ev.PartitionsAdded():
             return _growth_facts(event)
         case _:
             return _whole_topic_facts(event)
+
+
+_Transition = tuple[str | int, ...] | None
+
+
+def _about(
+    event: ev.TopicEvent, data: Mapping[str, Any], transition: _Transition = None, partitions: str = ""
+) -> Facts:
+    """Return the facts of a topic, or of some partitions of it."""
+    subject = f"topic/{event.topic}/{partitions}" if partitions else f"topic/{event.topic}"
+    return Facts(subject=subject, topic=event.topic, data=data, transition=transition)
 
 
 def _whole_topic_facts(event: ev.TopicEvent) -> Facts:
@@ -81,39 +94,32 @@ def _whole_topic_facts(event: ev.TopicEvent) -> Facts:
     new: TopicInfo | None = getattr(event, "new", None)
     current = new or old
     if current is None:  # an event of the user's own
-        return Facts(subject=f"topic/{event.topic}", topic=event.topic)
+        return _about(event, {})
     after = None if new is None else _counted(new, new.partitions)
     transition = _proved(current.topic_id)
     if isinstance(event, ev.TopicRecreated):
         after = {**_counted(event.new, event.new.partitions), "inferred": event.inferred}
         transition = _proved(event.old.topic_id, event.new.topic_id)
-    return Facts(
-        subject=f"topic/{event.topic}",
-        topic=event.topic,
-        data={
-            "topic_id": current.topic_id,
-            "partitions": ranges(range(len(current.partitions))),
-            "before": None if old is None else _counted(old),
-            "after": after,
-        },
-        transition=transition,
-    )
+    data = {
+        "topic_id": current.topic_id,
+        "partitions": ranges(range(len(current.partitions))),
+        "before": None if old is None else _counted(old),
+        "after": after,
+    }
+    return _about(event, data, transition)
 
 
 def _growth_facts(event: ev.PartitionsAdded) -> Facts:
     added = ranges(p.partition for p in event.added)
     old, new = event.old, event.new
-    return Facts(
-        subject=f"topic/{event.topic}/{added}",
-        topic=event.topic,
-        data={
-            "topic_id": new.topic_id,
-            "partitions": added,
-            "before": _counted(old),
-            "after": _counted(new, event.added),
-        },
-        transition=_proved(new.topic_id, len(old.partitions), len(new.partitions)),
-    )
+    data = {
+        "topic_id": new.topic_id,
+        "partitions": added,
+        "before": _counted(old),
+        "after": _counted(new, event.added),
+    }
+    transition = _proved(new.topic_id, len(old.partitions), len(new.partitions))
+    return _about(event, data, transition, added)
 
 
 def _partition_facts(event: ev.PartitionEvent) -> Facts:
@@ -121,17 +127,13 @@ def _partition_facts(event: ev.PartitionEvent) -> Facts:
     # A leader epoch numbers the transitions of leadership only: an ISR or a replica list can come back to
     # what it was within one epoch, so these have no identity of their own.
     epoch = event.new.leader_epoch if isinstance(event, _ELECTIONS) else None
-    return Facts(
-        subject=f"topic/{event.topic}/{event.partition}",
-        topic=event.topic,
-        data={
-            "topic_id": event.topic_id,
-            "partitions": str(event.partition),
-            "before": None if born else _partition(event.old),
-            "after": _partition(event.new),
-        },
-        transition=_proved(event.topic_id, event.partition, epoch),
-    )
+    data = {
+        "topic_id": event.topic_id,
+        "partitions": str(event.partition),
+        "before": None if born else _partition(event.old),
+        "after": _partition(event.new),
+    }
+    return _about(event, data, _proved(event.topic_id, event.partition, epoch), str(event.partition))
 
 
 def _cap_facts(event: ev.CapReached | ev.CapLifted) -> Facts:
@@ -140,37 +142,38 @@ def _cap_facts(event: ev.CapReached | ev.CapLifted) -> Facts:
     if isinstance(event, ev.CapReached):
         concerned -= set(event.admitted)  # the ones left out
         after |= {"admitted": ranges(event.admitted), "limit": event.limit}
-    return Facts(
-        subject=f"topic/{event.topic}",
-        topic=event.topic,
-        data={
-            "topic_id": event.topic_id,
-            "partitions": ranges(concerned),
-            "partitioner": event.partitioner,
-            "after": after,
-        },
-    )
+    data = {
+        "topic_id": event.topic_id,
+        "partitions": ranges(concerned),
+        "partitioner": event.partitioner,
+        "after": after,
+    }
+    return _about(event, data)
+
+
+def _key_facts(event: ev.KeysMoved | ev.KeysReturned) -> Facts:
+    # What one producer did: another one's keys may go elsewhere, so each is told.
+    data: dict[str, Any] = {"topic_id": event.topic_id, "keys": event.keys}
+    if isinstance(event, ev.KeysMoved):
+        data["brokers"] = list(event.brokers)
+    else:
+        data["away"] = event.away
+    return _about(event, data)
 
 
 def _alternatives_facts(event: ev.AlternativesChanged) -> Facts:
-    return Facts(
-        subject=f"topic/{event.topic}",
-        topic=event.topic,
-        data={
-            "topic_id": event.topic_id,
-            "partitions": ranges(range(event.partitions)),
-            "before": {"without_safe_alternative": event.old},
-            "after": {
-                "count": event.partitions,
-                "without_safe_alternative": event.new,
-                "brokers": list(event.brokers),
-            },
-        },
-    )
+    brokers, count = list(event.brokers), event.partitions
+    data = {
+        "topic_id": event.topic_id,
+        "partitions": ranges(range(count)),
+        "before": {"without_safe_alternative": event.old},
+        "after": {"count": count, "without_safe_alternative": event.new, "brokers": brokers},
+    }
+    return _about(event, data)
 
 
-def _proved(*identity: str | int | None) -> tuple[str | int, ...] | None:
-    return None if None in identity else cast("tuple[str | int, ...]", identity)
+def _proved(*identity: str | int | None) -> _Transition:
+    return None if None in identity else cast("_Transition", identity)
 
 
 def _counted(topic: TopicInfo, listed: tuple[PartitionInfo, ...] = ()) -> dict[str, Any]:
@@ -269,21 +272,6 @@ def _summary_facts(event: ev.ClusterSummary) -> Facts:
     )
 
 
-def _counters_facts(event: ev.ProducerCounters) -> Facts:
-    return Facts(
-        subject=f"client/{event.client}",
-        data={
-            "client": event.client,
-            "period": {"begin": encode_time(event.begin), "end": encode_time(event.end)},
-            "topics": [asdict(topic, filter=_counted_there) for topic in event.topics],
-        },
-    )
-
-
-def _counted_there(_field: object, value: object) -> bool:
-    return value is not None
-
-
 def _observer_facts(event: ev.Event) -> Facts:
     data: dict[str, Any] = {}
     topic: str | None = None
@@ -307,7 +295,5 @@ def _observer_facts(event: ev.Event) -> Facts:
             data = {"dropped": dropped}
         case ev.ClusterSummary():
             return _summary_facts(event)
-        case ev.ProducerCounters():
-            return _counters_facts(event)
     subject = None if topic is None else f"topic/{topic}"
     return Facts(subject=subject, topic=topic, data=data)

@@ -33,13 +33,14 @@ _TABLE: Final[dict[type[ev.Event], tuple[str, Severity]]] = {
     ev.BrokerSuspected: ("broker.suspected", Severity.WARN),
     ev.BrokerCleared: ("broker.cleared", Severity.INFO),
     ev.RecordsRescued: ("records.rescued", Severity.WARN),
+    ev.KeysMoved: ("keys.moved", Severity.WARN),
+    ev.KeysReturned: ("keys.returned", Severity.INFO),
     ev.MetadataUnavailable: ("metadata.unavailable", Severity.WARN),
     ev.MetadataRecovered: ("metadata.recovered", Severity.INFO),
     ev.MetadataStale: ("metadata.stale", Severity.ERROR),
     ev.MetadataRejected: ("metadata.rejected", Severity.WARN),
     ev.Resync: ("observer.resync", Severity.WARN),
     ev.ClusterSummary: ("cluster.summary", Severity.DEBUG),
-    ev.ProducerCounters: ("producer.counters", Severity.DEBUG),
     ev.AlternativesChanged: ("alternatives.changed", Severity.INFO),
 }
 
@@ -81,7 +82,7 @@ def _shrank(event: ev.IsrChanged) -> bool:
 
 _CHURN: Final = frozenset({
     "leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED,
-    "cluster.summary", "producer.counters", "alternatives.changed",
+    "cluster.summary", "alternatives.changed",
 })  # fmt: skip
 
 

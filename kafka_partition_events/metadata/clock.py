@@ -3,25 +3,12 @@
 import threading
 import time
 from datetime import UTC, datetime
-from typing import Protocol
-from zoneinfo import ZoneInfo
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
-    """Tells time and waits. Thread-safe."""
-
-    def monotonic(self) -> float:
-        """Return seconds that never go back."""
-
-    def now(self) -> datetime:
-        """Return the aware UTC time."""
-
-    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
-        """Wait on a condition that the caller holds, for at most ``timeout`` seconds; None: no limit."""
-
-
-class SystemClock:
-    """The machine's clocks."""
+    """Reads time and waits: by the machine's clocks, but for what overrides it. Thread-safe."""
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
@@ -35,11 +22,13 @@ class SystemClock:
         """Wait on a condition that the caller holds, for at most ``timeout`` seconds; None: no limit."""
         condition.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
+    def get(self, queue: SimpleQueue[Any], timeout: float) -> Any:
+        """Return the next item of a queue, or None after ``timeout`` seconds at most."""
+        try:
+            return queue.get(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+        except Empty:
+            return None
 
-def is_zone(name: str) -> bool:
-    """Tell whether there is a time zone of that name, such as ``Europe/Berlin``."""
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, LookupError):  # a path that leads elsewhere; a directory; none there
-        return False
-    return True
+
+class SystemClock(Clock):
+    """The machine's clocks."""

@@ -4,8 +4,9 @@ Every value here is frozen and safe to share between threads. A snapshot answers
 kafka-python's ``ClusterMetadata``, so that one partitioner works with either client.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
@@ -13,6 +14,13 @@ from attrs import evolve, field, frozen
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that Kafka calls internal (``Topic.isInternal`` in Apache Kafka): known by name alone."""
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+
+
+def is_topic_name(name: object) -> bool:
+    """Return whether Kafka allows a topic of this name (``Topic.validate`` in Apache Kafka)."""
+    return isinstance(name, str) and _TOPIC_NAME.fullmatch(name) is not None and name not in {".", ".."}
 
 
 class TopicPartition(NamedTuple):
@@ -36,9 +44,9 @@ class Node:
 class PartitionInfo:
     """What a snapshot knows about one partition.
 
-    ``leader`` is None when the partition is *offline*: Kafka names no leader, or names a broker that the
-    same answer does not list (Java's rule: ``leader != null`` after the node look-up). ``leader_epoch`` is
-    None when the source cannot prove it.
+    ``leader`` is None when the partition is *offline*: Kafka names no leader, or a broker that the same
+    answer does not list (as in Java: ``leader != null`` after the node look-up). ``leader_epoch`` is None
+    when the source cannot prove it.
     """
 
     topic: str
@@ -68,8 +76,8 @@ class PartitionInfo:
 class TopicInfo:
     """A topic and its partitions, ``partitions[i].partition == i``.
 
-    ``topic_id`` (KIP-516) is the canonical UUID text, or None where the source or the brokers
-    (before 2.8) cannot tell; it is what distinguishes a re-created topic from a grown one.
+    ``topic_id`` (KIP-516) is the canonical UUID text, None where the source or the brokers (before 2.8) have
+    none; it distinguishes a re-created topic from a grown one.
     """
 
     name: str
@@ -106,10 +114,9 @@ def _topics_by_name(topics: Mapping[str, TopicInfo] | Iterable[TopicInfo]) -> Ma
 class Cluster:
     """One accepted snapshot.
 
-    Two snapshots are equal when they say the same about brokers and topics; which cluster it is, when it
-    was seen and which *generation* (a count of accepted changes, from 1; 0 is `EMPTY`) is not compared.
-    Topics that did not change from one generation to the next keep their `TopicInfo` object, so an
-    identity test finds the changed ones.
+    Two snapshots are equal when they say the same about brokers and topics, whichever cluster it is, and
+    whichever *generation* (a count of accepted changes, from 1; 0 is `EMPTY`). Topics that did not change
+    from one generation to the next keep their `TopicInfo` object, so an identity test finds the changed ones.
     """
 
     nodes: Mapping[int, Node] = field(default=MappingProxyType({}), converter=_nodes_by_id)
@@ -119,10 +126,10 @@ class Cluster:
 
     __hash__ = None  # type: ignore[assignment]  # the mappings are not hashable, so neither is a snapshot
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Support pickling and copying, which read-only mappings do not: a snapshot may go to a worker."""
-        parts = (tuple(self.nodes.values()), tuple(self.by_topic.values()), self.cluster_id, self.generation)
-        return _rebuilt, parts
+    def __reduce__(self) -> tuple[object, ...]:  # read-only mappings can be neither copied nor pickled
+        nodes, topics = tuple(self.nodes.values()), tuple(self.by_topic.values())
+        make = partial(Cluster, nodes=nodes, by_topic=topics, cluster_id=self.cluster_id)
+        return partial(make, generation=self.generation), ()
 
     def topic(self, name: str) -> TopicInfo | None:
         """Return the topic, or None when the snapshot has none of that name."""
@@ -139,9 +146,7 @@ class Cluster:
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
         """Return the names of all topics, by default without Kafka's internal ones."""
-        if exclude_internal_topics:
-            return set(self.by_topic) - INTERNAL_TOPICS
-        return set(self.by_topic)
+        return set(self.by_topic) - (INTERNAL_TOPICS if exclude_internal_topics else set())
 
     def brokers(self) -> list[Node]:
         """Return the listed brokers, ascending by id."""
@@ -168,12 +173,6 @@ class Cluster:
 def skew(counts: Collection[int]) -> float:
     """Return how much more the highest count is than the mean, as a share of that; 0 for nothing at all."""
     return max(counts) * len(counts) / total - 1 if (total := sum(counts)) else 0.0
-
-
-def _rebuilt(
-    nodes: tuple[Node, ...], topics: tuple[TopicInfo, ...], cluster_id: str | None, generation: int
-) -> Cluster:
-    return Cluster(nodes=nodes, by_topic=topics, cluster_id=cluster_id, generation=generation)
 
 
 EMPTY = Cluster()

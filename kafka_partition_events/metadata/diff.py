@@ -3,19 +3,16 @@
 ``apply(old, diff(old, new)) == new`` and ``diff(x, x) == ()``: the tests hold both for arbitrary snapshots.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import (
-    Cluster,
-    Node,
-    PartitionInfo,
-    TopicInfo,
-    TopicPartition,
-)
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
+
+_Unstamped = Callable[..., ev.Event]
 
 
 def diff(
@@ -30,9 +27,9 @@ def diff(
 ) -> tuple[ev.Event, ...]:
     """Return what happened between two snapshots, in an order that can be replayed.
 
-    Brokers that joined or changed come first; then topics removed; then, by name, what happened to topics
-    that stayed; then topics added; brokers that left come last. A partition that is offline when it is
-    first seen yields a `PartitionOffline` of its own, so that every outage has a beginning.
+    Brokers that joined or changed come first; then topics removed, what happened to those that stayed, topics
+    added, each by name; brokers that left come last. A partition that is offline when it is first seen yields
+    a `PartitionOffline` of its own, so that every outage has a beginning.
 
     Args:
         old: The earlier snapshot.
@@ -40,89 +37,67 @@ def diff(
         first_sequence: The sequence number of the first event.
         observed_at: When ``new`` was learned, in monotonic seconds.
         wall_time: The same moment as an aware UTC time.
-        previous_at: When the look that gave ``old`` began, as an aware UTC time.
+        previous_at: When the poll that gave ``old`` began, as an aware UTC time.
         initial: What to put into the events' ``initial`` field.
     """
     if old is new:
         return ()
-    stamp: dict[str, Any] = {
-        "cluster_id": new.cluster_id,
-        "generation": new.generation,
-        "observed_at": observed_at,
-        "previous_at": previous_at,
-        "initial": initial,
-    }
+    stamp: dict[str, Any] = {"cluster_id": new.cluster_id, "generation": new.generation, "initial": initial}
+    stamp |= {"observed_at": observed_at, "previous_at": previous_at}
     if wall_time is not None:
         stamp["wall_time"] = wall_time
-    found = (make(sequence=n, **stamp) for n, make in enumerate(_changes(old, new), first_sequence))
-    return tuple(found)
+    return tuple(make(sequence=n, **stamp) for n, make in enumerate(_changes(old, new), first_sequence))
 
 
-class _Make:
-    """An event class with everything but its stamp."""
-
-    __slots__ = ("cls", "fields")
-
-    def __init__(self, cls: type[ev.Event], **fields: Any) -> None:
-        self.cls = cls
-        self.fields = fields
-
-    def __call__(self, **stamp: Any) -> ev.Event:
-        return self.cls(**stamp, **self.fields)
-
-
-def _changes(old: Cluster, new: Cluster) -> Iterator[_Make]:
+def _changes(old: Cluster, new: Cluster) -> Iterator[_Unstamped]:
     for node in new.nodes.values():
         known = old.nodes.get(node.id)
         if known is None:
-            yield _Make(ev.BrokerAdded, new=node)
+            yield partial(ev.BrokerAdded, new=node)
         elif known != node:
-            yield _Make(ev.BrokerChanged, old=known, new=node)
+            yield partial(ev.BrokerChanged, old=known, new=node)
 
-    changed = sorted(
-        name
-        for name, info in new.by_topic.items()
-        if old.by_topic.get(name) is not info  # unchanged topics keep their object: most are skipped here
-    )
+    # Unchanged topics keep their object: most are skipped here.
+    changed = sorted(name for name, info in new.by_topic.items() if old.by_topic.get(name) is not info)
     for name in sorted(old.by_topic.keys() - new.by_topic.keys()):
         gone = old.by_topic[name]
-        yield _Make(ev.TopicRemoved, topic=name, topic_id=gone.topic_id, old=gone)
+        yield partial(ev.TopicRemoved, topic=name, topic_id=gone.topic_id, old=gone)
     for name in changed:
         if (before := old.by_topic.get(name)) is not None:
             yield from _topic_changes(before, new.by_topic[name])
     for name in changed:
         if name not in old.by_topic:
             added = new.by_topic[name]
-            yield _Make(ev.TopicAdded, topic=name, topic_id=added.topic_id, new=added)
+            yield partial(ev.TopicAdded, topic=name, topic_id=added.topic_id, new=added)
             yield from _born_offline(added)
 
     for id_ in sorted(old.nodes.keys() - new.nodes.keys()):
-        yield _Make(ev.BrokerRemoved, old=old.nodes[id_])
+        yield partial(ev.BrokerRemoved, old=old.nodes[id_])
 
 
-def _topic_changes(old: TopicInfo, new: TopicInfo) -> Iterator[_Make]:
+def _topic_changes(old: TopicInfo, new: TopicInfo) -> Iterator[_Unstamped]:
     about: dict[str, Any] = {"topic": new.name, "topic_id": new.topic_id}
     shrunk = len(new.partitions) < len(old.partitions)
     if shrunk or (old.topic_id != new.topic_id and old.topic_id is not None):
-        yield _Make(ev.TopicRecreated, **about, old=old, new=new)
+        yield partial(ev.TopicRecreated, **about, old=old, new=new)
         yield from _born_offline(new)
         return
     if old.topic_id != new.topic_id:
-        yield _Make(ev.TopicIdLearned, **about, old=old, new=new)
+        yield partial(ev.TopicIdLearned, **about, old=old, new=new)
     if len(new.partitions) > len(old.partitions):
-        yield _Make(ev.PartitionsAdded, **about, old=old, new=new)
+        yield partial(ev.PartitionsAdded, **about, old=old, new=new)
         yield from _born_offline(new, first=len(old.partitions))
     for before, after in zip(old.partitions, new.partitions, strict=False):
         if before is not after and before != after:
             for kind in _partition_changes(before, after):
-                yield _Make(kind, **about, partition=after.partition, old=before, new=after)
+                yield partial(kind, **about, partition=after.partition, old=before, new=after)
 
 
-def _born_offline(topic: TopicInfo, first: int = 0) -> Iterator[_Make]:
+def _born_offline(topic: TopicInfo, first: int = 0) -> Iterator[_Unstamped]:
     about: dict[str, Any] = {"topic": topic.name, "topic_id": topic.topic_id}
     for p in topic.partitions[first:]:
         if not p.online:
-            yield _Make(ev.PartitionOffline, **about, partition=p.partition, old=p, new=p)
+            yield partial(ev.PartitionOffline, **about, partition=p.partition, old=p, new=p)
 
 
 def _partition_changes(old: PartitionInfo, new: PartitionInfo) -> Iterator[type[ev.PartitionEvent]]:
@@ -157,12 +132,9 @@ def _apply_one(nodes: dict[int, Node], topics: dict[str, TopicInfo], event: ev.E
             nodes.pop(node.id, None)
         case ev.TopicRemoved(topic=name):
             topics.pop(name, None)
-        case (
-            ev.TopicAdded(new=info)
-            | ev.TopicRecreated(new=info)
-            | ev.TopicIdLearned(new=info)
-            | ev.PartitionsAdded(new=info)
-        ):
+        case ev.TopicAdded(new=info) | ev.TopicRecreated(new=info):
+            topics[info.name] = info
+        case ev.TopicIdLearned(new=info) | ev.PartitionsAdded(new=info):
             topics[info.name] = info
         case ev.PartitionEvent(topic=name, new=partition):
             topics[name] = topics[name].with_partition(partition)

@@ -1,34 +1,34 @@
-"""The poller: asks the source, lets `step` decide, has told what changed. The only thread that polls.
+"""The poller: asks the source, lets `step` decide, publishes what changed. The only thread that polls.
 
-One lock covers the state, which is only ever put in place of the one before, and everybody who is told of it:
-first the snapshot, then every table, then every mailbox.
+Others send it messages, and never wait for its lock: a delivery callback, a signal handler or the garbage
+collector may run in a thread that holds a partitioner's lock, which the poller takes when it publishes.
+Without a thread, the caller of `poll_once` reads the inbox first.
 """
 
+import asyncio
 import contextlib
-import os
 import random
 import threading
 import traceback
-import weakref
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from queue import SimpleQueue
 from typing import Any, Self
 
 from attrs import evolve
 
-import kafka_partition_events.metadata.forking  # noqa: F401 - its hook must run before the one below
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
 from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, Registration
-from kafka_partition_events.metadata.publisher import CAPACITY, Publisher, check_feeder
+from kafka_partition_events.metadata.owned_source import OwnedSource
+from kafka_partition_events.metadata.poll_requests import Requests
 from kafka_partition_events.metadata.source import MetadataSource, Observation
-from kafka_partition_events.metadata.state import JITTER, Health, News, State, Timing, step
-
-__all__ = ["Health", "MetadataPoller"]
+from kafka_partition_events.metadata.state import JITTER, Health, State, StepResult, Timing, step
+from kafka_partition_events.metadata.stream import EventStream
+from kafka_partition_events.metadata.subscriptions import CAPACITY, Subscription, Subscriptions, check_feeder
 
 LEAST_MAX_AGE_S = 300.0
 MAX_AGE_INTERVALS = 10
@@ -37,10 +37,10 @@ _log = get_logger(__name__)
 
 
 class MetadataPoller:
-    """Looks at the cluster's metadata and tells partitioners and listeners what changed.
+    """Polls the cluster's metadata, and publishes to partitioners and listeners what changed.
 
     Thread-safe. Use as a context manager, or call `start` and `close`; both are idempotent. A closed poller
-    stays readable. In a forked child the thread is started anew.
+    stays readable, and so does one in a forked child, where everything else raises `ForkedError`.
     """
 
     def __init__(
@@ -60,57 +60,53 @@ class MetadataPoller:
         """Make a poller; nothing is asked before `start` or `poll_once`.
 
         Args:
-            source: Whom to ask. The poller closes it.
-            topics: What to ask for; None asks for all topics, which is for watchers: inside a producer,
-                name the producer's own (or `track` them).
+            source: What to ask. The poller closes it.
+            topics: What to ask for; None asks for all topics, which is for watchers: for a producer, name its
+                own (or `track` them).
             interval: Seconds between polls when all is well, give or take 10%.
             max_age: Seconds after which a snapshot is not trusted any more (`MetadataStale`); None: ten
                 intervals, and at least 300.
             fetch_timeout: Seconds that one fetch may take.
             min_interval: Seconds between polls at the least.
             resume: A stored snapshot, of all topics unless ``topics`` names some. The first good answer is
-                told as what changed since, after a `MetadataRecovered`; under the rules of the staleness
-                gate, so a topic that is missing stays for a while. Until then nobody sees the stored
-                snapshot: it may be hours old, and no record is routed by it. One of another cluster is
-                ignored. Named topics that it lacks may just not have been asked for: they are seen, not
-                created.
-            resume_at: When the look that confirmed ``resume`` last began, an aware time.
+                published as what changed since, after a `MetadataRecovered`, and under the rules of the
+                staleness gate, so a topic that is missing stays for a while. Until then it is not shown, and
+                no record is routed by it: it may be hours old. One of another cluster is ignored. Named
+                topics that it lacks may just not have been asked for: they are seen, not created.
+            resume_at: When the poll that confirmed ``resume`` last began, an aware time.
             clock: For tests.
             rng: Source of the jitter, for tests.
 
         Raises:
             ConfigurationError: an argument is out of range.
         """
-        if max_age is None:
-            max_age = max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * interval)
+        max_age = max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * interval) if max_age is None else max_age
         timing = Timing(interval, fetch_timeout, min_interval, max_age)
         if isinstance(topics, str):
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
-        self._source = source
+        self.source = source
+        """What it asks."""
+        self._owned = OwnedSource(source, lambda: self.subscriptions.closed)
         self._rng = rng or random.Random()
-        self._topics = None if topics is None else frozenset(topics)
-        self._wanted = self._topics  # with what the followers write; what the latest fetch asked for
-        self._followers: tuple[Follower, ...] = ()
+        self._topics = None if topics is None else set(topics)
+        # What the latest fetch asked for: these, and what producers write.
+        self._wanted = None if self._topics is None else frozenset(self._topics)
         self._clock: Clock = clock or SystemClock()
-        # Who holds the lock puts a new one in its place; who reads it without has all of one moment.
+        # Replaced under the lock; readers without it have all of one moment.
         self._state = State(timing=timing, since=self._clock.monotonic())
         if resume is not None and resume_at is not None and resume_at.tzinfo is not None:
-            self._state = self._state.resumed(resume, resume_at, self._topics)
+            self._state = self._state.resumed(resume, resume_at, self._wanted)
         elif resume is not None or resume_at is not None:
             raise ConfigurationError("resume and resume_at go together: a snapshot, and an aware time")
-        self._lock = threading.Condition()
-        self._news = Publisher(self._lock, self._clock)
-        self._thread: threading.Thread | None = None
-        self._source_closed = False
+        self.inbox: SimpleQueue[Subscription | None] = SimpleQueue()
+        """For this library: producers that were dropped; None only wakes the thread."""
+        self.subscriptions = Subscriptions(self._clock, lambda: self._state, source)
+        """For this library: everything that follows it."""
         self._last_closes = False
-        self._in_flight = 0  # fetches, on any thread
-        self._wake = False
+        self._thread: threading.Thread | None = None
+        self._soon = False  # whether the next poll is due as soon as may be
+        self._requests = Requests(lambda: self.subscriptions.closed)
         self._refresh_reason: str | None = None
-        self._begun = 0  # fetches begun
-        self._done = 0  # the latest of them that is finished
-        _pollers.add(self)
-
-    # -- reading -------------------------------------------------------------------------------------
 
     @property
     def cluster(self) -> Cluster | None:
@@ -119,106 +115,113 @@ class MetadataPoller:
         return state.cluster if state.confirmed else None
 
     @property
-    def source(self) -> MetadataSource:
-        """Whom it asks."""
-        return self._source
-
-    @property
     def health(self) -> Health:
         """How the poller is doing."""
         health = self._state.health
         return evolve(
             health,
             running=self._running,
-            stale=health.stale and not self._news.closed,
-            internal_errors=health.internal_errors + self._news.adoption_errors,
+            stale=health.stale and not self.subscriptions.closed,
+            internal_errors=health.internal_errors + self.subscriptions.apply_errors,
             refresh_reason=self._refresh_reason,
         )
 
     @property
     def _running(self) -> bool:
         thread = self._thread
-        return thread is not None and thread.is_alive()
-
-    # -- listeners -----------------------------------------------------------------------------------
+        return thread is not None and thread.is_alive() and not self.subscriptions.process.is_another
 
     @property
     def registrations(self) -> tuple[Registration, ...]:
-        """The handles of everybody who is registered now, partitioners included. Takes no lock."""
-        return self._news.mailboxes
+        """The handles of all listeners that are registered now, partitioners included. Takes no lock."""
+        return self.subscriptions.mailboxes
 
     def register(self, listener: Registrable, replay: bool = True, capacity: int = CAPACITY) -> Registration:
-        """Register a listener or a partitioner.
+        """Register a listener or a partitioner. Not in a signal handler: it may wait.
 
-        A partitioner has its table when this returns (if there is a snapshot). A listener's worker then
-        delivers the current state with ``initial=True``, and every later event, without a gap.
+        A partitioner has its table when this returns, if there is a snapshot. A listener's worker delivers
+        the current state with ``initial=True`` and then every later event, without a gap.
 
         Args:
-            listener: Who wants to know.
+            listener: What is to be informed.
             replay: Whether to deliver the current state first.
             capacity: How many undelivered events to hold before they collapse to one `Resync`.
 
         Raises:
             PollerClosedError: the poller has been closed.
-            ConfigurationError: ``capacity`` is less than 1, or the listener is registered already.
+            ForkedError: the poller was made before a fork.
+            ConfigurationError: ``capacity`` is less than 1, or the listener is registered already; it has
+                ``async def`` methods, and no loop runs here.
         """
         if capacity < 1:
             raise ConfigurationError(f"capacity must be at least 1 event, not {capacity}")
-        with self._lock:
-            self._check_open()
-            return self._news.register(self._state, listener, replay=replay, capacity=capacity)
+        with self.subscriptions.locked():
+            return self.subscriptions.register(listener, replay=replay, capacity=capacity)
+
+    def events(self, replay: bool = True, capacity: int = CAPACITY) -> EventStream:
+        """Return the events for ``async for`` on this loop. Arguments and errors as with `register`."""
+        return EventStream(self.register, lambda: self.subscriptions.closed, replay=replay, capacity=capacity)
 
     def join(
         self,
         partitioner: ClusterAdopter,
         topics: Callable[[], Iterable[str]],
-        looked: Callable[[], None] = lambda: None,
+        polled: Callable[[], None] = lambda: None,
+        left: Callable[[], None] = lambda: None,
         *,
         last_closes: bool = False,
-    ) -> "Follower":
+    ) -> Subscription:
         """Let a partitioner follow this poller for one producer, of any number that share it.
 
         Args:
-            partitioner: Who has its table when this returns, if there is a snapshot.
-            topics: Returns the topics that the producer writes; asked before each fetch, under a lock. One
-                that nobody writes any more is forgotten, and listeners get a `Resync`.
-            looked: Called after each fetch, without the lock, on the thread that made it.
-            last_closes: Whether the poller is to be closed by the last producer that leaves, whichever it is.
+            partitioner: It has its table when this returns, if there is a snapshot.
+            topics: Returns what the producer writes; called before each fetch, under the lock. A topic that
+                no producer writes any more is forgotten, and listeners get a `Resync`.
+            polled: Called after each fetch, without the lock, on the thread that made it.
+            left: Called once, when the producer has left or was dropped; it must not block.
+            last_closes: Whether the last producer that leaves, whichever it is, is to close the poller.
 
         Raises:
             PollerClosedError: the poller has been closed.
+            ForkedError: the poller was made before a fork.
             ConfigurationError: the partitioner follows another poller.
         """
-        with self._lock:
-            self._check_open()
-            follower = Follower(self, self._news.join(self._state, partitioner), topics, looked)
+        with self.subscriptions.locked():
+            subscription = Subscription(self.subscriptions.join(partitioner), topics, polled, left, self)
+            self.subscriptions.producers[subscription] = None
             self._last_closes = self._last_closes or last_closes
-            self._followers = (*self._followers, follower)
-            return follower
+            return subscription
 
-    def _leave(self, follower: "Follower", mailbox: Mailbox, timeout: float) -> None:
-        with self._lock:
-            self._followers = tuple(other for other in self._followers if other is not follower)
-            in_use = self._news.leave(mailbox)
-        if not in_use and self._last_closes:
-            self.close(timeout)
+    def leave(self, subscription: Subscription, timeout: float = 1.0) -> None:
+        """End a subscription; see `Subscription.leave`."""
+        if self.subscriptions.leave(subscription) and self._last_closes and not self.subscriptions.producers:
+            self._close(timeout)  # on a loop it does not wait for hooks, which run there afterwards
 
     def emit(self, event: Event) -> None:
-        """Stamp an event and deliver it to every listener.
+        """Stamp an event and deliver it to every listener, after an answer that is being taken in.
 
-        Never waits for a listener or for the cluster; ignored after `close`.
+        Waits for nothing, neither listeners nor the cluster nor a lock; ignored after `close`.
         """
-        with self._lock:
-            if not self._news.closed:
-                self._news.emit(self._state, event)
+        self.subscriptions.emit(event)
 
     def track(self, *topics: str) -> None:
-        """Ask for these topics too, beginning at once. No effect when all topics are asked for."""
-        with self._lock:
-            if self._topics is None or self._topics.issuperset(topics):
-                return
-            self._topics |= frozenset(topics)
-        self.refresh("topics tracked")
+        """Ask for these topics too, beginning at once. No effect when all topics are asked for.
+
+        Raises:
+            PollerClosedError: the poller has been closed.
+            ForkedError: the poller was made before a fork.
+        """
+        self.subscriptions.process.check()
+        if self._topics is not None and not self._topics.issuperset(topics):
+            self._topics.update(topics)  # atomic
+            self.refresh("topics tracked")
+
+    def ask_for(self, topic: str, subscription: Subscription) -> None:
+        """Poll soon if a topic that a producer writes is not among those that are asked for."""
+        lacking = self._wanted is not None and topic not in self._wanted
+        if lacking and subscription in self.subscriptions.producers and not self.subscriptions.closed:
+            with contextlib.suppress(PollerClosedError):
+                self.refresh(f"topic {topic} is written")
 
     # -- polling -------------------------------------------------------------------------------------
 
@@ -227,9 +230,10 @@ class MetadataPoller:
 
         Raises:
             PollerClosedError: the poller has been closed.
+            ForkedError: the poller was made before a fork.
         """
-        with self._lock:
-            self._check_open()
+        with self.subscriptions.locked():
+            self.subscriptions.check_open()
             if not self._running:
                 thread = threading.Thread(target=self._run, name="kpe-poller", daemon=True)
                 thread.start()
@@ -238,8 +242,8 @@ class MetadataPoller:
     def refresh(self, reason: str, wait: float | None = None) -> bool:
         """Ask for a poll soon. Requests that come before it begins are served by the same one.
 
-        Without a running thread there is nobody to poll soon: with ``wait`` the poll is made here, by the
-        caller; without it, the first poll after `start` serves the request.
+        Without ``wait`` this waits for no lock. Without a running thread the first poll after `start` serves
+        the request, or with ``wait`` the caller, here.
 
         Args:
             reason: Why, for `health`.
@@ -250,81 +254,90 @@ class MetadataPoller:
 
         Raises:
             PollerClosedError: the poller has been closed.
+            ForkedError: the poller was made before a fork.
+            RuntimeError: ``wait`` on a loop that listeners or the source need.
         """
-        with self._lock:
-            self._check_open()
-            running = self._running
-            target = self._begun + 1
-            self._wake, self._refresh_reason = True, reason
-            self._lock.notify_all()
-            if wait is None:
-                return False
-            if running:
-                return self._lock.wait_for(lambda: self._done >= target or self._news.closed, wait) and (
-                    self._done >= target
-                )
+        self.subscriptions.check_open()
+        self._refresh_reason = reason
+        if wait is None:
+            self._poll_soon()
+            return False
+        self.subscriptions.refuse_on_loop("refresh", "await asyncio.to_thread(poller.refresh, reason, wait)")
+        if self._running:
+            return self._requests.wait(wait, self._poll_soon)
         self.poll_once()
         return True
 
+    def _poll_soon(self) -> None:
+        # One message for all. A poll that begins takes the mark away: who finds it is served by the next one.
+        if not self._soon:
+            self._soon = True
+            self.inbox.put(None)
+
     def poll_once(self) -> tuple[Event, ...]:
-        """Fetch once, on this thread, and publish what follows. `start` makes a thread that loops on it.
+        """Fetch once, on this thread, and publish what follows. Not in a signal handler.
 
         Returns:
             The events that were published, none if the fetch failed and that was known.
 
         Raises:
             PollerClosedError: the poller has been closed.
+            ForkedError: the poller was made before a fork.
         """
-        with self._lock:
-            self._check_open()
-            topics = self._topics_now()
-            self._wake = False
-            self._begun += 1
-            self._in_flight += 1
-            ticket = self._begun
-            started_at, began = self._clock.monotonic(), self._clock.now()
-            self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
-        try:
-            try:
-                answer: Observation | BaseException = self._source.fetch(
-                    topics, started_at=started_at, timeout=self._state.timing.fetch_timeout
-                )
-            except BaseException as error:
-                # A source is foreign code: any error means "no answer", and on our own thread so does what
-                # would end it. The caller of `poll_once` gets his interrupt.
-                if not isinstance(error, Exception) and threading.current_thread() is not self._thread:
-                    raise
-                answer = error
+        with self._owned.fetching(), contextlib.ExitStack() as finished:
+            with self.subscriptions.locked():
+                self._read_inbox()
+                self.subscriptions.check_open()
+                self._soon = False
+                topics = self._topics_now()
+                self._requests.begin(finished)
+                started_at, began = self._clock.monotonic(), self._clock.now()
+                self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
+            answer = self._fetch(topics, started_at)
             took = self._clock.monotonic() - started_at
-            with self._lock:
+            with self.subscriptions.locked():
                 events = self._take(answer, began, took)
                 if not events:
-                    self._news.settle(self._state)
-        finally:
-            with self._lock:
-                self._in_flight -= 1
-                self._done = max(self._done, ticket)
-                self._lock.notify_all()
-            self._close_idle_source()
-        for follower in self._followers:
-            follower.looked()
+                    self.subscriptions.settle()
+        for subscription in tuple(self.subscriptions.producers):
+            subscription.polled()
         for event in events:
             if isinstance(event, MetadataUnavailable):  # once; I/O, so after the lock
                 _log.warning("metadata_unavailable", error=event.error, failures=self.health.failures)
         return events
 
+    def _fetch(self, topics: frozenset[str] | None, started_at: float) -> Observation | BaseException:
+        try:
+            return self.source.fetch(topics, started_at=started_at, timeout=self._state.timing.fetch_timeout)
+        except BaseException as error:
+            # A source is foreign code: any error means "no answer", on our own thread even what would end it.
+            if not isinstance(error, Exception) and threading.current_thread() is not self._thread:
+                raise
+            return error
+
+    def _read_inbox(self) -> None:
+        """Leave for dropped producers: on the polling thread, or where there is none. Under the lock."""
+        if not self._running or threading.current_thread() is self._thread:
+            while not self.inbox.empty():
+                self._act_on(self.inbox.get())
+
+    def _act_on(self, dropped: Subscription | None) -> None:
+        if dropped is not None:
+            self.leave(dropped, 0.0)
+
     def _topics_now(self) -> frozenset[str] | None:
-        """Return what to ask for, and forget what nobody wants to know any more."""
+        """Return what to ask for, and forget topics that are not followed any more."""
         if self._topics is not None and self._wanted is not None:
-            wanted = self._topics.union(*(follower.topics() for follower in self._followers))
+            producers = tuple(self.subscriptions.producers)
+            wanted = frozenset(self._topics).union(*(one.topics() for one in producers))
             if dropped := self._wanted - wanted:
-                self._tell(*self._state.without(dropped, self._news.moment()))
+                self._publish(*self._state.without(dropped, self.subscriptions.moment()))
             self._wanted = wanted
         return self._wanted
 
     def _take(self, answer: Observation | BaseException, began: datetime, took: float) -> tuple[Event, ...]:
-        """Publish what an answer tells, or that there is none, after so many seconds; under the lock."""
-        if self._news.closed:
+        """Publish what follows from an answer that took so long, or that there is none; under the lock."""
+        if self.subscriptions.closed:
             return ()
         self._note(fetching=self._state.health.fetching.plus(took))
         if isinstance(answer, BaseException):
@@ -341,69 +354,75 @@ class MetadataPoller:
 
     def _step(self, answer: Observation | BaseException, began: datetime) -> tuple[Event, ...]:
         stored, jitter = self._state.known.cluster_id, self._rng.uniform(*JITTER)
-        while True:
-            before, at = self._state, self._news.moment()
-            state, news = step(before, answer, began, at, jitter)
-            if self._state is before:  # else a signal handler has polled in there, in this thread
-                break
-        # It, or the garbage collector, may have emitted something.
-        news = news.later(self._news.sequence - at.sequence)
-        if news.foreign is not None:  # once, so under the lock
-            _log.warning("stored_snapshot_ignored", stored=stored, cluster_id=news.foreign)
-        return self._tell(state, news)
+        state, result = step(self._state, answer, began, self.subscriptions.moment(), jitter)
+        if result.foreign is not None:  # once, so under the lock
+            _log.warning("stored_snapshot_ignored", stored=stored, cluster_id=result.foreign)
+        return self._publish(state, result)
 
-    def _tell(self, state: State, news: News) -> tuple[Event, ...]:
-        self._state = state  # first: whoever hears of it and reads `cluster` finds what he heard of
-        return self._news.tell(state, news)
+    def _publish(self, state: State, result: StepResult) -> tuple[Event, ...]:
+        self._state = state  # first: a listener that gets an event and reads `cluster` finds what led to it
+        return self.subscriptions.publish(result)
 
     def _note(self, **health: Any) -> None:
         self._state = self._state.with_health(**health)
 
+    # -- the thread ----------------------------------------------------------------------------------
+
     def _run(self) -> None:
-        while not self._news.closed:
+        while not self.subscriptions.closed:
             try:
                 self.poll_once()
                 self._sleep()
             except PollerClosedError:  # closed between the check and the poll
                 break
-            except Exception as error:  # noqa: BLE001 - only `close` ends the thread: nobody would start it again
+            except Exception as error:  # noqa: BLE001 - only `close` ends the thread: nothing would start it again
                 _log.critical("poll_abandoned", error=repr(error), exception=traceback.format_exc())
-                with self._lock:
+                with self.subscriptions.locked():
                     self._note(internal_errors=self._state.health.internal_errors + 1)
-                    self._clock.wait(self._lock, self._state.timing.floor)
-        self._close_idle_source()
+                self._act_on(self._clock.get(self.inbox, self._state.timing.floor))
+        self._owned.close_if_idle()
 
     def _sleep(self) -> None:
-        with self._lock:
-            began = self._clock.monotonic()
-            while not self._news.closed:
-                waited = self._clock.monotonic() - began
-                due = self._state.timing.floor if self._wake else self._state.health.next_delay
-                if waited >= due:
-                    return
-                # At the latest when the snapshot turns stale, even if the next poll is far away.
-                self._tell(*self._state.aged(self._news.moment()))
-                stale_in = self._state.until_stale(self._clock.monotonic())
-                self._clock.wait(self._lock, min(due - waited, stale_in))
-
-    # -- the end -------------------------------------------------------------------------------------
+        began = self._clock.monotonic()
+        while not self.subscriptions.closed:
+            now = self._clock.monotonic()
+            due = began + (self._state.timing.floor if self._soon else self._state.health.next_delay)
+            if now >= due:
+                return
+            # At the latest when the snapshot turns stale, even if the next poll is far away.
+            if self._state.until_stale(now) <= 0:
+                with self.subscriptions.locked():
+                    self._publish(*self._state.aged(self.subscriptions.moment()))
+            self._act_on(self._clock.get(self.inbox, min(due - now, self._state.until_stale(now))))
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop polling, deliver what is queued, close listeners and source. Idempotent.
 
-        Allowed inside a listener's callback. A fetch that hangs or a listener that is stuck is left behind
-        on its daemon thread; the source is then closed when its fetch returns.
+        Allowed inside a listener's callback and in a signal handler. A fetch that hangs or a listener that is
+        stuck is left behind on its daemon thread; the source is closed when its fetch returns. In a forked
+        child it does nothing.
 
         Args:
             timeout: Seconds that all of this may take.
+
+        Raises:
+            RuntimeError: called on a loop that listeners or the source need.
         """
-        with self._lock:
-            if self._news.closed:
-                return
-            thread, deadline = self._thread, self._clock.monotonic() + timeout
-            mailboxes, self._news.closed = self._news.mailboxes, True
-            self._tell(*self._state.closed())
-            self._lock.notify_all()
+        if not self.subscriptions.closed:
+            self.subscriptions.refuse_on_loop("close", "await poller.aclose()")
+            self._close(timeout)
+
+    async def aclose(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - as `close`
+        """Close like `close`, while the loop goes on; cancelled, that goes on in its thread."""
+        await asyncio.to_thread(self.close, timeout)
+
+    def _close(self, timeout: float) -> None:
+        if self.subscriptions.closed or self.subscriptions.process.is_another:
+            return
+        thread, deadline = self._thread, self._clock.monotonic() + timeout
+        mailboxes = self.subscriptions.close()
+        self.inbox.put(None)
+        self._requests.end()
         for mailbox in mailboxes:  # first let all of them begin, then wait for each
             mailbox.close(drain=True)
         for mailbox in mailboxes:
@@ -411,103 +430,21 @@ class MetadataPoller:
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - self._clock.monotonic()))
         if not self._running:
-            self._close_idle_source()
-
-    def _close_idle_source(self) -> None:
-        """Close the source, once, if the poller is closed and no fetch is in flight; none begins any more."""
-        with self._lock:
-            if not self._news.closed or self._in_flight or self._source_closed:
-                return
-            self._source_closed = True
-        try:
-            self._source.close()
-        except Exception as error:  # noqa: BLE001 - a source is foreign code
-            _log.warning("source_close_failed", error=repr(error))
+            self._owned.close_if_idle()
 
     def __enter__(self) -> Self:
-        """Start polling."""
         self.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Close."""
         self.close()
-
-    def _check_open(self) -> None:
-        if self._news.closed:
-            raise PollerClosedError("this MetadataPoller has been closed; make a new one")
-
-    def after_fork_in_child(self) -> None:
-        """Make the poller work in a forked child, where only the forking thread exists."""
-        was_running, self._thread = self._thread is not None, None
-        if self._last_closes:  # it was made for a producer, and that does not work in a child process
-            self._news.closed, was_running = True, False
-            self._state, _ = self._state.closed()
-        self._wake, self._begun, self._done, self._in_flight = False, 0, 0, 0
-        # Who held the lock may have been anywhere in a step; the state is whole, the one before or after it.
-        self._lock = threading.Condition()
-        self._news.reset_after_fork(self._state, self._lock)
-        if was_running and not self._news.closed:
-            self.start()
 
 
 def check_free(partitioner: ClusterAdopter, poller: MetadataPoller | None) -> None:
-    """Raise if a partitioner follows another poller than this one.
+    """Raise if a partitioner can't follow this poller. Called before a client is made that would be in vain.
 
     Raises:
-        ConfigurationError: it does.
+        ConfigurationError: it follows another one.
+        ForkedError: the poller was made before a fork.
     """
-    check_feeder(partitioner, None if poller is None else poller._news)  # noqa: SLF001 - of this file
-
-
-class Follower:
-    """One producer's use of a poller. Thread-safe."""
-
-    def __init__(
-        self,
-        poller: MetadataPoller,
-        mailbox: Mailbox,
-        topics: Callable[[], Iterable[str]],
-        looked: Callable[[], None],
-    ) -> None:
-        self._poller: MetadataPoller | None = poller
-        self._mailbox = mailbox
-        self._lock = threading.RLock()
-        self.topics = topics
-        """Returns the topics that the producer writes."""
-        self.looked = looked
-        """Is to be called after each fetch."""
-
-    def is_over(self) -> bool:
-        """Tell whether the poller is closed, or was left."""
-        poller = self._poller
-        return poller is None or poller._news.closed  # noqa: SLF001 - of this file
-
-    def look_for(self, topic: str) -> None:
-        """Let a topic be looked for that the producer has begun to write."""
-        poller = self._poller
-        if poller is not None and poller._wanted is not None and topic not in poller._wanted:  # noqa: SLF001
-            with contextlib.suppress(PollerClosedError):
-                poller.refresh(f"topic {topic} is written")
-
-    def leave(self, timeout: float = 1.0) -> None:
-        """Use it no more; the last one to do so may close the poller, within so many seconds. Idempotent.
-
-        A fetch that hangs ends by itself then, and touches no producer any more.
-        """
-        with self._lock:
-            poller, self._poller = self._poller, None
-        if poller is not None:
-            poller._leave(self, self._mailbox, timeout)  # noqa: SLF001 - of this file
-
-
-_pollers: "weakref.WeakSet[MetadataPoller]" = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for poller in list(_pollers):
-        poller.after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    check_feeder(partitioner, None if poller is None else poller.subscriptions)

@@ -1,4 +1,4 @@
-"""Where metadata comes from: one raw answer, and who can be asked for it."""
+"""Where metadata comes from: one raw answer, what can be asked for it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -27,11 +27,10 @@ class Observation:
         nodes: The brokers that the answer lists.
         topics: The topics that came without an error. A partition's leader is the broker *named* by the
             answer, listed or not; the gate applies the node look-up.
-        errors: Topics that came with an error: name -> Kafka's error name, for example
-            ``"UNKNOWN_TOPIC_OR_PARTITION"``.
+        errors: Topics that came with an error: name -> Kafka's name of it (``"UNKNOWN_TOPIC_OR_PARTITION"``).
         requested: The topics that were asked for; None means all. Only an answer to "all" can prove by
             omission that a topic is gone.
-        answered_by: Id of the broker that answered, where the client tells.
+        answered_by: Id of the broker that answered, where the client says so.
         proof: What else the answer can prove.
     """
 
@@ -54,8 +53,8 @@ class MetadataSource(Protocol):
         Args:
             topics: The topics to ask for; None asks for all.
             started_at: The poller's clock now, to be copied into the observation.
-            timeout: Seconds after which to give up. A source must keep to it: as long as a fetch lasts
-                beyond that, nobody notices that the snapshot turns stale (`MetadataStale`).
+            timeout: Seconds after which to give up. A source must keep to it: as long as a fetch lasts beyond
+                that, it is not noticed that the snapshot turns stale (`MetadataStale`).
 
         Raises:
             MetadataFetchError: the cluster could not be asked; the message says why.

@@ -1,9 +1,8 @@
-"""What the poller knows, and what an answer makes of it: from state to state, with what is to be told. Pure.
+"""What the poller knows, and what an answer makes of it: from state to state, with what to publish. Pure.
 
-`step` takes an answer in, or why there is none; methods of `State` let time pass, drop topics, and end it.
-Time and chance are arguments. The poller puts the new state in place of the old one and has the publisher
-tell the news, so what raises has changed nothing. MongoDB's drivers know their servers in the same way (see
-the specification of Server Discovery And Monitoring).
+`step` takes an answer in, or why there is none; methods of `State` let time pass, and drop topics. Time and
+chance are arguments. The poller replaces the state and publishes the result, so what raises has changed
+nothing. MongoDB's drivers know their servers so (specification of Server Discovery And Monitoring).
 """
 
 from collections import Counter
@@ -14,11 +13,11 @@ from typing import Any, Self
 
 from attrs import evolve, field, frozen
 
+from kafka_partition_events.durations import NO_WORK, Durations
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.durations import NO_WORK, Durations
 from kafka_partition_events.metadata.reconcile import Memory, Reconciliation, reconcile
 from kafka_partition_events.metadata.source import Observation
 
@@ -27,6 +26,9 @@ COMING_S = 60.0
 
 FAST_SHARE = 10
 """While something is offline or refused, polls slow down to this fraction of the interval, no further."""
+
+PATIENCE_STRIKES = 64
+"""How often something is refused before it keeps polls fast no more: a missing permission, say, will stay."""
 
 JITTER = 0.9, 1.1
 """What delays are multiplied by: a fleet of producers that were started together must not ask together."""
@@ -50,7 +52,7 @@ class Health:
         stale: Whether the snapshot is too old to be trusted.
         internal_errors: Bugs of this library that were contained; please report what the log says.
         next_delay: Seconds between the last answer and the next fetch, as planned.
-        refresh_reason: Why somebody asked for a poll last; None if nobody did.
+        refresh_reason: Why a poll was asked for last; None if none was.
     """
 
     running: bool = False
@@ -68,33 +70,21 @@ class Health:
     next_delay: float = 0.0
     refresh_reason: str | None = None
 
-    @property
-    def refused(self) -> int:
-        """How much the staleness gate refused so far."""
-        return sum(self.refusals.values())
-
 
 @frozen
 class Timing:
     """What a poller was made with, in seconds.
 
-    Attributes:
-        interval: Between polls when all is well.
-        fetch_timeout: That one fetch may take.
-        min_interval: Between polls at the least, unless the interval is shorter.
-        max_age: After which a snapshot is not trusted any more.
-
     Raises:
         ConfigurationError: one is out of range.
     """
 
-    interval: float
-    fetch_timeout: float
-    min_interval: float
-    max_age: float
+    interval: float  # between polls when all is well
+    fetch_timeout: float  # that one fetch may take
+    min_interval: float  # between polls at the least, unless the interval is shorter
+    max_age: float  # after which a snapshot is not trusted any more
 
     def __attrs_post_init__(self) -> None:
-        """Refuse what makes no sense."""
         for name in ("interval", "fetch_timeout", "min_interval"):
             if not (seconds := getattr(self, name)) > 0:
                 raise ConfigurationError(f"{name} must be more than 0 seconds, not {seconds}")
@@ -116,97 +106,63 @@ class Timing:
 
 @frozen
 class Moment:
-    """What of a moment is not in the state.
+    """What of a moment is not in the state."""
 
-    Attributes:
-        monotonic: The clock's seconds.
-        wall_time: The same, as an aware UTC time.
-        sequence: The number of the last event that was told.
-    """
-
-    monotonic: float
-    wall_time: datetime
-    sequence: int
+    monotonic: float  # the clock's seconds
+    wall_time: datetime  # the same, as an aware UTC time
+    sequence: int  # the number of the last event that was published
 
     def stamp(
         self, events: Iterable[ev.Event], cluster: Cluster, previous_at: datetime | None
     ) -> tuple[ev.Event, ...]:
         """Return events with the next sequence numbers and the common fields."""
-        common = {
-            "cluster_id": cluster.cluster_id,
-            "generation": cluster.generation,
-            **self.marks(previous_at),
-        }
+        common = self.marks(previous_at)
+        common |= {"cluster_id": cluster.cluster_id, "generation": cluster.generation}
         return tuple(evolve(event, sequence=n, **common) for n, event in enumerate(events, self.sequence + 1))
 
     def marks(self, previous_at: datetime | None) -> dict[str, Any]:
-        """Return the fields that tell when."""
-        return {
-            "observed_at": self.monotonic,
-            "wall_time": self.wall_time,
-            "previous_at": previous_at,
-        }
+        """Return the fields that say when."""
+        return {"observed_at": self.monotonic, "wall_time": self.wall_time, "previous_at": previous_at}
 
 
 @frozen(kw_only=True)
-class News:
-    """What is to be told after a step, in this order.
-
-    Attributes:
-        events: Stamped, and numbered on from the moment's sequence.
-        changes: The last of them, which say how the cluster changed.
-        adopt: Whether partitioners adopt `State.usable` then; what they find out by it comes next.
-        rest: What comes last, neither stamped nor numbered, for nobody knows how much they find out.
-        previous_at: What ``previous_at`` is for what they find out, and for the rest.
-        foreign: The answer's cluster id, if what was stored is of another cluster and has just been dropped.
-    """
+class StepResult:
+    """What is to be published after a step, in this order."""
 
     events: tuple[ev.Event, ...] = ()
-    changes: tuple[ev.Event, ...] = ()
-    adopt: bool = False
+    """Stamped, and numbered on from the moment's sequence."""
+    apply: bool = False
+    """Whether partitioners apply `State.usable` then; what they find out by it comes next."""
     rest: tuple[ev.Event, ...] = ()
+    """What comes last, not stamped: it is not known how many events partitioners find."""
     previous_at: datetime | None = None
+    """The field of that name, of what they find and of the rest."""
     foreign: str | None = None
-
-    def later(self, by: int) -> Self:
-        """Return the same with higher numbers, where so many other events were told meanwhile."""
-        if not by:
-            return self
-        events = tuple(evolve(event, sequence=event.sequence + by) for event in self.events)
-        return evolve(self, events=events, changes=events[len(events) - len(self.changes) :])
+    """The answer's cluster id, if a stored snapshot of another cluster has just been dropped."""
 
 
 @frozen(kw_only=True)
 class State:
-    """What is known between two answers.
-
-    Attributes:
-        timing: What does not change.
-        since: When the poller was made, monotonic.
-        known: What the next answer is compared with: the last good look's snapshot, or a stored one.
-        known_at: When that look began; None before the first good one, if nothing was stored.
-        memory: What the gate remembers.
-        asked: Every topic that a good answer was ever asked for by name.
-        coming: Topics asked for by name that are not there, and since when.
-        doubted: Topics with standing strikes, and when the last look before the first of them began.
-        hurried: Polls in a row that were planned soon because something was offline, refused or awaited.
-        health: How it went so far. What the state does not decide, others fill in.
-    """
+    """What is known between two answers."""
 
     timing: Timing
-    since: float
+    since: float  # when the poller was made, monotonic
     known: Cluster = EMPTY
-    known_at: datetime | None = None
-    memory: Memory = field(factory=Memory)
-    asked: frozenset[str] = frozenset()
+    """What the next answer is compared with: the last good poll's snapshot, or a stored one."""
+    known_at: datetime | None = None  # when that poll began; None if there is neither
+    memory: Memory = field(factory=Memory)  # of the gate
+    asked: frozenset[str] = frozenset()  # every topic that a good answer was ever asked for by name
     coming: Mapping[str, float] = MappingProxyType({})
+    """Topics asked for by name that are not there, and since when."""
     doubted: Mapping[str, datetime | None] = MappingProxyType({})
+    """Topics with standing strikes, and when the last poll before the first of them began."""
     hurried: int = 0
-    health: Health = field(factory=Health)
+    """Polls in a row that were planned soon because something was offline, refused or awaited."""
+    health: Health = field(factory=Health)  # what the state does not decide, others fill in
 
     @property
     def confirmed(self) -> bool:
-        """Whether there was a good answer. Before it, nobody sees what is stored: it may be hours old."""
+        """Whether there was a good answer. Before it, what is stored is not shown: it may be hours old."""
         return self.health.last_success is not None
 
     @property
@@ -221,7 +177,7 @@ class State:
 
     @property
     def previous_at(self) -> datetime | None:
-        """When the last good look began."""
+        """When the last good poll began."""
         return self.known_at if self.confirmed else None
 
     def with_health(self, **changes: Any) -> Self:
@@ -229,9 +185,9 @@ class State:
         return evolve(self, health=evolve(self.health, **changes))
 
     def resumed(self, stored: Cluster, seen_at: datetime, topics: frozenset[str] | None) -> Self:
-        """Return the state with a stored snapshot, which a look gave that began then.
+        """Return the state with a stored snapshot of a poll that began then.
 
-        Only what is asked for (None: all) remains of it: the others would never change.
+        Only what is asked for (None: all) remains of it: the rest would never change.
         """
         if topics is not None:
             known = {name: info for name, info in stored.by_topic.items() if name in topics}
@@ -245,41 +201,29 @@ class State:
             return float("inf")
         return last + self.timing.max_age - now
 
-    def aged(self, at: Moment, *events: ev.Event) -> tuple[Self, News]:
-        """Take in that time has passed without a good answer: too much of it, it may be.
+    def aged(self, at: Moment, *events: ev.Event) -> tuple[Self, StepResult]:
+        """Take in that time has passed without a good answer, too much perhaps. ``events`` come first."""
+        left, limit, last = self.until_stale(at.monotonic), self.timing.max_age, self.previous_at
+        if left > 0:
+            return self, StepResult(events=at.stamp(events, self.cluster, last), previous_at=last)
+        stale = ev.MetadataStale(age_s=limit - left, limit_s=limit)
+        stamped = at.stamp((*events, stale), self.cluster, last)
+        return self.with_health(stale=True), StepResult(events=stamped, apply=True, previous_at=last)
 
-        Args:
-            at: The moment.
-            events: What else is to be told, and comes first.
-        """
-        left, limit, state = self.until_stale(at.monotonic), self.timing.max_age, self
-        if left <= 0:
-            events = (*events, ev.MetadataStale(age_s=limit - left, limit_s=limit))
-            state = self.with_health(stale=True)
-        told = at.stamp(events, self.cluster, self.previous_at)
-        return state, News(events=told, adopt=left <= 0, previous_at=self.previous_at)
-
-    def without(self, topics: frozenset[str], at: Moment) -> tuple[Self, News]:
-        """Drop topics that nobody follows any more; a later look sees them anew.
-
-        They may well exist: no event tells of an end, and listeners get a `Resync`.
-        """
-        after = evolve(self, asked=self.asked - topics)
+    def without(self, topics: frozenset[str], at: Moment) -> tuple[Self, StepResult]:
+        """Drop topics that are not followed any more. They may well exist, so listeners get a `Resync`."""
+        after, last = evolve(self, asked=self.asked - topics), self.previous_at
         left = {name: info for name, info in self.cluster.by_topic.items() if name not in topics}
         if len(left) == len(self.cluster.by_topic):
-            return after, News()
+            return after, StepResult()
         cluster = evolve(self.known, by_topic=left, generation=self.known.generation + 1)
-        told = at.stamp((ev.Resync(cluster=cluster),), cluster, self.previous_at)
-        return evolve(after, known=cluster), News(events=told, adopt=True, previous_at=self.previous_at)
-
-    def closed(self) -> tuple[Self, News]:
-        """Take in that nobody will look any more: a table that nobody renews is as good as a stale one."""
-        return self.with_health(stale=True), News(adopt=True, previous_at=self.previous_at)
+        resync = at.stamp((ev.Resync(cluster=cluster),), cluster, last)
+        return evolve(after, known=cluster), StepResult(events=resync, apply=True, previous_at=last)
 
 
 def step(
     state: State, answer: Observation | BaseException, began: datetime, at: Moment, jitter: float
-) -> tuple[State, News]:
+) -> tuple[State, StepResult]:
     """Take an answer in.
 
     Args:
@@ -290,15 +234,17 @@ def step(
         jitter: What to multiply the next delay by, within `JITTER`.
 
     Returns:
-        What is known now, and what is to be told of it.
+        What is known now, and what is to be published of it.
     """
     if isinstance(answer, BaseException):
         return _failed(state, answer, at, jitter)
-    if (foreign := _foreign_to(state, answer)) is not None:
+    stored = None if state.confirmed else state.known.cluster_id
+    foreign = None if stored in {None, answer.cluster_id} else answer.cluster_id
+    if foreign is not None:
         state = evolve(state, known=EMPTY, known_at=None, asked=frozenset())
     outcome = reconcile(state.known, answer, state.memory, at.monotonic)
     asked = answer.requested or frozenset()
-    refusals = tuple(refusal.as_event() for refusal in outcome.refusals if refusal.worth_telling)
+    refusals = tuple(r for r in outcome.refusals if r.strike.bit_count() == 1)  # strikes 1, 2, 4, ...
     state = _planned(state, outcome, asked, at.monotonic, jitter)  # what is known is still as it was
     if outcome.good:
         state, news = _believed(state, outcome.cluster, asked, began, at)
@@ -307,13 +253,7 @@ def step(
     return state, evolve(news, foreign=foreign)
 
 
-def _foreign_to(state: State, answer: Observation) -> str | None:
-    """Return the id of the cluster that answered if what is stored is of another one."""
-    stored = None if state.confirmed else state.known.cluster_id
-    return None if stored in {None, answer.cluster_id} else answer.cluster_id
-
-
-def _failed(state: State, error: BaseException, at: Moment, jitter: float) -> tuple[State, News]:
+def _failed(state: State, error: BaseException, at: Moment, jitter: float) -> tuple[State, StepResult]:
     text, failures = str(error) or repr(error), state.health.failures + 1
     delay = state.timing.doubled(failures - 1, state.timing.interval)
     after = evolve(state, hurried=0).with_health(
@@ -327,18 +267,17 @@ def _failed(state: State, error: BaseException, at: Moment, jitter: float) -> tu
 
 def _believed(
     state: State, cluster: Cluster, asked: frozenset[str], began: datetime, at: Moment
-) -> tuple[State, News]:
+) -> tuple[State, StepResult]:
     health, before, before_at = state.health, state.known, state.known_at
     stored = not state.confirmed and before_at is not None
     ended: tuple[ev.Event, ...] = ()
     if health.failures or health.stale or stored:
-        ended = (ev.MetadataRecovered(attempts=health.failures, blind_s=_blind_s(state, at)),)
-    ended = at.stamp(ended, before, before_at)
-    first = at.sequence + len(ended) + 1
-    initial = before.generation == 0
+        recovered = ev.MetadataRecovered(attempts=health.failures, blind_s=_blind_s(state, at))
+        ended = at.stamp((recovered,), before, before_at)
+    first, initial = at.sequence + len(ended) + 1, before.generation == 0
     found = diff(before, cluster, first_sequence=first, initial=initial, **at.marks(before_at))
     changes = tuple(_bounded(event, asked - state.asked, state.doubted) for event in found)
-    adopt = cluster is not before or stored or health.stale
+    apply = cluster is not before or stored or health.stale
     in_doubt = {topic for _, topic, _ in state.memory.strikes if topic is not None}
     after = evolve(
         state,
@@ -347,17 +286,15 @@ def _believed(
         asked=state.asked | asked,
         doubted={topic: state.doubted.get(topic, before_at) for topic in in_doubt},
     ).with_health(last_success=at.monotonic, failures=0, last_error=None, stale=False)
-    return after, News(events=(*ended, *changes), changes=changes, adopt=adopt, previous_at=before_at)
+    return after, StepResult(events=(*ended, *changes), apply=apply, previous_at=before_at)
 
 
 def _blind_s(state: State, at: Moment) -> float:
     """Return for how many seconds nothing was known for sure."""
-    if state.health.last_success is not None:
-        return at.monotonic - state.health.last_success
-    if state.known_at is None:
-        return at.monotonic - state.since
-    # Seen by another process, whose monotonic clock says nothing here.
-    return max(0.0, (at.wall_time - state.known_at).total_seconds())
+    last = state.health.last_success
+    if last is None and state.known_at is not None:  # seen by another process, with another monotonic clock
+        return max(0.0, (at.wall_time - state.known_at).total_seconds())
+    return at.monotonic - (state.since if last is None else last)
 
 
 def _bounded(
@@ -365,19 +302,14 @@ def _bounded(
 ) -> ev.Event:
     """Return a change with a true bound of when it happened.
 
-    Args:
-        event: The change, as if the last look had seen what was before.
-        newly_asked: Topics that no look before this one asked for: they are seen, not created, now.
-        doubted: Topics of which the answers before this one were not believed, or not in all, and when the
-            last look before those began: what is believed now may have happened since then.
+    Topics that no poll before this one asked for are seen now, not created. Of doubted ones the last answers
+    were not believed, or not in all: it may have happened since the last poll before those.
     """
     if not isinstance(event, ev.TopicEvent):
         return event
     if event.topic in newly_asked:
         return evolve(event, initial=True, previous_at=None)
-    if event.topic in doubted:
-        return evolve(event, previous_at=doubted[event.topic])
-    return event
+    return evolve(event, previous_at=doubted[event.topic]) if event.topic in doubted else event
 
 
 def _planned(
@@ -386,14 +318,14 @@ def _planned(
     """Return the state with what the gate remembers, and with the delay until the next poll.
 
     Normal polls come every interval. While something is offline, was refused or is just being created, delays
-    start at the floor and double up to a tenth of the interval (at least 1 s), and again from the floor after
-    a change, for more may follow soon. After errors they double up to the whole interval.
+    double from the floor up to a tenth of the interval (at least 1 s), and again from the floor after a
+    change, for more may follow soon. After errors they double up to the whole interval.
     """
     timing, refused = state.timing, Counter(refusal.reason for refusal in outcome.refusals)
     coming = {t: state.coming.get(t, now) for t in asked if t not in outcome.cluster.by_topic}
     awaited = any(now < since + COMING_S for since in coming.values())
     offline = any(not p.online for info in outcome.cluster.by_topic.values() for p in info.partitions)
-    urgent = offline or awaited or any(r.may_pass for r in outcome.refusals)
+    urgent = offline or awaited or any(r.strike <= PATIENCE_STRIKES for r in outcome.refusals)
     hurried = state.hurried if outcome.cluster is state.known else 0
     fast_limit = min(timing.interval, max(1.0, timing.interval / FAST_SHARE))
     delay = timing.doubled(hurried, fast_limit) if urgent else timing.interval

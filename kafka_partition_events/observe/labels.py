@@ -1,19 +1,19 @@
-"""Says of events whether somebody had asked for them, by what ``kpe.changes`` tells.
+"""Says of events whether a change had asked for them, by what ``kpe.changes`` has.
 
 A growth may be seen before the change that asks for it has been read. So an event is labelled by a reading
 that *began after the event was seen*, and that is enough::
 
-    tracker commits the request  ->  somebody grows the topic  ->  the poller sees it  ->  a reading begins
+    tracker commits the request  ->  the topic grows  ->  the poller sees it  ->  a reading begins
 
 Each arrow is an order in time, and a reading goes to the end that the topic has then: a request that came
 before the growth is found. What is not found had not been accepted yet, or never was, and then ``false`` is
-true. (Whoever grows a topic between his command and the tracker's answer may be told ``false``; the tracker
-refuses such a request if it has seen the growth.) Two observers read at different moments, so at the edges of
-a change they may differ in the label of one event; its id is the same.
+true. (A topic that grows between a command and the tracker's answer may be ``false``; the tracker refuses
+such a request if it has seen the growth.) Two observers read at different moments, so at the edges of a
+change they may differ in the label of one event; its id is the same.
 
-Nobody waits for long. The first event of a look asks for a reading and waits for its end; the others find it
-done. One that fails is tried again, as when the topic gets another leader. If none succeeds in `PATIENCE_S`,
-events go on without a label: nobody knows. From then on no event waits, until a reading has succeeded again.
+The journal's thread reads, as growth is rare: the first event of a poll does, and the others find it done. A
+reading that fails is tried again, as when the topic gets another leader, for `READ_LIMIT_S` in all. Then
+events go on without a label, and none reads again for `RETRY_S`.
 """
 
 import threading
@@ -32,15 +32,10 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.observe.planned import Plans, may_be_planned
 
-PATIENCE_S: Final = 3.0
-READ_LIMIT_S: Final = 2.5
-FIRST_READ_LIMIT_S: Final = 5.0
-IDLE_S: Final = 30.0
-"""Seconds between readings that nobody asks for; they keep connections open."""
+READ_LIMIT_S: Final = 3.0
 RETRY_S: Final = 5.0
-"""Seconds after a reading that failed, if no event waits,"""
-SOON_S: Final = 0.2
-"""and if one does."""
+PAUSE_S: Final = 0.2
+"""Seconds between two tries of one event."""
 
 Count = tuple[str, str]
 """An event's name, and what was said of it: ``"true"``, ``"false"``, or ``"unknown"`` for no label."""
@@ -51,10 +46,10 @@ _log = get_logger(__name__)
 
 
 class EventLabels:
-    """Reads ``kpe.changes`` on a thread of its own, and labels events. Thread-safe."""
+    """Labels events, and reads ``kpe.changes`` for that. Thread-safe."""
 
     def __init__(self, link: Link, *, clock: Clock) -> None:
-        """Make it; nothing is read before `start`.
+        """Make it; nothing is read before the first event that may be planned.
 
         Args:
             link: Reaches the control topics; closed with this. Nothing is written.
@@ -65,47 +60,30 @@ class EventLabels:
         self._link = link
         self._clock = clock
         self._ledger = Ledger()
-        self._condition = threading.Condition()
-        self._thread: threading.Thread | None = None  # none before it runs
+        self._reading = threading.Condition()
         self._closed = False
         self._plans = Plans(())
-        self._read_from = float("-inf")  # when the reading that found the plans began
-        self._wanted_from = float("-inf")  # when one has to begin, for the last event that waits or waited
-        self._given_up = False
+        self._read_from = self._retry_at = float("-inf")  # when the reading began that found the plans
         self._trouble: str | None = None
         self._counts: Counter[Count] = Counter()
 
-    def start(self) -> None:
-        """Begin to read."""
-        thread = threading.Thread(target=self._run, name="kpe-labels", daemon=True)
-        thread.start()
-        self._thread = thread
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread runs, or is not to."""
-        return self._thread is None or self._closed or self._thread.is_alive()
-
     def close(self) -> None:
-        """Stop, and close the link. Idempotent."""
-        with self._condition:
-            self._closed = True
-            self._condition.notify_all()
-        if self._thread is not None:
-            self._thread.join(READ_LIMIT_S + 1.0)
+        """Let a reading end, and close the link. Idempotent."""
+        self._closed = True
+        ended = self._reading.acquire(timeout=READ_LIMIT_S + 1.0)
         self._link.close()
+        if ended:
+            self._reading.release()
 
     @property
     def counts(self) -> Mapping[Count, int]:
         """How many events there were that may have been planned."""
         return self._counts.copy()
 
-    # -- events --------------------------------------------------------------------------------------
-
     def of(self, event: Event) -> Mapping[str, Any]:
         """Return what ``data`` of an event is to say: nothing, or ``planned`` and, if so, ``change_id``.
 
-        Waits for `PATIENCE_S` at most, and never raises.
+        Takes `READ_LIMIT_S` at most, and never raises.
         """
         if not may_be_planned(event):
             return _NOTHING
@@ -119,60 +97,32 @@ class EventLabels:
 
     def _plans_after(self, moment: float) -> Plans | None:
         """Return what a reading has found that began then or later; None if there is none in time."""
-        with self._condition:
-            self._wanted_from = max(self._wanted_from, moment)
-            self._condition.notify_all()
-            deadline = self._clock.monotonic() + PATIENCE_S
-            while self._read_from < moment and not (self._given_up or self._closed):
-                left = deadline - self._clock.monotonic()
-                if left <= 0:
-                    self._given_up = True
-                    self._note(self._trouble or "a reading takes too long")
+        with self._reading:
+            began = self._clock.monotonic()
+            while self._read_from < moment and not self._closed and began >= self._retry_at:
+                now = self._clock.monotonic()
+                if now - began >= READ_LIMIT_S:
+                    self._retry_at = now + RETRY_S
                     break
-                self._clock.wait(self._condition, left)
+                self._note(trouble := self._read(now, READ_LIMIT_S - (now - began)))
+                if trouble is not None:
+                    self._clock.wait(self._reading, PAUSE_S)
             return self._plans if self._read_from >= moment else None
 
-    # -- the thread ----------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        limit = FIRST_READ_LIMIT_S
-        while not self._closed:
-            began = self._clock.monotonic()
-            plans = self._read(limit)
-            with self._condition:
-                if plans is not None:
-                    self._note(None)
-                    self._plans, self._read_from, self._given_up = plans, began, False
-                    self._condition.notify_all()
-                    limit = READ_LIMIT_S
-                self._rest()
-
-    def _read(self, limit: float) -> Plans | None:
-        """Return all that was asked for; None if nobody knows."""
+    def _read(self, began: float, limit: float) -> str | None:
+        """Take in all that was asked for; return what is wrong, if something is."""
         try:
-            appended = self._link.read_changes(limit)
-            for key, value in appended:
+            for key, value in self._link.read_changes(limit):
                 self._ledger.take_written(key, value, self.skipped, NO_PLACE)
-            return Plans(self._ledger.changes.values())
+            self._plans, self._read_from = Plans(self._ledger.changes.values()), began
         except ControlTopicError as error:
-            self._note(str(error))
-        except Exception as error:  # noqa: BLE001 - a bug here must not end the thread: events would wait
-            self._note(repr(error))
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - a bug here must not cost the event
+            return repr(error)
         return None
 
-    def _rest(self) -> None:
-        """Wait until somebody wants a reading, or it is time for one."""
-        began = self._clock.monotonic()
-        while not self._closed:
-            wanted = self._read_from < self._wanted_from and not self._given_up
-            hurried, unhurried = (0.0, IDLE_S) if self._trouble is None else (SOON_S, RETRY_S)
-            left = began + (hurried if wanted else unhurried) - self._clock.monotonic()
-            if left <= 0:
-                return
-            self._clock.wait(self._condition, left)
-
     def _note(self, trouble: str | None) -> None:
-        """Log that there is trouble, or none any more; not each time anew."""
+        """Log that there is trouble, or none any more; not each time."""
         if trouble is not None and self._trouble is None:
             _log.warning("control_topics_unreachable", error=trouble, events="have no label planned")
         elif trouble is None and self._trouble is not None:

@@ -6,8 +6,16 @@ from kafka_partition_events.metadata.state import Health
 
 LIVE_INTERVALS = 5
 READY_INTERVALS = 3
-INCIDENTS_BEHIND_S = 15.0
-"""So far behind the incidents may be: a broker's loss among 200,000 partitions takes them some seconds."""
+
+
+def silent_after(interval: float, timeout: float) -> float:
+    """Return for how many seconds there may be no good answer until the cluster is not seen any more.
+
+    Args:
+        interval: Seconds between polls when all is well.
+        timeout: Seconds that one fetch may take.
+    """
+    return READY_INTERVALS * interval + timeout
 
 
 def why_not_live(
@@ -48,11 +56,8 @@ def why_not_ready(
     timeout: float,
     journal_error: str | None,
     journal_behind: float = 0.0,
-    incidents_behind: float = 0.0,
 ) -> str | None:
     """Return why the service can't be relied on now, None if it can.
-
-    An elected observer that is not ready gives way to another one.
 
     Args:
         health: The poller's.
@@ -61,17 +66,14 @@ def why_not_ready(
         timeout: Seconds that one fetch may take.
         journal_error: Why the outbox could not be written last.
         journal_behind: Seconds since the latest look of which the outbox has everything.
-        incidents_behind: Seconds since the moment up to which incidents have been told.
     """
     if health.last_success is None:
         return f"no snapshot yet: {health.last_error or 'the first answer is awaited'}"
     since = now - health.last_success
-    if since > READY_INTERVALS * interval + timeout:
+    if since > silent_after(interval, timeout):
         return f"no good answer for {since:.0f} s: {health.last_error or 'the next one is awaited'}"
     if journal_error is not None:
         return f"the outbox can't be written: {journal_error}"
-    if journal_behind > READY_INTERVALS * interval + timeout:
+    if journal_behind > silent_after(interval, timeout):
         return f"the journal is {journal_behind:.0f} s behind"
-    if incidents_behind > INCIDENTS_BEHIND_S:
-        return f"incidents are {incidents_behind:.0f} s behind"
     return None

@@ -22,9 +22,7 @@ def parse_duration(text: str) -> float:
     Raises:
         ValueError: it means none, or no time at all.
     """
-    seconds = _parse(text, _SECONDS)
-    if seconds is None:
-        raise ValueError(f"{text!r} is not a duration; write {A_DURATION}")
+    seconds = _parse(text, _SECONDS, f"a duration; write {A_DURATION}")
     if not 0 < seconds < math.inf:
         raise ValueError(f"a duration must be longer than nothing, not {text!r}")
     return seconds
@@ -36,16 +34,14 @@ def parse_size(text: str) -> int:
     Raises:
         ValueError: it means none, or nothing at all.
     """
-    size = _parse(text, _BYTES)
-    if size is None:
-        raise ValueError(f"{text!r} is not a size; write {A_SIZE}")
+    size = _parse(text, _BYTES, f"a size; write {A_SIZE}")
     if not 1 <= size < math.inf:
         raise ValueError(f"a size must be at least one byte, not {text!r}")
     return int(size)
 
 
-def _parse(text: str, units: Mapping[str, float]) -> float | None:
+def _parse(text: str, units: Mapping[str, float], expected: str) -> float:
     found = _QUANTITY.fullmatch(text.strip())
     if found is None or found[2] not in units:
-        return None
+        raise ValueError(f"{text!r} is not {expected}")
     return float(found[1]) * units[found[2]]

@@ -1,69 +1,130 @@
-"""The service: the observers of one cluster or of several, with one HTTP server for metrics and health."""
+"""The service: one cluster's poller, journal, alerts and sinks, put together; and how they are."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from http import HTTPStatus
-from typing import Any, Self
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Self
 
-from attrs import frozen
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
+from attrs import evolve, fields
+from prometheus_client import CollectorRegistry
 
-from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.observe.cluster_observer import ClusterObserver, OpenSource
-from kafka_partition_events.observe.http import HttpServer, Request, Response
-from kafka_partition_events.observe.login import guard, warn_if_open
-from kafka_partition_events.observe.settings import Settings
-from kafka_partition_events.observe.sources import open_source
+from kafka_partition_events import __version__
+from kafka_partition_events.log import AUDIT, get_logger
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.listener import Registrable, Registration, name_of
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.source import MetadataSource
+from kafka_partition_events.observe.alert_board import AlertBoard
+from kafka_partition_events.observe.alertmanager import AlertmanagerSink
+from kafka_partition_events.observe.alerts import series_of
+from kafka_partition_events.observe.derived import AlternativesListener, SummaryListener
+from kafka_partition_events.observe.http import HttpServer
+from kafka_partition_events.observe.labels import EventLabels
+from kafka_partition_events.observe.probes import silent_after, why_not_live, why_not_ready
+from kafka_partition_events.observe.settings import AlertmanagerSinkSettings, HttpWay, Kafka, Settings
+from kafka_partition_events.observe.sinks import SinkRunner, described_target
+from kafka_partition_events.observe.sources import (
+    NarrowedSource,
+    how_to_install,
+    installed_client,
+    open_link,
+    open_source,
+)
+from kafka_partition_events.outbox import ReaderStats, SqliteOutbox, Write
+from kafka_partition_events.outbox.sqlite_file import held_alone
+from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
+from kafka_partition_events_listeners.prometheus.listener import UNKNOWN_CLUSTER, PrometheusListener
+from kafka_partition_events_listeners.prometheus.pipeline import PipelineCollector, PipelineReading
+from kafka_partition_events_listeners.webhook.client import Way
+
+FETCH_S: Final = 10.0
+MAILBOX: Final = 100_000
+"""How many events wait for the journal before they collapse: those of a broker with so many partitions."""
+_LOOKED_AT: Final = "topics looked at"
+"""The small state that holds `observer.topics` of the last service, and the client that asked."""
+
+OpenSource = Callable[[Kafka], MetadataSource]
+
+_log = get_logger(__name__)
+_audit = get_logger(AUDIT)
 
 
 class Service:
-    """Observes what the configuration names. Use as a context manager, or call `start` and `close`."""
+    """Observes one cluster. Use as a context manager, or call `start` and `close`. One for each outbox."""
 
     def __init__(
         self, settings: Settings, open_source: OpenSource = open_source, *, clock: Clock | None = None
     ) -> None:
-        """Open everything; nothing is asked of a cluster before `start`.
+        """Open everything; nothing is asked of the cluster before `start`.
 
         Args:
-            settings: The configuration; it must say where the brokers are.
-            open_source: Makes the metadata source of a cluster.
+            settings: The configuration; ``kafka.bootstrap_servers`` must be set.
+            open_source: Makes the metadata source of ``[kafka]``.
             clock: For tests.
 
         Raises:
-            ConfigurationError: a setting is of no use, the address is taken, or an outbox is.
-            OutboxError: an outbox can't be opened.
+            ConfigurationError: a setting is of no use, the address is taken, or the outbox is.
+            OutboxError: the outbox can't be opened.
             ImportError: an extra is not installed.
         """
-        with contextlib.ExitStack() as parts:  # closed from the last to the first
-            certificates, login = guard(settings.http)
-            self._scheme = "http" if certificates is None else "https"
-            self._http = HttpServer(
-                settings.http.listen,
-                {"/metrics": self._metrics, "/livez": self._livez, "/readyz": self._readyz},
-                hosts=settings.http.hosts,
-                certificates=certificates,
-                login=login,
-            )
+        self._settings = settings = _with_installed_client(settings)
+        self._clock = clock or SystemClock()
+        self._started_at = self._clock.monotonic()
+        self._name = settings.observer.name or socket.gethostname()
+        self._registered: list[Registration] = []
+        self._registry = CollectorRegistry()
+        with contextlib.ExitStack() as parts:  # closed from the last to the first, see `close`
+            probes = {
+                "/livez": lambda: (self.why_not_live(), "ok"),
+                "/readyz": lambda: (self.why_not_ready(), "ok"),
+            }
+            self._http = HttpServer(settings.http.listen, self._registry, probes, settings.http)
             parts.callback(self._http.close)
-            warn_if_open(self._http.address[0], certificates, login)
-            self._observers: dict[str, ClusterObserver] = {}
-            for name, own in settings.by_cluster().items():
-                observer = ClusterObserver(own, open_source, clock=clock)
-                parts.callback(observer.close)
-                self._observers[name] = observer
-            self._registry = _Registries([each.registry for each in self._observers.values()])
+            self._outbox = parts.enter_context(self._open_outbox())
+            queued = [sink for sink in settings.sinks if not isinstance(sink, AlertmanagerSinkSettings)]
+            self._runner = SinkRunner(self._outbox, queued, settings.kafka, clock=self._clock)
+            parts.callback(self._runner.stop)
+            self._labels = self._make_labels()
+            if self._labels is not None:
+                parts.callback(self._labels.close)
+            self._resumed = self._stored_snapshot()
+            self._poller = self._make_poller(open_source)
+            parts.callback(self._poller.close)
+            labels = None if self._labels is None else self._labels.of
+            self._journal = JournalListener(
+                self._outbox, observer=self._name, labels=labels, clock=self._clock
+            )
+            known = self._resumed and self._resumed[0]
+            self._board = self._make_board(known)
+            self._alertmanagers = tuple(self._make_alertmanagers())
+            for sink in self._alertmanagers:
+                parts.callback(sink.close)
+            self._register(self._journal, capacity=MAILBOX)
+            self._register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
+            self._register(AlternativesListener(self._poller.emit, known=known))
+            self._register(self._board)
+            self._expose()
             self._parts = parts.pop_all()
+            self._running = False
 
     def start(self) -> None:
-        """Begin to look, to journal and to serve; and to deliver, unless there is an election."""
+        """Begin to poll, to journal, to alert, to deliver and to serve."""
+        self._running = True
+        _audit.info("service.started", observer=self._name, version=__version__)
         self._http.start()
-        for observer in self._observers.values():
-            observer.start()
+        self._runner.start()
+        self._started_at = self._clock.monotonic()
+        self._poller.start()
+        for sink in self._alertmanagers:
+            sink.start()
 
     def close(self) -> None:
-        """Stop looking, write what is left, deliver what can be within seconds, stop. Idempotent."""
+        """Stop polling, write what is left, deliver what can be within seconds, stop. Idempotent."""
         self._parts.close()
+        if self._running:
+            self._running = False
+            _audit.info("service.stopped", observer=self._name)
 
     def __enter__(self) -> Self:
         self.start()
@@ -71,11 +132,6 @@ class Service:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-    def note(self, action: str, **facts: Any) -> None:
-        """Write into the audit trail of each cluster what has happened. Never raises."""
-        for observer in self._observers.values():
-            observer.trail.note(action, **facts)
 
     # -- what it says of itself ----------------------------------------------------------------------
 
@@ -86,64 +142,152 @@ class Service:
 
     def describe(self) -> Iterator[str]:
         """Yield lines that say what it does, and where. No secrets."""
-        for name, observer in self._observers.items():
-            yield from (_of(name, line) for line in observer.describe())
-        host, port = self.address
-        shown = f"[{host}]" if ":" in host else host
-        yield f"{self._scheme}://{shown}:{port} has /metrics, /livez, /readyz"
+        settings = self._settings
+        topics = "" if settings.observer.topics == ".*" else f", topics {settings.observer.topics}"
+        yield (
+            f"observing {settings.kafka.bootstrap_servers} by {settings.kafka.client} "
+            f"every {settings.observer.interval:g} s as {self._name}{topics}"
+        )
+        seen = f", last look {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
+        yield f"journal in {self._outbox.path}{seen}"
+        for sink in settings.sinks:
+            yield f"sink {sink.name}: {described_target(sink)}"
+        if not settings.sinks:
+            yield "no sinks: events are in the journal, see `kpe events`"
+        if self._labels is not None:
+            yield f"events are labelled by topic {settings.control.prefix}changes: planned or not"
+        yield f"{self._http.url} has /metrics, /livez, /readyz"
 
-    # -- HTTP ----------------------------------------------------------------------------------------
+    def why_not_live(self) -> str | None:
+        """Return why whoever watches it had better start it anew; None if it is alive."""
+        return why_not_live(
+            self._poller.health,
+            now=self._clock.monotonic(),
+            started=self._started_at,
+            interval=self._settings.observer.interval,
+            timeout=FETCH_S,
+            ended=tuple(self._ended()),
+        )
 
-    def _metrics(self, request: Request) -> Response:
-        encode, content_type = choose_encoder(request.accept)
-        names = request.query.get("name[]")
-        registry = self._registry.restricted_registry(names) if names else self._registry
-        return Response(content_type=content_type, body=encode(registry))
+    def why_not_ready(self) -> str | None:
+        """Return what it does not do as it should; None if all is well."""
+        journal, now = self._journal.stats, self._clock.now()
+        return why_not_ready(
+            self._poller.health,
+            now=self._clock.monotonic(),
+            interval=self._settings.observer.interval,
+            timeout=FETCH_S,
+            journal_error=journal.last_error,
+            journal_behind=0.0 if journal.holds_to is None else (now - journal.holds_to).total_seconds(),
+        )
 
-    def _livez(self, _request: Request) -> Response:
-        return _probe({name: (each.why_not_live(), "ok") for name, each in self._observers.items()})
+    def _ended(self) -> Iterator[str]:
+        yield from (f"listener-{name_of(each.listener)}" for each in self._registered if each.stats.ended)
+        yield from self._runner.ended()
+        for sink in self._alertmanagers:
+            yield from sink.ended()
 
-    def _readyz(self, _request: Request) -> Response:
-        return _probe({name: (each.why_not_ready(), each.part) for name, each in self._observers.items()})
+    def _read_pipeline(self) -> PipelineReading:
+        posted = {sink.name: (ReaderStats(), sink.stats) for sink in self._alertmanagers}
+        return PipelineReading(
+            at=self._clock.now(),
+            sinks={**self._runner.stats(), **posted},
+            journal=self._journal.stats,
+            conditions=series_of(self._board.wrong()),
+            labelled=None if self._labels is None else self._labels.counts,
+            fit=(self.why_not_live() or self.why_not_ready()) is None,
+            ended=tuple(self._ended()),
+        )
+
+    def _called(self) -> str:
+        """Return what the cluster is called in metrics and alerts."""
+        cluster = self._poller.cluster
+        return self._settings.kafka.name or (cluster and cluster.cluster_id) or UNKNOWN_CLUSTER
+
+    # -- making the parts ----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _open_outbox(self) -> Iterator[SqliteOutbox]:
+        wanted = self._settings.outbox
+        with held_alone(wanted.path):
+            outbox = SqliteOutbox(
+                wanted.path, max_bytes=wanted.max_bytes, max_age_s=wanted.max_age, clock=self._clock
+            )
+            with contextlib.closing(outbox):
+                yield outbox
+
+    def _stored_snapshot(self) -> tuple[Cluster, Any] | None:
+        """Return what an earlier service saw last, if it looked at the same topics with the same client.
+
+        If not, its snapshot tells nothing of what has changed: topics that are no longer looked at would be
+        told as deleted, others as created. One client knows leader epochs and the other does not: all would
+        pass for new, or none would ever change, and with it no id of an outage.
+        """
+        how = f"{self._settings.kafka.client} {self._settings.observer.topics}".encode()
+        before = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
+        self._outbox.write(Write(values={_LOOKED_AT: how}))
+        return load_snapshot(self._outbox) if before == how else None
+
+    def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
+        wanted = self._settings.observer
+        resume, resume_at = self._resumed or (None, None)
+        return MetadataPoller(
+            NarrowedSource(open_source(self._settings.kafka), wanted.topics),
+            interval=wanted.interval,
+            fetch_timeout=FETCH_S,
+            resume=resume,
+            resume_at=resume_at,
+            clock=self._clock,
+        )
+
+    def _make_board(self, known: Cluster | None) -> AlertBoard:
+        wanted = self._settings.alerts
+        return AlertBoard(
+            self._poller,
+            cluster=self._called,
+            silent_after=silent_after(self._settings.observer.interval, FETCH_S),
+            holds={"hold_down": wanted.hold_down, "broker_hold_down": wanted.broker_hold_down},
+            known=known,
+            clock=self._clock,
+        )
+
+    def _make_alertmanagers(self) -> Iterator[AlertmanagerSink]:
+        for sink in self._settings.sinks:
+            if isinstance(sink, AlertmanagerSinkSettings):
+                way = Way(**{each.name: getattr(sink, each.name) for each in fields(HttpWay)})
+                yield AlertmanagerSink(
+                    sink.urls,
+                    name=sink.name,
+                    read=self._board.read,
+                    repeat_interval=sink.repeat_interval,
+                    settle=self._settings.observer.interval,
+                    way=way,
+                    clock=self._clock,
+                )
+
+    def _make_labels(self) -> EventLabels | None:
+        if not self._settings.control.enabled:
+            return None
+        return EventLabels(open_link(self._settings.control, self._settings.kafka), clock=self._clock)
+
+    def _register(self, listener: Registrable, **options: Any) -> None:
+        self._registered.append(self._poller.register(listener, **options))
+
+    def _expose(self) -> None:
+        listener = PrometheusListener(
+            self._poller,
+            registry=self._registry,
+            kafka_cluster=self._settings.kafka.name,
+            max_topics=self._settings.metrics.max_topics,
+            clock=self._clock,
+        )
+        self._register(listener)
+        PipelineCollector(self._read_pipeline, kafka_cluster=self._called, registry=self._registry)
 
 
-def _probe(found: dict[str, tuple[str | None, str]]) -> Response:
-    lines = [_of(name, trouble or well) for name, (trouble, well) in found.items()]
-    ill = any(trouble is not None for trouble, _ in found.values())
-    status = HTTPStatus.SERVICE_UNAVAILABLE if ill else HTTPStatus.OK
-    return Response(status=status, body="".join(f"{line}\n" for line in lines).encode())
-
-
-def _of(name: str, line: str) -> str:
-    """Return a line about one of several clusters; the only one of a process has no name."""
-    return f"{name}: {line}" if name else line
-
-
-@frozen
-class _Registries:
-    """Several registries as one: of metrics of one name, whose labels tell the clusters apart."""
-
-    registries: Sequence[Any]
-
-    def restricted_registry(self, names: Iterable[str]) -> "_Registries":
-        names = list(names)
-        return _Registries([registry.restricted_registry(names) for registry in self.registries])
-
-    def collect(self) -> Iterable[Metric]:
-        if len(self.registries) == 1:
-            return self.registries[0].collect()  # type: ignore[no-any-return]
-        merged: dict[str, Metric] = {}
-        told: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
-        for family in (family for registry in self.registries for family in registry.collect()):
-            into = merged.setdefault(family.name, _empty(family))
-            for sample in family.samples:
-                # Two clusters that nobody has seen yet have one name, and a page has each sample once.
-                key = sample.name, tuple(sorted(sample.labels.items()))
-                if key not in told:
-                    told.add(key)
-                    into.samples.append(sample)
-        return merged.values()
-
-
-def _empty(family: Metric) -> Metric:
-    return Metric(family.name, family.documentation, family.type, family.unit)
+def _with_installed_client(settings: Settings) -> Settings:
+    wanted = settings.kafka.client
+    client = installed_client(wanted)
+    if client != wanted:
+        _log.warning("client_not_installed", client=wanted, instead=client, cure=how_to_install(wanted))
+    return evolve(settings, kafka=evolve(settings.kafka, client=client))

@@ -1,79 +1,31 @@
-"""What kinds of values settings have. Pure."""
+"""What kinds of values settings have, as types: what each expects in words, and how it is read. Pure."""
 
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from ipaddress import ip_network
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
-import attrs
-from attrs import frozen
-
-from kafka_partition_events.metadata.clock import is_zone
-from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.quantities import A_DURATION, A_SIZE, parse_duration, parse_size
 
-_SETTING: Final = "kpe.setting"
+Text = Annotated[str, "Text"]
+Secret = Annotated[str, "Secret"]
+Name = Annotated[str, "Name"]
+Pattern = Annotated[str, "Pattern"]
+Url = Annotated[str, "Url"]
+SecretUrl = Annotated[str, "SecretUrl"]
+Seconds = Annotated[float, "Seconds"]
+Bytes = Annotated[int, "Bytes"]
+Count = Annotated[int, "Count"]
+Address = Annotated[tuple[str, int], "Address"]
+Properties = Annotated[Mapping[str, str], "Properties"]
+Headers = Annotated[Mapping[str, str], "Headers"]
 
+SECRETS: Final = frozenset({Secret, SecretUrl, Headers, tuple[Secret, ...], Secret | None, SecretUrl | None})
+"""The kinds that are never shown, and that ``NAME_file`` may hold."""
 
-@frozen
-class Kind:
-    """What a value has to be.
-
-    Attributes:
-        expected: The same in words; what follows "is not".
-        read: Makes the value of what TOML holds.
-        parse: Makes what TOML would hold of a text, which is all that an environment variable can be.
-        items: Of a table, what each of its values has to be: each is a setting of its own.
-        choices: All that it can be, if these are few fixed words.
-
-    Both raise ValueError, TypeError or LookupError when it is something else.
-    """
-
-    expected: str
-    read: Callable[[Any], Any]
-    parse: Callable[[str], Any] = str
-    items: "Kind | None" = None
-    choices: tuple[str, ...] = ()
-
-
-@frozen
-class Setting:
-    """What is known of one setting, beside its name.
-
-    Attributes:
-        kind: What its value has to be.
-        default: As TOML would hold it; None for none.
-        required: Whether somebody has to set it.
-        secret: Whether it is never shown.
-        in_file: Whether ``NAME_file`` may name a file that holds it. So it is with all secrets.
-    """
-
-    kind: Kind
-    default: Any = None
-    required: bool = False
-    secret: bool = False
-    in_file: bool = False
-
-
-def setting(
-    kind: Kind, default: Any = None, *, required: bool = False, secret: bool = False, in_file: bool = False
-) -> Any:
-    """Return an attrs field for one setting. Its arguments are those of `Setting`. No repr has a secret."""
-    described = Setting(kind, default, required, secret, in_file=in_file or secret)
-    value = attrs.NOTHING if required else None if default is None else kind.read(default)
-    shown = not (described.secret or kind is PROPERTIES)
-    return attrs.field(default=value, repr=shown, metadata={_SETTING: described})
-
-
-def settings_of(section: type) -> Mapping[str, Setting]:
-    """Return the settings of a section, an attrs class, by name."""
-    return {
-        field.name: field.metadata[_SETTING] for field in attrs.fields(section) if _SETTING in field.metadata
-    }
+_URL_SCHEMES = ("https", "http")
 
 
 def shown(value: object) -> str:
@@ -96,15 +48,13 @@ def masked(value: object) -> str:
     return "***"
 
 
-# -- the kinds ---------------------------------------------------------------------------------------------
-
-_URL_SCHEMES = ("https", "http")
+# -- how they are read: ValueError, TypeError or LookupError for what is something else ---------------------
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(value)
-    return value
+    return value  # as it is: it may know the file that it was read from
 
 
 def _name(value: object) -> str:
@@ -115,19 +65,11 @@ def _name(value: object) -> str:
 
 
 def _boolean(value: object) -> bool:
+    if isinstance(value, str):  # of the environment or the command line
+        return {"true": True, "false": False}[value.lower()]
     if not isinstance(value, bool):
         raise TypeError(value)
     return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return tuple(_text(item) for item in value)
-
-
-def _networks(value: object) -> tuple[str, ...]:
-    return tuple(str(ip_network(text)) for text in _texts(value))
 
 
 def _pattern(value: object) -> str:
@@ -154,118 +96,85 @@ def _url(value: object) -> str:
     return text
 
 
-def _urls(value: object) -> tuple[str, ...]:
-    if not _texts(value):
+def _count(value: object) -> int:
+    number = int(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(value)
-    return tuple(map(_url, _texts(value)))
-
-
-def _weekly(value: object) -> tuple[str, ...]:
-    day, time, *zone = _text(value).split(" ")
-    if day not in {"mon", "tue", "wed", "thu", "fri", "sat", "sun"}:
-        raise ValueError(value)
-    if re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", time) is None:
-        raise ValueError(value)
-    if len(zone) > 1 or not all(map(is_zone, zone)):
-        raise ValueError(value)
-    return day, time, *zone
+    return number
 
 
 def _property(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str):  # as it is: it may know the file that it was read from
+    if isinstance(value, str):
         return value
     if not isinstance(value, int | float):
         raise TypeError(value)
     return str(value)
 
 
-def whole_number(least: int) -> Kind:
-    """Return the kind of whole numbers from ``least`` on."""
-
-    def read(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(value)
-        return value
-
-    return Kind(f"a whole number of at least {least}", read, int)
+def _table(value: object, read: Callable[[object], str]) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return {name: read(each) for name, each in value.items()}
 
 
-def number(least: float) -> Kind:
-    """Return the kind of numbers from ``least`` on."""
-
-    def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(value)
-        if not least <= value <= sys.float_info.max:
-            raise ValueError(value)
-        return float(value)
-
-    return Kind(f"a number of at least {least:g}", read, float)
-
-
-def some_of(*choices: str) -> Kind:
-    """Return the kind of lists of some fixed words."""
-
-    def read(value: object) -> tuple[str, ...]:
-        texts = _texts(value)
-        if set(texts) - set(choices):
-            raise ValueError(value)
-        return texts
-
-    return Kind("a list of " + ", ".join(f'"{choice}"' for choice in choices), read, TEXTS.parse)
+KINDS: Final[Mapping[Any, tuple[str, Callable[[Any], Any]]]] = {
+    Text: ("a text", _text),
+    Secret: ("a text", _text),
+    Name: ("a name of letters, digits, - and _", _name),
+    Pattern: ("a regular expression", _pattern),
+    Url: ("an http:// or https:// URL", _url),
+    SecretUrl: ("an http:// or https:// URL", _url),
+    Seconds: (f"a duration: {A_DURATION}", lambda value: parse_duration(_text(value))),
+    Bytes: (f"a size: {A_SIZE}", lambda value: parse_size(_text(value))),
+    Count: ("a whole number of at least 1", _count),
+    Address: ("an address such as 127.0.0.1:9404", _address),
+    Properties: ("a table of librdkafka's properties", lambda value: _table(value, _property)),
+    Headers: ("a table of texts", lambda value: _table(value, _text)),
+    bool: ("true or false", _boolean),
+}
 
 
-def one_of(*choices: str) -> Kind:
-    """Return the kind of some fixed words."""
+def expected(kind: Any) -> str:
+    """Return in words what a value of a kind has to be; what follows "is not"."""
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f'"{choice}"' for choice in arguments)
+    if get_origin(kind) is tuple:
+        return f"a list; each {expected(arguments[0])}"
+    return KINDS[kind][0] if kind in KINDS else expected(arguments[0])  # of an optional one
 
-    def read(value: object) -> str:
-        if value not in choices:
-            raise ValueError(value)
-        return str(value)
 
-    return Kind("one of " + ", ".join(f'"{choice}"' for choice in choices), read, choices=choices)
+def read(kind: Any, value: object) -> Any:
+    """Return a value of a kind.
+
+    Raises:
+        ValueError: it is something else; the message says what it is, if that is no secret, and what it has
+            to be.
+    """
+    try:
+        if get_origin(kind) is Literal:
+            return get_args(kind)[get_args(kind).index(value)]
+        return KINDS[kind][1](value)
+    except (ValueError, LookupError, TypeError):
+        told = masked(value) if kind in SECRETS or kind == Properties else shown(value)
+        raise ValueError(f"{told} is not {expected(kind)}") from None
 
 
-TEXT = Kind("a text", _text)
-TEXTS = Kind("a list of texts", _texts, lambda text: re.findall(r"[^,\s]+", text))
-NETWORKS = Kind('a list of networks such as ["10.1.0.0/16"]', _networks, TEXTS.parse)
-BOOLEAN = Kind("true or false", _boolean, lambda text: {"true": True, "false": False}[text.lower()])
-DURATION = Kind(f"a duration: {A_DURATION}", lambda value: parse_duration(_text(value)))
-SIZE = Kind(f"a size: {A_SIZE}", lambda value: parse_size(_text(value)))
-NAME = Kind("a name of letters, digits, - and _", _name)
-PATTERN = Kind("a regular expression", _pattern)
-ADDRESS = Kind("an address such as 127.0.0.1:9404", _address)
-URL = Kind("an http:// or https:// URL", _url)
-URLS = Kind("a list of http:// or https:// URLs", _urls, TEXTS.parse)
-WEEKLY = Kind('a day and a time such as "sun 02:30" (UTC) or "sun 02:30 Europe/Berlin"', _weekly)
-PROPERTIES = Kind(
-    "a table of librdkafka's properties",
-    dict,
-    items=Kind("a text, a number, true or false", _property, _property),
-)
-DURATIONS = Kind("a table of durations by regular expressions", dict, items=DURATION)
-HEADERS = Kind("a table of texts", dict, items=TEXT)
-PASSWORDS = Kind(
-    "a table of hashes by users",
-    dict,
-    items=Kind("a hash that `kpe config hash-password` makes", lambda value: PasswordHash(_text(value))),
-)
+# -- properties of librdkafka ------------------------------------------------------------------------------
 
 _SECRET = re.compile(
     r"password|passphrase|secret|token(?!\.endpoint)|jaas|oauthbearer\.(config|extensions)|(private|keystore)\.key|key\.pem"
 )
+_CODE = re.compile(r"plugin\.library\.paths|sasl\.kerberos\.kinit\.cmd|ssl\.engine\..*|ssl\.providers")
+_IN_A_SHELL = re.compile(r"sasl\.kerberos\.(principal|keytab|service\.name)")
+_SHELL = re.compile(r"""[;&|<>$`"'\\(){}*?!#~\s]""")
 
 
 def secret_property(name: str) -> bool:
     """Tell whether the value of a librdkafka property is a secret."""
     return _SECRET.search(name) is not None
-
-
-_CODE = re.compile(r"plugin\.library\.paths|sasl\.kerberos\.kinit\.cmd|ssl\.engine\..*|ssl\.providers")
-_IN_A_SHELL = re.compile(r"sasl\.kerberos\.(principal|keytab|service\.name)")
-_SHELL = re.compile(r"""[;&|<>$`"'\\(){}*?!#~\s]""")
 
 
 def runs_code(name: str, value: str) -> bool:
@@ -276,8 +185,3 @@ def runs_code(name: str, value: str) -> bool:
     if _IN_A_SHELL.fullmatch(name):
         return _SHELL.search(value) is not None
     return _CODE.fullmatch(name) is not None
-
-
-def key_file_property(name: str) -> bool:
-    """Tell whether the value of a librdkafka property is the path of a file with a key."""
-    return name in {"ssl.key.location", "ssl.keystore.location", "sasl.kerberos.keytab"}

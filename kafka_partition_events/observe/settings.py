@@ -1,97 +1,88 @@
 """The settings of the service, section by section, with their defaults."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Literal
 
-from attrs import evolve, field, frozen
+from attrs import field, fields, frozen
 
 from kafka_partition_events.control.protocol.topics import PREFIX
-from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.setting_kinds import (
-    ADDRESS,
-    BOOLEAN,
-    DURATION,
-    DURATIONS,
-    NAME,
-    PASSWORDS,
-    PATTERN,
-    PROPERTIES,
-    SIZE,
-    TEXT,
-    TEXTS,
-    WEEKLY,
-    number,
-    one_of,
-    setting,
-    whole_number,
+    Address,
+    Bytes,
+    Count,
+    Headers,
+    Name,
+    Pattern,
+    Properties,
+    Seconds,
+    Secret,
+    SecretUrl,
+    Text,
+    Url,
 )
-from kafka_partition_events.observe.sink_settings import SinkSettings
 
+Client = Literal["kafka-python", "confluent-kafka"]
 KAFKA_PYTHON: Final = "kafka-python"
 CONFLUENT: Final = "confluent-kafka"
-
-OF_CONFIGURATION: Final = "window."
-"""What the ids of silences begin with that are windows of the configuration."""
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @frozen(kw_only=True)
 class Kafka:
-    """``[kafka]``: how the cluster is reached. ``properties`` are librdkafka's own, for TLS and logins.
+    """``[kafka]``: the cluster, how it is reached and what it is called. ``properties`` are librdkafka's own.
 
-    ``client`` looks at the cluster; the election and sinks are confluent-kafka's, whatever it is.
-    ``allow_code`` lets properties, those of sinks and of ``[control]`` too, load libraries and run commands.
+    ``name`` is the label ``kafka_cluster`` of metrics and alerts; without it that is the cluster's id.
+    ``client`` polls the cluster; Kafka sinks are confluent-kafka's, whatever it is. ``allow_code`` lets
+    properties, those of sinks and of ``[control]`` too, load libraries and run commands.
     """
 
-    client: str = setting(one_of(KAFKA_PYTHON, CONFLUENT), KAFKA_PYTHON)
-    bootstrap_servers: str | None = setting(TEXT)
-    properties: Mapping[str, str] = setting(PROPERTIES, {})
-    allow_code: bool = setting(BOOLEAN, False)
+    name: Name | None = None
+    client: Client = "kafka-python"
+    bootstrap_servers: Text | None = None
+    properties: Properties = field(default=_NONE, repr=False)
+    allow_code: bool = False
 
 
 @frozen(kw_only=True)
 class Observer:
-    """``[observer]``: what is looked at, how often, and by whom. No name means the host's.
+    """``[observer]``: what is polled, how often, and by whom. No name means the host's.
 
     ``summary_interval`` is the period of `cluster.summary` events.
     """
 
-    name: str | None = setting(TEXT)
-    interval: float = setting(DURATION, "10s")
-    topics: str = setting(PATTERN, ".*")
-    summary_interval: float = setting(DURATION, "5m")
+    name: Text | None = None
+    interval: Seconds = 10.0
+    topics: Pattern = ".*"
+    summary_interval: Seconds = 300.0
 
 
 @frozen(kw_only=True)
 class Outbox:
-    """``[outbox]``: where events wait for the sinks, and how many of them.
+    """``[outbox]``: where events wait for the sinks, and how many of them."""
 
-    ``on_corrupt`` is what a start does with a damaged file: end with an error, or rename it and begin anew.
-    """
+    path: Text = "kpe-outbox.db"
+    max_bytes: Bytes = 512 * 1024 * 1024
+    max_age: Seconds = 604_800.0
 
-    path: str = setting(TEXT, "kpe-outbox.db")
-    max_bytes: int = setting(SIZE, "512MiB")
-    max_age: float = setting(DURATION, "7d")
-    on_corrupt: str = setting(one_of("refuse", "set_aside"), "refuse")
+
+@frozen(kw_only=True)
+class Alerts:
+    """``[alerts]``: how long a state must have stood before it is posted to Alertmanager."""
+
+    hold_down: Seconds = 30.0
+    broker_hold_down: Seconds = 30.0
 
 
 @frozen(kw_only=True)
 class Http:
-    """``[http]``: where metrics and health are to be had, and by whom.
+    """``[http]``: metrics and health. With ``client_ca`` metrics take a client certificate."""
 
-    ``client_ca`` asks for certificates of clients, ``client_names`` for one of these names in them, ``users``
-    for passwords, by their hashes.
-    """
-
-    listen: tuple[str, int] = setting(ADDRESS, "127.0.0.1:9404")
-    hosts: tuple[str, ...] = setting(TEXTS, [])
-    tls_cert: str | None = setting(TEXT)
-    tls_key: str | None = setting(TEXT)
-    tls_min_version: str = setting(one_of("1.2", "1.3"), "1.2")
-    client_ca: str | None = setting(TEXT)
-    client_names: tuple[str, ...] = setting(TEXTS, [])
-    users: Mapping[str, PasswordHash] = setting(PASSWORDS, {}, secret=True)
+    listen: Address = ("127.0.0.1", 9404)
+    tls_cert: Text | None = None
+    tls_key: Text | None = None
+    tls_min_version: Literal["1.2", "1.3"] = "1.2"
+    client_ca: Text | None = None
 
 
 @frozen(kw_only=True)
@@ -101,104 +92,89 @@ class Log:
     Audit lines are written at any level.
     """
 
-    format: str = setting(one_of("text", "json"), "text")
-    level: str = setting(one_of("debug", "info", "warning", "error"), "warning")
+    format: Literal["text", "json"] = "text"
+    level: Literal["debug", "info", "warning", "error"] = "warning"
 
 
 @frozen(kw_only=True)
 class Metrics:
-    """``[metrics]``: how much detail they have, and whether kafka_exporter's names are served, too."""
+    """``[metrics]``: how many topics have series of their own; the others are added up."""
 
-    granularity: str = setting(one_of("cluster", "topic", "partition"), "topic")
-    max_topics: int = setting(whole_number(1), 2_000)
-    compat: str = setting(one_of("none", "kafka_exporter"), "none")
-
-
-@frozen(kw_only=True)
-class Incidents:
-    """``[incidents]``: when an event becomes worth somebody's attention; the fields of `incidents.Rules`."""
-
-    hold_down: float = setting(DURATION, "30s")
-    broker_hold_down: float = setting(DURATION, "30s")
-    topic_hold_downs: Mapping[str, float] = setting(DURATIONS, {})
-    planned_hold_down: float = setting(DURATION, "30m")
-    update_interval: float = setting(DURATION, "5m")
-    reminder_interval: float = setting(DURATION, "4h")
-    max_topics: int = setting(whole_number(1), 50)
-    flap_transitions: int = setting(whole_number(2), 4)
-    flap_window: float = setting(DURATION, "10m")
-
-
-@frozen(kw_only=True)
-class Election:
-    """``[election]``: let one of several observers of a cluster feed the sinks.
-
-    ``shared_topic`` holds what all of them must know: silences, decisions, and what is told as open.
-    """
-
-    enabled: bool = setting(BOOLEAN, False)
-    topic: str = setting(TEXT, "kpe.election")
-    group: str = setting(TEXT, "kpe-observers")
-    shared_topic: str = setting(TEXT, "kpe.observers")
+    max_topics: Count = 2_000
 
 
 @frozen(kw_only=True)
 class Control:
     """``[control]``: label events as planned or not, by the control topics of this cluster or another one."""
 
-    enabled: bool = setting(BOOLEAN, False)
-    prefix: str = setting(TEXT, PREFIX)
-    bootstrap_servers: str | None = setting(TEXT)
-    properties: Mapping[str, str] = setting(PROPERTIES, {})
+    enabled: bool = False
+    prefix: Text = PREFIX
+    bootstrap_servers: Text | None = None
+    properties: Properties = field(default=_NONE, repr=False)
 
 
 @frozen(kw_only=True)
 class PolicySettings:
     """``[policy]``: what `kpe tracker` lets be done, whoever asks; see `control.changes.policy.Policy`."""
 
-    may_grow: str = setting(PATTERN, ".*")
-    max_partitions: int | None = setting(whole_number(1))
-    max_factor: float | None = setting(number(1.0))
-    approval: str | None = setting(PATTERN)
+    may_grow: Pattern = ".*"
+    max_partitions: Count | None = None
 
 
 @frozen(kw_only=True)
-class Window:
-    """``[[windows]]``: a maintenance window that comes round every week and mutes sinks, never the journal.
+class KafkaSinkSettings:
+    """``[[sinks]]`` with ``type = "kafka"``: a topic of this cluster, or of the one that is named."""
 
-    What is given of ``cluster``, ``topic`` (a regular expression), ``broker`` and ``event`` (a glob) must
-    match, as in `incidents.Silence`.
-    """
-
-    name: str = setting(NAME, required=True)
-    reason: str = setting(TEXT, required=True)
-    weekly: tuple[str, ...] = setting(WEEKLY, required=True)
-    lasts: float = setting(DURATION, required=True)
-    cluster: str | None = setting(TEXT)
-    topic: str | None = setting(PATTERN)
-    broker: int | None = setting(whole_number(0))
-    event: str = setting(TEXT, "*")
+    name: Name
+    type: Literal["kafka"] = "kafka"
+    topic: Text = "kpe.events"
+    bootstrap_servers: Text | None = None
+    properties: Properties = field(default=_NONE, repr=False)
+    max_delay: Seconds = 60.0
 
 
 @frozen(kw_only=True)
-class ClusterSettings:
-    """``[[clusters]]``: one of several clusters, in place of ``[kafka]``'s. All else holds for each of them.
+class HttpWay:
+    """How a sink reaches its URL; see `kafka_partition_events_listeners.webhook.client.Way`."""
 
-    Attributes:
-        name: What it is called here.
-        bootstrap_servers: Where its brokers are.
-        properties: librdkafka's own, beside those of ``[kafka]``.
-        outbox: Its outbox; by default that of ``[outbox]`` with ``-NAME`` before the suffix.
-        topics: Those to be looked at; by default those of ``[observer]``.
-        sinks: The names of those that are fed from it; none means all.
+    headers: Headers = field(default=_NONE, repr=False)
+    timeout: Seconds = 10.0
+    proxy: SecretUrl | None = field(default=None, repr=False)
+    ca_file: Text | None = None
+    client_cert: Text | None = None
+    client_key: Text | None = None
+
+
+@frozen(kw_only=True)
+class WebhookSinkSettings(HttpWay):
+    """``[[sinks]]`` with ``type = "webhook"``: HTTP POST, signed if there are secrets; see `WebhookSink`."""
+
+    name: Name
+    type: Literal["webhook"] = "webhook"
+    url: SecretUrl = field(repr=False)
+    events: tuple[Text, ...] | None = None
+    template: Text | None = None
+    secrets: tuple[Secret, ...] = field(default=(), repr=False)
+    max_delay: Seconds = 60.0
+
+
+@frozen(kw_only=True)
+class AlertmanagerSinkSettings(HttpWay):
+    """``[[sinks]]`` with ``type = "alertmanager"``: its API v2; each of ``urls`` gets every alert.
+
+    ``repeat_interval`` is after what time an alert that lasts is posted again.
     """
 
-    name: str = setting(NAME, required=True)
-    bootstrap_servers: str = setting(TEXT, required=True)
-    properties: Mapping[str, str] = setting(PROPERTIES, {})
-    outbox: str | None = setting(TEXT)
-    topics: str | None = setting(PATTERN)
-    sinks: tuple[str, ...] = setting(TEXTS, [])
+    name: Name
+    type: Literal["alertmanager"] = "alertmanager"
+    urls: tuple[Url, ...]
+    repeat_interval: Seconds = 60.0
+
+
+SinkSettings = KafkaSinkSettings | WebhookSinkSettings | AlertmanagerSinkSettings
+SINK_TYPES: Final[Mapping[str, type]] = MappingProxyType(
+    {"kafka": KafkaSinkSettings, "webhook": WebhookSinkSettings, "alertmanager": AlertmanagerSinkSettings}
+)
 
 
 @frozen(kw_only=True)
@@ -208,65 +184,50 @@ class Settings:
     kafka: Kafka = field(factory=Kafka)
     observer: Observer = field(factory=Observer)
     outbox: Outbox = field(factory=Outbox)
+    alerts: Alerts = field(factory=Alerts)
     http: Http = field(factory=Http)
     log: Log = field(factory=Log)
     metrics: Metrics = field(factory=Metrics)
-    incidents: Incidents = field(factory=Incidents)
-    election: Election = field(factory=Election)
     control: Control = field(factory=Control)
     policy: PolicySettings = field(factory=PolicySettings)
     sinks: tuple[SinkSettings, ...] = ()
-    windows: tuple[Window, ...] = ()
-    clusters: tuple[ClusterSettings, ...] = ()
-
-    def by_cluster(self) -> Mapping[str, "Settings"]:
-        """Return the settings of each cluster by its name; the only one has none.
-
-        Raises:
-            ConfigurationError: two have one outbox, a sink is not there, or there is one in ``[kafka]``, too.
-        """
-        if not self.clusters:
-            return {"": self}
-        if self.kafka.bootstrap_servers is not None:
-            raise ConfigurationError("kafka.bootstrap_servers: there are [[clusters]]: name it there instead")
-        found = {cluster.name: self._of(cluster) for cluster in self.clusters}
-        by_outbox: dict[str, str] = {}
-        for name, own in found.items():
-            if (other := by_outbox.setdefault(own.outbox.path, name)) != name:
-                raise ConfigurationError(
-                    f"clusters.{name}.outbox: {own.outbox.path} is that of {other}: each cluster has its own"
-                )
-        return found
-
-    def _of(self, cluster: ClusterSettings) -> "Settings":
-        by_name = {sink.name: sink for sink in self.sinks}
-        for name in cluster.sinks:
-            if name not in by_name:
-                there = ", ".join(by_name) or "none"
-                raise ConfigurationError(f"clusters.{cluster.name}.sinks: there is no {name}, only {there}")
-        shared = Path(self.outbox.path)
-        outbox = cluster.outbox or str(shared.with_name(f"{shared.stem}-{cluster.name}{shared.suffix}"))
-        properties = {**self.kafka.properties, **cluster.properties}
-        kafka = evolve(self.kafka, bootstrap_servers=cluster.bootstrap_servers, properties=properties)
-        return evolve(
-            self,
-            kafka=kafka,
-            outbox=evolve(self.outbox, path=outbox),
-            observer=evolve(self.observer, topics=cluster.topics or self.observer.topics),
-            sinks=tuple(by_name[name] for name in cluster.sinks) or self.sinks,
-            clusters=(),
-        )
 
 
-SECTIONS: Mapping[str, type] = {
-    "kafka": Kafka,
-    "observer": Observer,
-    "outbox": Outbox,
-    "http": Http,
-    "log": Log,
-    "metrics": Metrics,
-    "incidents": Incidents,
-    "election": Election,
-    "control": Control,
-    "policy": PolicySettings,
-}
+SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
+    {section.name: section.type for section in fields(Settings) if section.name != "sinks" and section.type}
+)
+ALL: Final = frozenset({*SECTIONS, "sinks"})
+
+_OF_ALERTMANAGER: Final = (
+    "Alertmanager does that: see alertmanager/alertmanager.yml of `kpe assets export`, "
+    'and a sink of type "alertmanager"'
+)
+_OF_PARTITIONS: Final = "kafka_exporter has its own names, and series for each partition: run it beside this"
+_PLAIN_WAY: Final = "leave it out: a URL is your word, and is posted to wherever it leads"
+WITHDRAWN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "incidents": "hold_down and broker_hold_down are in [alerts]; grouping, silences and repetition: "
+        + _OF_ALERTMANAGER,
+        "election": "leave it out: two observers both post, and labels make it one alert",
+        "windows": f"use a mute time interval: {_OF_ALERTMANAGER}",
+        "clusters": "run one `kpe observe` for each cluster, with name in [kafka]",
+        "outbox.on_corrupt": "leave it out; move a damaged file away, with its -wal and -shm",
+        "metrics.granularity": f"use max_topics; {_OF_PARTITIONS}",
+        "metrics.compat": f"leave it out; {_OF_PARTITIONS}",
+        "http.users": "put a proxy in front that asks for passwords, or use client_ca",
+        "http.hosts": "leave it out; a proxy in front can check names",
+        "http.client_names": "leave it out: who client_ca vouches for may read",
+        "sinks.stream": "leave it out: sinks get events, and incidents are alerts of Alertmanager",
+        "sinks.format": "leave it out: a webhook gets CloudEvents, or what template makes of them; chat, "
+        f"paging: {_OF_ALERTMANAGER}",
+        "sinks.max_age": "leave it out: what waits is kept until it is delivered, or the outbox is full",
+        "sinks.batch": "leave it out: each event is a request of its own, and a digest has all of one cause",
+        "sinks.redact": "a template sends what it names; a topic has readers by its ACLs",
+        "sinks.runbook_url": "leave it out; alerts name their runbooks",
+        "sinks.allow_private": _PLAIN_WAY,
+        "sinks.allow_networks": _PLAIN_WAY,
+        "sinks.smtp": _OF_ALERTMANAGER,
+        "sinks.pagerduty": _OF_ALERTMANAGER,
+    }
+)
+"""What earlier versions had, and what to do instead."""

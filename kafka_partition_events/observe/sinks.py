@@ -1,35 +1,38 @@
-"""The sinks that the configuration asks for."""
+"""The sinks that the configuration asks for, fed from the outbox; and how each is doing."""
 
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import asdict, fields
+from attrs import asdict
 
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.setting_kinds import masked
-from kafka_partition_events.observe.settings import Kafka
-from kafka_partition_events.observe.sink_settings import (
+from kafka_partition_events.observe.settings import (
     AlertmanagerSinkSettings,
-    EgressSettings,
+    Kafka,
     KafkaSinkSettings,
-    PagerDutySinkSettings,
     SinkSettings,
-    SmtpSinkSettings,
     WebhookSinkSettings,
 )
-from kafka_partition_events.outbox import Sink, Stream
+from kafka_partition_events.outbox import (
+    Deliverer,
+    DeliveryStats,
+    ReaderStats,
+    RetryPolicy,
+    Sink,
+    SqliteOutbox,
+)
 
-_EGRESS = tuple(field.name for field in fields(EgressSettings) if field.name != "redact")
-_OF_THE_SERVICE = {"type", "stream", "max_delay", "max_age", *_EGRESS}
-"""Settings of a sink that are not its own arguments."""
-
-if TYPE_CHECKING:
-    from kafka_partition_events_listeners.webhook.egress import Egress
+QueuedSettings = KafkaSinkSettings | WebhookSinkSettings
 
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; failures are told by the sink
+_OF_THE_SERVICE = {"type", "max_delay"}
+_CLOSE_S = 5.0
 
 
-def make_sink(settings: SinkSettings, kafka: Kafka) -> Sink:
+def make_sink(settings: QueuedSettings, kafka: Kafka) -> Sink:
     """Return a sink; nothing is sent yet.
 
     Args:
@@ -43,9 +46,10 @@ def make_sink(settings: SinkSettings, kafka: Kafka) -> Sink:
     try:
         if isinstance(settings, KafkaSinkSettings):
             return _kafka_sink(settings, kafka)
-        if isinstance(settings, WebhookSinkSettings):
-            return _webhook_sink(settings)
-        return _on_call_sink(settings)
+        from kafka_partition_events_listeners.webhook.sink import WebhookSink  # noqa: PLC0415 - an extra
+
+        arguments = asdict(settings, filter=lambda field, _: field.name not in _OF_THE_SERVICE)
+        return WebhookSink(**arguments)
     except ConfigurationError as error:
         raise ConfigurationError(f"sinks.{settings.name}: {error}") from error
 
@@ -55,64 +59,18 @@ def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
 
     from kafka_partition_events_listeners.kafka_sink import KafkaSink  # noqa: PLC0415
 
-    servers, properties = settings.bootstrap_servers, settings.properties
+    servers: str | None = settings.bootstrap_servers
+    properties: Mapping[str, str] = settings.properties
     if servers is None:
         servers, properties = kafka.bootstrap_servers, {**kafka.properties, **properties}
     if servers is None:
         raise ConfigurationError("no brokers are named; set kafka.bootstrap_servers")
     config = {**_QUIET, **properties, "bootstrap.servers": servers}
     try:
-        return KafkaSink(
-            config,
-            settings.topic,
-            name=settings.name,
-            stream=Stream(settings.stream),
-            redact=settings.redact,
-        )
+        return KafkaSink(config, settings.topic, name=settings.name)
     except KafkaException as error:
         refusal = redacted(str(error.args[0].str()), properties)
         raise ConfigurationError(f"librdkafka refuses a property: {refusal}") from None
-
-
-def _webhook_sink(settings: WebhookSinkSettings) -> Sink:
-    from kafka_partition_events_listeners.webhook.sink import WebhookSink  # noqa: PLC0415 - an extra
-
-    return WebhookSink(
-        settings.url,
-        name=settings.name,
-        stream=Stream(settings.stream),
-        format=settings.format,
-        template=settings.template,
-        runbook_url=settings.runbook_url,
-        secrets=settings.secrets,
-        headers=settings.headers,
-        timeout=settings.timeout,
-        batch=settings.batch,
-        egress=_egress(settings),
-        redact=settings.redact,
-    )
-
-
-def _egress(settings: EgressSettings) -> "Egress":
-    from kafka_partition_events_listeners.webhook.egress import Egress  # noqa: PLC0415 - an extra
-
-    return Egress(**{field: getattr(settings, field) for field in _EGRESS})
-
-
-def _on_call_sink(settings: AlertmanagerSinkSettings | PagerDutySinkSettings | SmtpSinkSettings) -> Sink:
-    arguments = asdict(settings, filter=lambda field, _: field.name not in _OF_THE_SERVICE)
-    if isinstance(settings, SmtpSinkSettings):
-        from kafka_partition_events_listeners.mail.sink import SmtpSink  # noqa: PLC0415
-
-        return SmtpSink(**arguments)
-    arguments["egress"] = _egress(settings)
-    if isinstance(settings, AlertmanagerSinkSettings):
-        from kafka_partition_events_listeners.webhook.alertmanager import AlertmanagerSink  # noqa: PLC0415
-
-        return AlertmanagerSink(**arguments)
-    from kafka_partition_events_listeners.webhook.pagerduty import pagerduty_sink  # noqa: PLC0415
-
-    return pagerduty_sink(**arguments)
 
 
 def described_target(settings: SinkSettings) -> str:
@@ -120,12 +78,78 @@ def described_target(settings: SinkSettings) -> str:
     match settings:
         case KafkaSinkSettings():
             where = f" at {settings.bootstrap_servers}" if settings.bootstrap_servers else ""
-            return f"topic {settings.topic}{where}"
+            return f"events to topic {settings.topic}{where}"
         case WebhookSinkSettings():
-            return f"{masked(settings.url)} ({settings.format})"
+            return f"events to {masked(settings.url)}"
         case AlertmanagerSinkSettings():
-            return f"Alertmanager at {', '.join(settings.urls)}"
-        case PagerDutySinkSettings():
-            return f"PagerDuty at {settings.url}"
-        case SmtpSinkSettings():
-            return f"{', '.join(settings.to)} by {settings.host}"
+            return f"alerts to Alertmanager at {', '.join(settings.urls)}"
+
+
+class SinkRunner:
+    """A deliverer for each sink that the outbox feeds. Thread-safe."""
+
+    def __init__(
+        self,
+        outbox: SqliteOutbox,
+        sinks: Sequence[QueuedSettings],
+        kafka: Kafka,
+        *,
+        clock: Clock,
+        make: Callable[[QueuedSettings, Kafka], Sink] = make_sink,
+    ) -> None:
+        """Make it; nothing is delivered yet. The outbox forgets readers that are no sinks any more.
+
+        Args:
+            outbox: Where entries wait.
+            sinks: What to feed.
+            kafka: How the observed cluster is reached.
+            clock: Tells the time.
+            make: Makes a sink of its settings.
+
+        Raises:
+            ConfigurationError: a sink's settings are of no use.
+            ImportError: a sink needs an extra that is not installed.
+        """
+        self._outbox = outbox
+        self._deliverers: dict[str, Deliverer] = {}
+        for gone in set(outbox.readers()) - {sink.name for sink in sinks}:
+            outbox.unsubscribe(gone)
+        try:
+            for sink in sinks:
+                # A new sink must not be told a week of the past; `kpe events replay` brings it.
+                self._deliverers[sink.name] = Deliverer(
+                    outbox, make(sink, kafka), retry=_patience(sink), from_start=False, clock=clock
+                )
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self) -> None:
+        """Begin to deliver. Idempotent."""
+        for deliverer in self._deliverers.values():
+            deliverer.start()
+
+    def stop(self) -> None:
+        """Deliver what can be delivered within seconds, then stop; all sinks at once. Idempotent."""
+        closing = [
+            threading.Thread(target=deliverer.close, args=(_CLOSE_S,), name=f"kpe-closing-{name}")
+            for name, deliverer in self._deliverers.items()
+        ]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+
+    def ended(self) -> Iterator[str]:
+        """Yield the sinks whose deliverer's thread has ended although it should run."""
+        return (name for name, deliverer in self._deliverers.items() if not deliverer.alive)
+
+    def stats(self) -> dict[str, tuple[ReaderStats, DeliveryStats]]:
+        """Return for each sink what waits for it, and what it has got here."""
+        return {
+            name: (self._outbox.stats(name), deliverer.stats) for name, deliverer in self._deliverers.items()
+        }
+
+
+def _patience(sink: QueuedSettings) -> RetryPolicy:
+    return RetryPolicy(first_delay=min(RetryPolicy().first_delay, sink.max_delay), max_delay=sink.max_delay)

@@ -1,33 +1,37 @@
 """The source of metadata, and the link to the control topics, that the configuration asks for."""
 
 import importlib
+import re
+from collections.abc import Mapping
 from typing import Final
+
+from attrs import evolve
 
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.source import MetadataSource
-from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Control, Kafka
+from kafka_partition_events.metadata.source import MetadataSource, Observation
+from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Client, Control, Kafka
 
-_EXTRAS: Final = {KAFKA_PYTHON: "kafka-python", CONFLUENT: "confluent"}
-_PACKAGES: Final = {
+_EXTRAS: Final[Mapping[Client, str]] = {KAFKA_PYTHON: "kafka-python", CONFLUENT: "confluent"}
+_PACKAGES: Final[Mapping[Client, str]] = {
     KAFKA_PYTHON: "kafka_partition_events.clients.kafka_python",
     CONFLUENT: "kafka_partition_events.clients.confluent",
 }
 
 
-def the_other(client: str) -> str:
+def the_other(client: Client) -> Client:
     """Return the client that is not this one."""
     (other,) = _PACKAGES.keys() - {client}
     return other
 
 
-def how_to_install(client: str) -> str:
+def how_to_install(client: Client) -> str:
     """Return the command that installs this library's part for a client."""
     return f'pip install "kafka-partition-events[{_EXTRAS[client]}]"'
 
 
-def installed_client(wanted: str) -> str:
+def installed_client(wanted: Client) -> Client:
     """Return the client that is wanted if it is installed, else the other one.
 
     Raises:
@@ -81,7 +85,8 @@ def open_link(control: Control, kafka: Kafka) -> Link:
     """
     from kafka_partition_events.control.agents.confluent import ControlLink  # noqa: PLC0415 - an extra
 
-    servers, properties = control.bootstrap_servers, control.properties
+    servers: str | None = control.bootstrap_servers
+    properties: Mapping[str, str] = control.properties
     if servers is None:
         servers, properties = kafka.bootstrap_servers, {**kafka.properties, **properties}
     config = {**properties, "bootstrap.servers": str(servers)}
@@ -89,3 +94,32 @@ def open_link(control: Control, kafka: Kafka) -> Link:
         return ControlLink(config, prefix=control.prefix)
     except ConfigurationError as error:
         raise ConfigurationError(f"control: {redacted(str(error), config)}") from None
+
+
+class NarrowedSource:
+    """Leaves out of another source's answers the topics whose whole name does not match.
+
+    All topics are asked for, so that new ones are seen; to everybody behind it, there are no others.
+    """
+
+    def __init__(self, source: MetadataSource, topics: str) -> None:
+        """Take over the source; ``topics`` is a regular expression."""
+        self._source = source
+        self._matches = re.compile(topics).fullmatch
+
+    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+        """Ask the cluster once.
+
+        Raises:
+            MetadataFetchError: the cluster could not be asked.
+        """
+        seen = self._source.fetch(topics, started_at=started_at, timeout=timeout)
+        return evolve(
+            seen,
+            topics={name: info for name, info in seen.topics.items() if self._matches(name)},
+            errors={name: error for name, error in seen.errors.items() if self._matches(name)},
+        )
+
+    def close(self) -> None:
+        """Close the other source."""
+        self._source.close()

@@ -1,17 +1,16 @@
 """Where events wait for the targets that operators watch, so that none is lost when a target is down.
 
-An `Entry` is an event ready to be delivered. A `Queue` keeps entries in order, with a cursor for each reader:
-`MemoryQueue` in memory. A `Journal`, `SqliteOutbox` in a file, keeps what has been read, too. A `Sink` takes
-entries to one target, and a `Deliverer` brings them there. See docs/decisions/2026-11-21-ops-pipeline.md.
+An `Entry` is an event ready to be delivered. `SqliteOutbox` keeps entries in order in a file, with a cursor
+for each reader, and keeps what has been read, too. A `Sink` takes entries to one target, and a `Deliverer`
+brings them there. See docs/decisions/2026-11-21-ops-pipeline.md.
 """
 
 from kafka_partition_events.outbox.delivery import Deliverer, DeliveryStats
-from kafka_partition_events.outbox.entry import Entry, Stream
-from kafka_partition_events.outbox.memory_queue import MemoryQueue
+from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import RetryPolicy
-from kafka_partition_events.outbox.sink import DeliveryError, RepeatingSink, Sink
+from kafka_partition_events.outbox.sink import DeliveryError, Sink
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
-from kafka_partition_events.outbox.store import DeadLetter, Journal, Queue, ReaderStats, Write
+from kafka_partition_events.outbox.store import DeadLetter, ReaderStats, Write
 
 __all__ = [
     "DeadLetter",
@@ -19,14 +18,9 @@ __all__ = [
     "DeliveryError",
     "DeliveryStats",
     "Entry",
-    "Journal",
-    "MemoryQueue",
-    "Queue",
     "ReaderStats",
-    "RepeatingSink",
     "RetryPolicy",
     "Sink",
     "SqliteOutbox",
-    "Stream",
     "Write",
 ]

@@ -4,31 +4,31 @@ import contextlib
 import math
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from attrs import evolve, field, frozen
 
+from kafka_partition_events.durations import NO_DELAYS, Durations
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
-from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
-from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
 from kafka_partition_events.outbox.sink import DeliveryError, Sink
-from kafka_partition_events.outbox.store import Queue, Write
+from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
+from kafka_partition_events.outbox.store import Write
+from kafka_partition_events.process import OwnProcess
 
-_LOOK_S: Final = 1.0
-"""How often to look for what another process has written."""
+_LOOK_S: Final = 0.5
+"""How often an idle deliverer reads the outbox."""
 
 GIVE_UP_AFTER: Final = 10
 """How often an entry is tried with a sink that raises what it should not."""
 
 _log = get_logger(__name__)
 
-State = Literal["delivering", "idle", "backing_off", "open", "off"]
+State = Literal["delivering", "idle", "backing_off"]
 
 
 @frozen(kw_only=True)
@@ -36,50 +36,40 @@ class DeliveryStats:
     """What a deliverer has done since it began.
 
     Attributes:
-        state: ``"delivering"``; ``"idle"``: nothing is waiting; ``"backing_off"``: waiting after a failure;
-            ``"open"``: the circuit is, so single entries are tried; ``"off"``: the target wants nothing any
-            more, until the process starts anew.
+        state: ``"delivering"``; ``"idle"``: nothing is waiting; ``"backing_off"``: waiting after a failure.
         delivered: Entries that the target took.
         failures: Tries that failed, by reason. ``error`` is an exception that the sink should not have
             raised, ``outbox`` a failure on this side.
-        retries: Tries that followed a failed one.
-        last_error: What the last failure said.
-        delay: Seconds between the recording of the entry delivered last and its delivery; None before.
-        delays: These seconds of all entries that the target took.
+        delays: Seconds between the recording of entries and their delivery.
     """
 
     state: State = "idle"
     delivered: int = 0
     failures: Mapping[str, int] = field(factory=dict)
-    retries: int = 0
-    last_error: str | None = None
-    delay: float | None = None
     delays: Durations = NO_DELAYS
 
 
 class Deliverer:
-    """Delivers a stream to one sink, at least once, in order, on a thread of its own.
+    """Delivers the entries of an outbox to one sink, at least once, in order, on a thread of its own.
 
     The cursor moves when the target has taken an entry, or refused it for good: that one goes to the dead
-    letters. So does what is older than the policy's ``max_age``. Whatever else goes wrong is tried again,
-    and nothing behind it comes first: a target that is down holds up its own deliverer only. An exception
-    that is no `DeliveryError` is a bug, of the sink's or for one entry: that goes to the dead letters, too,
-    when it was tried 10 times, the last time alone.
+    letters. Whatever else goes wrong is tried again,
+    alone until one goes through, and nothing behind it comes first: a target that is down holds up its own
+    deliverer only. An exception that is no `DeliveryError` is a bug, of the sink's or for one entry: that
+    goes to the dead letters, too, when it was tried 10 times.
 
-    In a forked child it is as if it had not been started yet, but does not close a sink that it has not used:
-    what the sink holds is the parent's.
+    For the process that made it.
 
     `stats` and `close` may be called from any thread.
     """
 
     def __init__(
         self,
-        outbox: Queue,
+        outbox: SqliteOutbox,
         sink: Sink,
         *,
         retry: RetryPolicy | None = None,
         from_start: bool = True,
-        repeat: Callable[[], bool] | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -90,8 +80,6 @@ class Deliverer:
             sink: Where they go. It is the deliverer's from now on, which closes it.
             retry: How patient to be.
             from_start: Whether a sink that the outbox does not know yet gets what is there already.
-            repeat: Lets the sink say again what still holds, and tells whether it has; called about once a
-                second while nothing waits. See `RepeatingSink`.
             clock: Times delays and ages; the system's by default.
             rng: Source of the jitter.
 
@@ -100,21 +88,14 @@ class Deliverer:
         """
         self._outbox = outbox
         self._sink = sink
-        self._repeat = repeat
         self._name = sink.name
         self._policy = retry or RetryPolicy()
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
-        self._inherited = False
-        self._start_afresh()
-        outbox.subscribe(self._name, sink.stream, from_start=from_start)
-        reset_in_children(self)
-
-    def _start_afresh(self) -> None:
+        self._process = OwnProcess(type(self).__name__)
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._deadline = math.inf  # of `close`
-        self._began, self._began_at = self._clock.monotonic(), self._clock.now()
         # From here on the worker's own: up to where the target is done, what it refused, and how far that is
         # durable; failures in a row; what others may read.
         self._done = self._settled = 0
@@ -122,18 +103,15 @@ class Deliverer:
         self._failures = 0
         self._raised = ("", 0)  # the entry that a bug was met with last, and how often
         self._stats = DeliveryStats()
-
-    def reset_after_fork(self) -> None:
-        """Be as if not started in a forked child; one that was closed stays so."""
-        closed = self._deadline < math.inf
-        self._start_afresh()
-        if closed:
-            self._deadline = -math.inf
-        self._inherited = True
-        self._rng.seed()  # children that try again together would defeat the purpose of jitter
+        outbox.subscribe(self._name, from_start=from_start)
 
     def start(self) -> None:
-        """Start the thread, unless it was started or the deliverer closed before."""
+        """Start the thread, unless it was started or the deliverer closed before.
+
+        Raises:
+            ForkedError: the deliverer was made before a fork.
+        """
+        self._process.check()
         with self._condition:
             if self._thread is None and self._deadline == math.inf:
                 thread = threading.Thread(target=self._run, name=f"kpe-sink-{self._name}", daemon=True)
@@ -142,9 +120,9 @@ class Deliverer:
 
     @property
     def alive(self) -> bool:
-        """Whether its thread runs, or is not to: not started, closing, or the target wants no more."""
-        thread, over = self._thread, self._deadline < math.inf or self._stats.state == "off"
-        return thread is None or over or thread.is_alive()
+        """Whether its thread runs, or is not to: not started, or closing."""
+        thread = self._thread
+        return thread is None or self._deadline < math.inf or thread.is_alive()
 
     @property
     def stats(self) -> DeliveryStats:
@@ -156,15 +134,16 @@ class Deliverer:
 
         Retries come when they are due, not sooner; one that is due too late is not waited for. What is not
         delivered stays in the outbox. A call of the sink's that takes longer is left behind, with its thread.
-        Idempotent.
+        Idempotent. In a forked child it does nothing: all of this is the parent's.
         """
+        if self._process.is_another:
+            return
         with self._condition:
             never_started = self._thread is None and self._deadline == math.inf
             self._deadline = min(self._deadline, self._clock.monotonic() + timeout)
             self._condition.notify_all()
-        if never_started and not self._inherited:
+        if never_started:
             self._close_sink()
-        self._outbox.wake(self._name)
         if self._thread is not None:
             self._thread.join(timeout)
 
@@ -172,7 +151,7 @@ class Deliverer:
 
     def _run(self) -> None:
         try:
-            while self._clock.monotonic() < self._deadline and self._stats.state != "off":
+            while self._clock.monotonic() < self._deadline:
                 delay = self._step()
                 if delay is None:
                     if self._deadline < math.inf:
@@ -185,9 +164,9 @@ class Deliverer:
 
     def _wait_for_entries(self) -> None:
         self._stats = evolve(self._stats, state="idle")
-        # If `close` comes between the last look at the deadline and this, its `wake` is remembered.
-        with contextlib.suppress(OutboxError):  # the next step meets it, and reports it
-            self._outbox.wait(self._name, _LOOK_S)
+        with self._condition:
+            if self._deadline == math.inf:
+                self._clock.wait(self._condition, _LOOK_S)
 
     def _sleep(self, delay: float) -> bool:
         """Wait before the next try; tell whether it comes before the deadline of `close`."""
@@ -205,16 +184,12 @@ class Deliverer:
         error: DeliveryError | None = None
         try:
             self._settle()
-            waiting = self._outbox.read(self._name, self._batch())
-            if waiting:
-                entries = self._without_aged(waiting)
-                if not entries:
-                    return 0.0
-                if self._stats.state == "idle":
-                    self._stats = evolve(self._stats, state="delivering")
-                self._sink.deliver(entries)
-            elif not self._repeated():
+            entries = self._outbox.read(self._name, 1 if self._failures else self._sink.batch)
+            if not entries:
                 return None
+            if self._stats.state == "idle":
+                self._stats = evolve(self._stats, state="delivering")
+            self._sink.deliver(entries)
         except DeliveryError as caught:
             error = caught
         except OutboxError as caught:
@@ -228,36 +203,14 @@ class Deliverer:
             self._settle()
         return decision.delay
 
-    def _repeated(self) -> bool:
-        """Let the sink say again what is due, if it is to; tell whether it has."""
-        if self._repeat is None or self._deadline < math.inf:
-            return False
-        return self._repeat()
-
     def _unexpected(self, error: Exception, entries: Sequence[Entry]) -> DeliveryError:
         """Return what to do about a bug: an entry that was met with it often enough is given up."""
         id_, times = self._raised
         head = entries[0].id if entries else ""
         self._raised = head, times + 1 if id_ == head else 1
-        # In a batch another entry may be at fault. When the circuit is open, entries are tried alone.
+        # In a batch another entry may be at fault.
         given_up = len(entries) == 1 and self._raised[1] >= GIVE_UP_AFTER
         return DeliveryError(repr(error), reason="error", refused=given_up)
-
-    def _batch(self) -> int:
-        return 1 if self._policy.is_open(self._failures) else self._sink.batch
-
-    def _without_aged(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Put what is too old at the head to the dead letters; the cursor must not pass what is not."""
-        # By this deliverer's own time as well: a clock that is set ahead makes nothing old.
-        elapsed = timedelta(seconds=self._clock.monotonic() - self._began)
-        now = min(self._clock.now(), self._began_at + elapsed)
-        oldest = now - timedelta(seconds=self._policy.max_age)
-        aged = next((i for i, entry in enumerate(entries) if entry.recorded_at >= oldest), len(entries))
-        for entry in entries[:aged]:
-            self._outbox.refuse(self._name, entry, "too_old")
-        if aged:
-            _log.warning("entries_too_old", sink=self._name, entries=aged)
-        return entries[aged:]
 
     def _note(self, entries: Sequence[Entry], error: DeliveryError | None, decision: Decision) -> None:
         taken, stats = entries[: decision.delivered], self._stats
@@ -266,22 +219,14 @@ class Deliverer:
             now = self._clock.now()
             waits = [(now - entry.recorded_at).total_seconds() for entry in taken]
             delivered, delays = stats.delivered + len(taken), stats.delays.plus(*waits)
-            stats = evolve(stats, delivered=delivered, delay=waits[-1], delays=delays)
+            stats = evolve(stats, delivered=delivered, delays=delays)
         if error is not None:
             failures = {**stats.failures, error.reason: stats.failures.get(error.reason, 0) + 1}
-            stats = evolve(stats, failures=failures, last_error=str(error))
+            stats = evolve(stats, failures=failures)
             if decision.refused:
                 self._refused = entries[decision.delivered], error.reason
-        retries = stats.retries + (self._failures > 0)
         self._failures = decision.failures
-        self._stats = evolve(stats, state=self._state(decision), retries=retries)
-
-    def _state(self, decision: Decision) -> State:
-        if decision.gone:
-            return "off"
-        if self._policy.is_open(decision.failures):
-            return "open"
-        return "backing_off" if decision.failures else "delivering"
+        self._stats = evolve(stats, state="backing_off" if decision.failures else "delivering")
 
     def _settle(self) -> None:
         """Make durable what the target has taken or refused.
@@ -303,12 +248,8 @@ class Deliverer:
                 log.info("delivery_resumed", failures=self._failures)
             return
         log = log.bind(reason=error.reason, error=str(error))
-        if decision.gone:
-            log.error("sink_switched_off")
-        elif decision.refused:
+        if decision.refused:
             log.warning("entry_refused")
-        elif decision.failures == self._policy.open_after:
-            log.error("sink_circuit_opened", delay_s=decision.delay)
         else:
             log.warning("delivery_failed", failures=decision.failures, delay_s=decision.delay)
 

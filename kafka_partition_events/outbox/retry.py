@@ -13,26 +13,19 @@ class RetryPolicy:
     Attributes:
         first_delay: Seconds to wait at most after a first failure; doubled with each failure in a row.
         max_delay: Seconds to wait at most after any, even if the target asks for more.
-        max_age: Seconds after which an entry that is still not delivered goes to the dead letters.
-        open_after: How many failures in a row open the circuit: then single entries are tried, not batches.
+        max_age: Seconds after which a `SinkListener` gives an event up; an outbox keeps it.
     """
 
     first_delay: float = 1.0
     max_delay: float = 900.0
     max_age: float = 604_800.0
-    open_after: int = 5
 
     def __attrs_post_init__(self) -> None:
         """Refuse a policy that makes no sense."""
-        if not (0 < self.first_delay <= self.max_delay and self.max_age > 0 and self.open_after >= 1):
+        if not (0 < self.first_delay <= self.max_delay and self.max_age > 0):
             raise ConfigurationError(
-                "a retry policy needs 0 < first_delay <= max_delay, max_age > 0 and open_after >= 1, "
-                f"not {self}"
+                f"a retry policy needs 0 < first_delay <= max_delay and max_age > 0, not {self}"
             )
-
-    def is_open(self, failures: int) -> bool:
-        """Tell whether the circuit is open after so many failures in a row."""
-        return failures >= self.open_after
 
 
 @frozen(kw_only=True)
@@ -42,14 +35,12 @@ class Decision:
     Attributes:
         delivered: How many entries the target has; the cursor goes behind them.
         refused: Whether the one after them goes to the dead letters.
-        gone: Whether the sink is to be switched off.
         failures: Failures in a row, this try included.
         delay: Seconds until the next try.
     """
 
     delivered: int
     refused: bool = False
-    gone: bool = False
     failures: int = 0
     delay: float = 0.0
 
@@ -73,8 +64,6 @@ def decide(
     if error is None:
         return Decision(delivered=tried)
     delivered = max(0, min(error.delivered, tried))
-    if error.gone:
-        return Decision(delivered=delivered, gone=True)
     if error.refused and delivered < tried:
         return Decision(delivered=delivered, refused=True)
     row = 1 if delivered else failures + 1

@@ -5,15 +5,11 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
-from kafka_partition_events.errors import OutboxError
-from kafka_partition_events.log import get_logger
+from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.outbox.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION, DamageFoundError
-
-OnCorrupt = Literal["raise", "set_aside"]
 
 _BUSY_TIMEOUT_S: Final = 5.0
 _SETTINGS: Final = (
@@ -34,90 +30,60 @@ _DIAGNOSES: Final = {
     sqlite3.SQLITE_CANTOPEN: f"it can't be opened: {_PERMISSION}, and see that neither is missing",
 } | dict.fromkeys(
     _DAMAGED,
-    'it is damaged, or no outbox at all: restore it from a copy, or open it with on_corrupt="set_aside" '
-    "(`kpe outbox set-aside` does), which renames it and begins a new one",
+    "it is damaged, or no outbox at all: restore it from a copy, or stop who uses it and move it away with "
+    "its -wal and -shm; then a new one is begun",
 )
 _UNKNOWN: Final = "SQLite failed: please report what is in brackets"
 
-_log = get_logger(__name__)
 
-
-def open_file(path: Path, on_corrupt: OnCorrupt, now: datetime) -> sqlite3.Connection:
+def open_file(path: Path) -> sqlite3.Connection:
     """Open an outbox, make it if there is none, and return a connection that any thread may use.
-
-    With ``"set_aside"`` the whole file is checked first, so damage that some earlier process met in the
-    middle of the file is found as well.
 
     Raises:
         OutboxError: it can't be opened; the message says why, and what to do.
     """
     try:
-        with _turn(path):
+        # Two that switch a new file to WAL at once get SQLITE_BUSY, and SQLite does not wait there.
+        with _locked(path, ".lock", fcntl.LOCK_EX):
             # SQLite would make it as the umask says, and the files beside it like it.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            try:
-                return _open(path, check=on_corrupt == "set_aside")
-            except sqlite3.DatabaseError as error:
-                if on_corrupt == "raise" or _primary_code(error) not in _DAMAGED:
-                    raise
-                _set_aside(path, now, str(error))
-            return _open(path, check=False)
+            return _open(path)
     except sqlite3.Error as error:
         raise explained(path, error) from error
 
 
-def damage_of(path: Path) -> str | None:
-    """Read a whole outbox and return what is wrong with the file, in SQLite's words; None if it is sound.
+def held_alone(outbox: str) -> contextlib.AbstractContextManager[None]:
+    """Keep two services from one outbox: each would journal and deliver everything once more.
 
-    Processes that are at work on it go on.
-
-    Raises:
-        OutboxError: it can't be read, or is another application's.
+    Entering raises `ConfigurationError` if another process holds it, `OutboxError` if that can't be asked.
     """
-    try:
-        _open(path, check=True).close()
-    except sqlite3.Error as error:
-        if _primary_code(error) in _DAMAGED:
-            return str(error)
-        raise explained(path, error) from error
-    return None
-
-
-def set_aside(path: Path, now: datetime) -> Path | None:
-    """Rename an outbox that is damaged to ``NAME.corrupt-TIME``; return that, None for one that is sound.
-
-    Nobody else may have it open: they would go on with the renamed one.
-
-    Raises:
-        OutboxError: it can't be read or renamed, or is another application's.
-    """
-    with _turn(path):
-        damage = damage_of(path)
-        return None if damage is None else _set_aside(path, now, damage)
+    # The same file by another name is the same outbox.
+    return _locked(Path(outbox).resolve(), ".observer", fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextlib.contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """Let one process at a time open or rename an outbox.
+def _locked(path: Path, suffix: str, how: int) -> Iterator[None]:
+    """Hold the lock of a file beside an outbox, which ends with the process at the latest.
 
-    Two that switch a new file to WAL at once get SQLITE_BUSY, and SQLite does not wait there; and one must
-    not rename what another one has just begun. The lock file stays: if it were removed, two processes might
-    lock two files of that name.
-
-    Raises:
-        OutboxError: a file can't be opened.
+    The file stays: if it were removed, two processes might lock two files of that name.
     """
     if path.is_dir():
         raise OutboxError(f"{path} is a directory: give the path of a file in it")
-    try:
-        with open(path.with_name(f"{path.name}.lock"), "a", opener=private) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    except OSError as error:
-        raise OutboxError(
-            f"{path}: can't open the outbox: {error.strerror or error}: give a file in a directory that "
-            f"exists, and {_PERMISSION}"
-        ) from error
+    file = path.with_name(f"{path.name}{suffix}")
+    with contextlib.ExitStack() as opened:
+        try:
+            lock = opened.enter_context(open(file, "a", opener=private))
+            fcntl.flock(lock, how)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"outbox.path: another kpe observe works on {path}; give each one an outbox of its own"
+            ) from None
+        except OSError as error:
+            raise OutboxError(
+                f"{file}: can't open the outbox: {error.strerror or error}: give a file in a directory that "
+                f"exists, and {_PERMISSION}"
+            ) from error
+        yield
 
 
 def private(path: str, flags: int) -> int:
@@ -140,24 +106,16 @@ def _primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 
-def _open(path: Path, *, check: bool) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     db = connect(path)
     try:
         _create_or_recognise(path, db)
         for setting in _SETTINGS:
             db.execute(setting)
-        if check:
-            _check(db)
     except BaseException:
         db.close()
         raise
     return db
-
-
-def _check(db: sqlite3.Connection) -> None:
-    [finding] = db.execute("PRAGMA quick_check(1)").fetchone()
-    if finding != "ok":
-        raise DamageFoundError(finding)
 
 
 def _create_or_recognise(path: Path, db: sqlite3.Connection) -> None:
@@ -174,19 +132,9 @@ def _create_or_recognise(path: Path, db: sqlite3.Connection) -> None:
         db.execute("COMMIT")
     elif application != APPLICATION_ID:
         raise OutboxError(f"{path} is the SQLite file of another application: give another path")
-    elif version > VERSION:
+    elif version != VERSION:
+        age, cure = ("a newer", "upgrade this one") if version > VERSION else ("an older", "move it away")
         raise OutboxError(
-            f"{path} was made by a newer kafka-partition-events (its format is {version}, this one knows "
-            f"{VERSION}): upgrade this one, or give another path"
+            f"{path} was made by {age} kafka-partition-events (its format is {version}, this one knows "
+            f"{VERSION}): {cure}, or give another path"
         )
-
-
-def _set_aside(path: Path, now: datetime, cause: str) -> Path:
-    aside = path.with_name(f"{path.name}.corrupt-{now:%Y%m%dT%H%M%SZ}")
-    for suffix in ("-wal", "-shm"):
-        beside = path.with_name(path.name + suffix)
-        if beside.exists():
-            beside.replace(aside.with_name(aside.name + suffix))
-    path.replace(aside)
-    _log.error("outbox_set_aside", path=str(path), aside=str(aside), cause=cause)
-    return aside

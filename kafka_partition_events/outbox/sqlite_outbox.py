@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
@@ -11,12 +11,11 @@ from typing import Final
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
-from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.outbox import sqlite_schema as sql
-from kafka_partition_events.outbox.arrivals import Arrivals
-from kafka_partition_events.outbox.entry import Entry, Stream
-from kafka_partition_events.outbox.sqlite_file import OnCorrupt, connect, explained, open_file
+from kafka_partition_events.outbox.entry import Entry
+from kafka_partition_events.outbox.sqlite_file import connect, explained, open_file
 from kafka_partition_events.outbox.store import MAX_DEAD_LETTERS, DeadLetter, ReaderStats, Write
+from kafka_partition_events.process import OwnProcess, forget_in_children, leak
 
 _PAGE: Final = 500
 """How many entries `history` reads at a time."""
@@ -26,7 +25,9 @@ _LAST_CHARACTER: Final = "\U0010ffff"
 
 
 class SqliteOutbox:
-    """An `Journal` in a file. Thread-safe; other processes may have it open at the same time.
+    """Entries in order in a file, and a cursor for each reader; with small states. Thread-safe.
+
+    Other processes may have it open at the same time.
 
     What `write` has returned for is there after the process was killed. After a loss of power the last
     writes may be missing, but whole writes, in reverse order (SQLite's WAL with ``synchronous=NORMAL``).
@@ -37,8 +38,12 @@ class SqliteOutbox:
 
     One connection, guarded by a lock: an append of 2,000 holds it for some 40 ms.
 
-    For the process that opened it. SQLite's connections do not survive a fork: in a child everything but
-    `wait`, `wake` and `close` raises `OutboxError`. See "How To Corrupt An SQLite Database File", 2.6.
+    Methods raise `OutboxError` when the file can't be read or written, or when it has been closed; the
+    message names the file, the cause and the cure. `close` raises nothing. Methods that take a reader raise
+    `ConfigurationError` if it never subscribed.
+
+    For the process that opened it: SQLite's connections do not survive a fork, see "How To Corrupt An SQLite
+    Database File", 2.6.
     """
 
     def __init__(
@@ -47,7 +52,6 @@ class SqliteOutbox:
         *,
         max_bytes: int = 512 * 1024 * 1024,
         max_age_s: float = 7 * 86_400,
-        on_corrupt: OnCorrupt = "raise",
         clock: Clock | None = None,
     ) -> None:
         """Open an outbox, or make one.
@@ -56,9 +60,7 @@ class SqliteOutbox:
             path: The file, in a directory that exists; not on a network share, where SQLite's WAL fails.
             max_bytes: How large it may grow.
             max_age_s: How long entries are kept, in seconds since they were recorded.
-            on_corrupt: What to do with a damaged file: ``"raise"``, or ``"set_aside"``: rename it to
-                ``NAME.corrupt-TIME``, log that, and begin a new one. The latter reads the whole file first.
-            clock: Times `wait`, tells ages and dates dead letters; the system's by default.
+            clock: Tells ages and dates dead letters; the system's by default.
 
         Raises:
             ConfigurationError: a bound is not above 0.
@@ -72,19 +74,14 @@ class SqliteOutbox:
         self._max_bytes = max_bytes
         self._max_age = timedelta(seconds=max_age_s)
         self._clock = clock or SystemClock()
-        self._arrivals = Arrivals(self._clock)
-        self._duplicates = 0
-        self._inherited = False
-        self._db = open_file(self.path, on_corrupt, self._clock.now())
-        reset_in_children(self)
+        self._lock, self._closed = threading.Lock(), False
+        self._process = OwnProcess(type(self).__name__)
+        self._db = open_file(self.path)
+        forget_in_children(self, SqliteOutbox._forget)
 
-    def reset_after_fork(self) -> None:
-        """Be closed in a forked child, without touching the connection, which must not even be closed."""
-        if not self._inherited:
-            keep_for_ever(self._db)
-        self._inherited = True
-        self._arrivals = Arrivals(self._clock)
-        self._arrivals.closed = True
+    def _forget(self) -> None:
+        """Leave the connection alone in a forked child: to close it might undo the parent's locks."""
+        leak(self._db)
 
     # -- writing -------------------------------------------------------------------------------------
 
@@ -99,19 +96,22 @@ class SqliteOutbox:
                 else:
                     db.execute(sql.SET, (name, value))
             if write.entries:
-                added = db.executemany(sql.APPEND, map(sql.to_row, write.entries)).rowcount
-                self._duplicates += len(write.entries) - added
+                db.executemany(sql.APPEND, map(sql.to_row, write.entries))
                 # Only who appends keeps the bounds: a process that adds a silence may know others.
                 self._prune(db)
 
-    def subscribe(self, reader: str, stream: Stream, *, from_start: bool = True) -> None:
-        """Make a reader known; one that is known already keeps its cursor."""
+    def subscribe(self, reader: str, *, from_start: bool = True) -> None:
+        """Make a reader known; one that is known already keeps its cursor.
+
+        Args:
+            reader: Its name.
+            from_start: Whether a new reader begins with the oldest entry; else with the next one.
+        """
         with self._transaction() as db:
             cursor = 0 if from_start else _last_seq(db)
             db.execute(
-                "INSERT INTO readers (name, stream, cursor) VALUES (?, ?, ?)"
-                " ON CONFLICT (name) DO UPDATE SET stream = excluded.stream",
-                (reader, stream.value, cursor),
+                "INSERT INTO readers (name, cursor) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+                (reader, cursor),
             )
 
     def unsubscribe(self, reader: str) -> None:
@@ -140,35 +140,17 @@ class SqliteOutbox:
 
     # -- reading -------------------------------------------------------------------------------------
 
-    def readers(self) -> Mapping[str, Stream]:
-        """Return the streams of all readers by their names."""
+    def readers(self) -> Sequence[str]:
+        """Return the names of all readers, also of those that no process reads for now."""
         with self._connection() as db:
-            rows = db.execute("SELECT name, stream FROM readers ORDER BY name")
-            return {name: sql.to_stream(stream) for name, stream in rows}
+            return [name for (name,) in db.execute("SELECT name FROM readers ORDER BY name")]
 
     def read(self, reader: str, limit: int) -> Sequence[Entry]:
         """Return the next entries after a reader's cursor, in order."""
         with self._connection() as db:
-            stream, cursor, *_ = _reader(db, reader)
-            rows = db.execute(sql.READ, (stream, cursor, limit))
+            cursor, *_ = _reader(db, reader)
+            rows = db.execute(sql.READ, (cursor, limit))
             return [sql.to_entry(row) for row in rows]
-
-    def wait(self, reader: str, timeout: float) -> bool:
-        """Wait until there is something to be read, at most ``timeout`` seconds; tell whether there is.
-
-        Writes of other processes are noticed by the next `read` only.
-        """
-
-        def has_next() -> bool:
-            with self._connection() as db:
-                stream, cursor, *_ = _reader(db, reader)
-                return _recorded_after(db, stream, cursor) is not None
-
-        return self._arrivals.wait(reader, timeout, has_next)
-
-    def wake(self, reader: str) -> None:
-        """Let the reader's `wait` return now; if it does not wait, its next one returns at once."""
-        self._arrivals.wake(reader)
 
     def dead_letters(self, reader: str | None = None) -> Sequence[DeadLetter]:
         """Return the last dead letters of a reader, or of all, oldest first."""
@@ -186,38 +168,36 @@ class SqliteOutbox:
 
     def history(
         self,
-        stream: Stream,
         *,
         since: datetime | None = None,
         until: datetime | None = None,
         names: Sequence[str] | None = None,
         after_seq: int = 0,
-        limit: int | None = None,
     ) -> Iterator[Entry]:
-        """Go through a stream in order, whoever has read it.
+        """Go through the journal in order, whoever has read it; that blocks no writer.
+
+        Args:
+            since: Entries with ``at`` from this moment on, aware.
+            until: Entries with ``at`` before this moment, aware.
+            names: Entries whose name matches one of these globs.
+            after_seq: Entries after this place.
 
         Reads a page at a time, over a connection of its own: a reader that stays in the middle of a query
         would keep the ``-wal`` file from being emptied.
         """
-        where, parameters = sql.conditions(stream, since, until, names)
-        query = f"{sql.SELECT} WHERE {where} AND seq > ? ORDER BY seq LIMIT ?"
-        left = sys.maxsize if limit is None else limit
-        self._check_owned()
+        where, parameters = sql.conditions(since, until, names)
+        query = f"{sql.SELECT} WHERE {where} ORDER BY seq LIMIT ?"
+        self._process.check()
         try:
             with closing(connect(self.path)) as db:
-                while left > 0:
-                    page = min(left, _PAGE)
-                    rows = db.execute(query, (*parameters, after_seq, page)).fetchall()
+                while rows := db.execute(query, (after_seq, *parameters, _PAGE)).fetchall():
                     yield from map(sql.to_entry, rows)
-                    if len(rows) < page:
-                        return
-                    left -= page
                     after_seq = rows[-1][0]
         except sqlite3.Error as error:
             raise explained(self.path, error) from error
 
     def entry(self, id_: str) -> Entry | None:
-        """Return an entry by its id; the journal's, if both streams have it."""
+        """Return an entry by its id."""
         with self._connection() as db:
             row = db.execute(sql.BY_ID, (id_,)).fetchone()
             return None if row is None else sql.to_entry(row)
@@ -225,9 +205,9 @@ class SqliteOutbox:
     def stats(self, reader: str) -> ReaderStats:
         """Return how a reader is doing."""
         with self._connection() as db:
-            stream, cursor, dropped, dead = _reader(db, reader)
-            [waiting] = db.execute(sql.COUNT_AFTER, (stream, cursor)).fetchone()
-            oldest = _recorded_after(db, stream, cursor)
+            cursor, dropped, dead = _reader(db, reader)
+            [waiting] = db.execute(sql.COUNT_AFTER, (cursor,)).fetchone()
+            oldest = _recorded_after(db, cursor)
             return ReaderStats(cursor=cursor, waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
 
     @property
@@ -236,40 +216,21 @@ class SqliteOutbox:
         with self._connection() as db:
             return _last_seq(db)
 
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of the file's pages that are in use."""
-        with self._connection() as db:
-            return _size(db)
-
-    @property
-    def duplicates(self) -> int:
-        """How many entries were ignored because their stream had their id, since the outbox was opened."""
-        with self._connection():
-            return self._duplicates
-
     def close(self) -> None:
-        """Close the file; every `wait` returns False. Idempotent."""
-        self._arrivals.close()
-        with self._arrivals.condition:
-            if not self._inherited:
-                self._db.close()
+        """Close the file. Idempotent; does nothing in a forked child."""
+        if self._process.is_another:
+            return
+        with self._lock:
+            self._closed = True
+            self._db.close()
 
     # -- the file ------------------------------------------------------------------------------------
 
-    def _check_owned(self) -> None:
-        # Not even another connection to the file: SQLite would take the parent's locks for its own.
-        if self._inherited:
-            raise OutboxError(
-                f"{self.path}: the outbox was opened before this process was forked: "
-                "open it after that, in the one process that uses it"
-            )
-
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        self._check_owned()
-        with self._arrivals.condition:
-            if self._arrivals.closed:
+        self._process.check()
+        with self._lock:
+            if self._closed:
                 raise OutboxError(f"{self.path}: the outbox has been closed: write and read before that")
             try:
                 yield self._db
@@ -289,15 +250,14 @@ class SqliteOutbox:
                 if db.in_transaction:  # SQLite has rolled back by itself after some errors
                     db.execute("ROLLBACK")
                 raise
-            self._arrivals.condition.notify_all()
 
 
-def _reader(db: sqlite3.Connection, name: str) -> tuple[str, int, int, int]:
-    row = db.execute("SELECT stream, cursor, dropped, dead FROM readers WHERE name = ?", (name,)).fetchone()
+def _reader(db: sqlite3.Connection, name: str) -> tuple[int, int, int]:
+    row = db.execute("SELECT cursor, dropped, dead FROM readers WHERE name = ?", (name,)).fetchone()
     if row is None:
         raise ConfigurationError(f"{name!r} is no reader of this outbox: subscribe it first")
-    stream, cursor, dropped, dead = row
-    return stream, cursor, dropped, dead
+    cursor, dropped, dead = row
+    return cursor, dropped, dead
 
 
 def _advance(db: sqlite3.Connection, reader: str, cursor: int) -> None:
@@ -305,8 +265,8 @@ def _advance(db: sqlite3.Connection, reader: str, cursor: int) -> None:
     db.execute("UPDATE readers SET cursor = max(cursor, ?) WHERE name = ?", (cursor, reader))
 
 
-def _recorded_after(db: sqlite3.Connection, stream: str, cursor: int) -> datetime | None:
-    row = db.execute(sql.RECORDED_AFTER, (stream, cursor)).fetchone()
+def _recorded_after(db: sqlite3.Connection, cursor: int) -> datetime | None:
+    row = db.execute(sql.RECORDED_AFTER, (cursor,)).fetchone()
     return None if row is None else sql.to_moment(row[0])
 
 
@@ -318,9 +278,9 @@ def _size(db: sqlite3.Connection) -> int:
 def _drop(db: sqlite3.Connection, query: str, *parameters: int) -> bool:
     """Drop some entries, count them for who has not read them, and tell whether there were any."""
     victims = db.execute(query, (_CHUNK, *parameters)).fetchall()
-    db.executemany("DELETE FROM entries WHERE seq = ?", [(seq,) for seq, _ in victims])
-    for name, stream, cursor in db.execute("SELECT name, stream, cursor FROM readers").fetchall():
-        unread = sum(lane == stream and seq > cursor for seq, lane in victims)
+    db.executemany("DELETE FROM entries WHERE seq = ?", victims)
+    for name, cursor in db.execute("SELECT name, cursor FROM readers").fetchall():
+        unread = sum(seq > cursor for (seq,) in victims)
         if unread:
             db.execute("UPDATE readers SET dropped = dropped + ? WHERE name = ?", (unread, name))
     return bool(victims)

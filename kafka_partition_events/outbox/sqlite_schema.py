@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from kafka_partition_events.outbox.entry import Entry, Stream
+from kafka_partition_events.outbox.entry import Entry
 
 
 class DamageFoundError(sqlite3.DatabaseError):
@@ -19,21 +19,20 @@ class DamageFoundError(sqlite3.DatabaseError):
 
 
 APPLICATION_ID: Final = 0x6B70656F  # "kpeo": tells our files from other people's SQLite files
-VERSION: Final = 1
+VERSION: Final = 2
 _ENTRY: Final = """
-    stream TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, subject TEXT,
+    id TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, subject TEXT,
     severity INTEGER NOT NULL, churn INTEGER NOT NULL, at INTEGER NOT NULL, recorded_at INTEGER NOT NULL,
     body BLOB NOT NULL
 """
 SCHEMA: Final = (
     # AUTOINCREMENT: were the place of a dropped entry given away again, cursors would be ahead of entries.
     f"CREATE TABLE entries (seq INTEGER PRIMARY KEY AUTOINCREMENT, {_ENTRY})",
-    "CREATE UNIQUE INDEX entries_id ON entries (id, stream)",
-    "CREATE INDEX entries_stream ON entries (stream)",  # SQLite adds seq to it: all that readers need
+    "CREATE UNIQUE INDEX entries_id ON entries (id)",
     "CREATE INDEX entries_churn ON entries (churn) WHERE churn = 1",
     """
     CREATE TABLE readers (
-        name TEXT PRIMARY KEY, stream TEXT NOT NULL, cursor INTEGER NOT NULL,
+        name TEXT PRIMARY KEY, cursor INTEGER NOT NULL,
         dropped INTEGER NOT NULL DEFAULT 0, dead INTEGER NOT NULL DEFAULT 0
     )
     """,
@@ -48,14 +47,14 @@ SCHEMA: Final = (
     f"PRAGMA user_version = {VERSION}",
 )
 
-_COLUMNS: Final = "stream, id, name, key, subject, severity, churn, at, recorded_at, body"
-_PLACES: Final = ", ".join("?" * 10)
-APPEND: Final = f"INSERT INTO entries ({_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (id, stream) DO NOTHING"
+_COLUMNS: Final = "id, name, key, subject, severity, churn, at, recorded_at, body"
+_PLACES: Final = ", ".join("?" * 9)
+APPEND: Final = f"INSERT INTO entries ({_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (id) DO NOTHING"
 SELECT: Final = f"SELECT seq, {_COLUMNS} FROM entries"
-READ: Final = f"{SELECT} WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
-BY_ID: Final = f"{SELECT} WHERE id = ? ORDER BY stream LIMIT 1"
-COUNT_AFTER: Final = "SELECT count(*) FROM entries WHERE stream = ? AND seq > ?"
-RECORDED_AFTER: Final = "SELECT recorded_at FROM entries WHERE stream = ? AND seq > ? ORDER BY seq LIMIT 1"
+READ: Final = f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?"
+BY_ID: Final = f"{SELECT} WHERE id = ?"
+COUNT_AFTER: Final = "SELECT count(*) FROM entries WHERE seq > ?"
+RECORDED_AFTER: Final = "SELECT recorded_at FROM entries WHERE seq > ? ORDER BY seq LIMIT 1"
 BURY: Final = (
     f"INSERT INTO dead_letters (reader, reason, refused_at, seq, {_COLUMNS}) VALUES (?, ?, ?, ?, {_PLACES})"
 )
@@ -72,16 +71,16 @@ SIZE: Final = """
     SELECT (pages.page_count - free.freelist_count) * size.page_size
     FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size
 """
-OLDEST: Final = "SELECT seq, stream FROM entries ORDER BY seq LIMIT ?"
-OLDEST_CHURN: Final = "SELECT seq, stream FROM entries WHERE churn = 1 ORDER BY seq LIMIT ?"
+OLDEST: Final = "SELECT seq FROM entries ORDER BY seq LIMIT ?"
+OLDEST_CHURN: Final = "SELECT seq FROM entries WHERE churn = 1 ORDER BY seq LIMIT ?"
 # Entries lie in the order in which they were recorded, more or less. Looking at some of the oldest, and not
 # at the very oldest alone, one entry from a clock that was ahead does not keep those behind it. What somebody
 # has yet to read is not dropped for its age, which a clock that is set may make up, but for want of room.
 AGED: Final = """
-    SELECT seq, stream FROM (SELECT seq, stream, recorded_at, churn FROM entries ORDER BY seq LIMIT ?) AS old
+    SELECT seq FROM (SELECT seq, recorded_at, churn FROM entries ORDER BY seq LIMIT ?) AS old
     WHERE recorded_at < ? AND (
         churn = 1
-        OR NOT EXISTS (SELECT 1 FROM readers WHERE readers.stream = old.stream AND cursor < old.seq)
+        OR NOT EXISTS (SELECT 1 FROM readers WHERE cursor < old.seq)
     )
 """
 
@@ -90,13 +89,12 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def conditions(
-    stream: Stream,
     since: datetime | None,
     until: datetime | None,
     names: Sequence[str] | None,
 ) -> tuple[str, list[str | int]]:
-    """Return the condition of `Journal.history` and the values of its placeholders."""
-    terms: list[tuple[str, list[str | int]]] = [("stream = ?", [stream.value])]
+    """Return the condition of `SqliteOutbox.history`, and its parameters but for the first."""
+    terms: list[tuple[str, list[str | int]]] = [("seq > ?", [])]
     if since is not None:
         terms.append(("at >= ?", [to_micros(since)]))
     if until is not None:
@@ -110,7 +108,6 @@ def conditions(
 def to_row(entry: Entry) -> tuple[Any, ...]:
     """Return an entry as a row of all columns but ``seq``."""
     return (
-        entry.stream.value,
         entry.id,
         entry.name,
         entry.key,
@@ -129,7 +126,7 @@ def to_entry(row: Sequence[Any]) -> Entry:
     Raises:
         DamageFoundError: it is none, for SQLite keeps any type in any column.
     """
-    seq, stream, id_, name, key, subject, severity, churn, at, recorded_at, body = row
+    seq, id_, name, key, subject, severity, churn, at, recorded_at, body = row
     texts = (id_, name, key) if subject is None else (id_, name, key, subject)
     if not (
         all(isinstance(text, str) for text in texts) and isinstance(body, bytes) and type(severity) is int
@@ -137,7 +134,6 @@ def to_entry(row: Sequence[Any]) -> Entry:
         raise DamageFoundError(f"row {seq} of a table of entries has values of other types")
     return Entry(
         id=id_,
-        stream=to_stream(stream),
         name=name,
         key=key,
         subject=subject,
@@ -153,18 +149,6 @@ def to_entry(row: Sequence[Any]) -> Entry:
 def to_micros(moment: datetime) -> int:
     """Return an aware moment as it is stored."""
     return (moment - _EPOCH) // _MICROSECOND
-
-
-def to_stream(stored: Any) -> Stream:
-    """Return a stored stream.
-
-    Raises:
-        DamageFoundError: there is no such stream.
-    """
-    try:
-        return Stream(stored)
-    except ValueError as error:
-        raise DamageFoundError(f"there is no stream {stored!r:.20}") from error
 
 
 def to_moment(micros: int) -> datetime:

@@ -1,12 +1,11 @@
-"""What readers of entries need, `Queue`, and what else those need who write and keep them, `Journal`."""
+"""What goes into an outbox, and what it says of its readers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
 
 from attrs import field, frozen
 
-from kafka_partition_events.outbox.entry import Entry, Stream
+from kafka_partition_events.outbox.entry import Entry
 
 MAX_DEAD_LETTERS = 10_000
 """How many dead letters an outbox keeps, the newest ones."""
@@ -17,7 +16,7 @@ class Write:
     """What becomes durable together, or not at all.
 
     Attributes:
-        entries: To be appended; their ``seq`` is assigned. An id that its stream has already is ignored.
+        entries: To be appended; their ``seq`` is assigned. An id that is there already is ignored.
         cursors: Up to which entry each reader is done. A cursor never goes back.
         values: Small states by name, such as ``topic/orders``; None removes one.
     """
@@ -53,7 +52,7 @@ class DeadLetter:
     Attributes:
         entry: The entry.
         reader: Who gave it up.
-        reason: A short word for why, such as ``http_400`` or ``too_old``.
+        reason: A short word for why, such as ``http_400``.
         at: When, aware, UTC.
     """
 
@@ -61,88 +60,3 @@ class DeadLetter:
     reader: str
     reason: str
     at: datetime
-
-
-class Queue(Protocol):
-    """Entries in order, and a cursor for each reader, bounded. Thread-safe.
-
-    When there is no room, churn goes first, oldest first, structural entries last. Entries that a reader
-    has not seen yet and that go are counted as dropped, by reader.
-
-    Methods raise `OutboxError` when the file can't be read or written, or when it has been closed; the
-    message names the file, the cause and the cure. `wake` and `close` raise nothing. Methods that take a
-    reader raise `ConfigurationError` if it never subscribed.
-    """
-
-    def write(self, write: Write, /) -> None:
-        """Do all of it, or nothing."""
-
-    def subscribe(self, reader: str, stream: Stream, *, from_start: bool = True) -> None:
-        """Make a reader known; one that is known already keeps its cursor.
-
-        Args:
-            reader: Its name.
-            stream: The lane it reads.
-            from_start: Whether a new reader begins with the oldest entry; else with the next one.
-        """
-
-    def unsubscribe(self, reader: str) -> None:
-        """Forget a reader and how far it has read; its dead letters stay. Close its deliverer first."""
-
-    def readers(self) -> Mapping[str, Stream]:
-        """Return the streams of all readers by their names, also of those that no process reads for now."""
-
-    def read(self, reader: str, limit: int) -> Sequence[Entry]:
-        """Return the next entries after a reader's cursor, in order."""
-
-    def wait(self, reader: str, timeout: float) -> bool:
-        """Wait until there is something to be read, at most ``timeout`` seconds; tell whether there is.
-
-        Writes of other processes are noticed by the next `read` only.
-        """
-
-    def wake(self, reader: str) -> None:
-        """Let the reader's `wait` return now; if it does not wait, its next one returns at once."""
-
-    def refuse(self, reader: str, entry: Entry, reason: str) -> None:
-        """Put an entry to the dead letters and the reader's cursor behind it, both or none."""
-
-    def dead_letters(self, reader: str | None = None) -> Sequence[DeadLetter]:
-        """Return the last dead letters of a reader, or of all, oldest first."""
-
-    def stats(self, reader: str) -> ReaderStats:
-        """Return how a reader is doing. Cheap enough for every scrape of metrics."""
-
-    def close(self) -> None:
-        """Release everything; every `wait` returns False. Idempotent."""
-
-
-class Journal(Queue, Protocol):
-    """A queue that outlives its process, and keeps what has been read for `history`; with small states."""
-
-    def values(self, prefix: str) -> Mapping[str, bytes]:
-        """Return the small states whose names begin so."""
-
-    def history(
-        self,
-        stream: Stream,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        names: Sequence[str] | None = None,
-        after_seq: int = 0,
-        limit: int | None = None,
-    ) -> Iterator[Entry]:
-        """Go through a stream in order, whoever has read it. Blocks no writer, however slowly it is consumed.
-
-        Args:
-            stream: The lane.
-            since: Entries with ``at`` from this moment on, aware.
-            until: Entries with ``at`` before this moment, aware.
-            names: Entries whose name matches one of these globs.
-            after_seq: Entries after this place.
-            limit: How many at most; None: all.
-        """
-
-    def entry(self, id_: str) -> Entry | None:
-        """Return an entry by its id; the journal's, if both streams have it."""

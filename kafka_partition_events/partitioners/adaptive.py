@@ -1,46 +1,64 @@
 """KIP-794 and more: unkeyed records go in turns to partitions that answer, less to those that lag."""
 
+import math
 import random
+import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from itertools import count
-from types import MappingProxyType
+from typing import ClassVar, Unpack
 
-from attrs import define, frozen
+from attrs import define
 
-from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events.partitioners.keys import KeyedPolicy
-from kafka_partition_events.partitioners.routes import ClusterView
-from kafka_partition_events.partitioners.sticky import BATCH_BYTES, Place, StickyPartitioner, record_bytes
-from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.health.tracker import DeliveryTracker
+from kafka_partition_events.partitioners.base import Partitioner, PartitionerOptions
+from kafka_partition_events.partitioners.routes import ClientCluster
+from kafka_partition_events.partitioners.sticky import BATCH_BYTES, Stay, StickyPartitioner, record_bytes
 from kafka_partition_events.routing.table import Route
 from kafka_partition_events.routing.wheel import Wheel, adaptive_weights, make_wheel
 
 TURN_S = 0.025
-_REBUILD_S = 0.025
-_REBUILD_S_PER_PARTITION = 1e-5
+_REBUILD_S, _REBUILD_S_PER_TOPIC, _REBUILD_S_PER_PARTITION = 0.025, 0.005, 1e-5
+"""For how many seconds a topic's weights are kept: to weigh takes a few percent of the time at most."""
+_LAGGING_S = 0.005
+"""For how many seconds it is taken for known which brokers are behind."""
+NORMAL_BACKLOG = 1.5
+"""A partition is behind when it has this many times (median + one turn) of records in flight. Below that it
+is noise: a distant cluster has long queues everywhere."""
+LATEST_TURN = 0.2  # the weight of the latest turn beside those before: an average over about five
 
 
-@frozen(kw_only=True)
-class TurnStats:
-    """How an `AdaptivePartitioner` has been moving.
+@define(eq=False)
+class TopicPace:
+    """How many records of a topic are tracked in one turn, and how many turns partitions are behind."""
 
-    Attributes:
-        turns: Turns begun.
-        switches: Those of them that went to another partition than the one before.
-        forced: Those that began because the partition had gone offline, out of the cap, or to a suspect.
-        records: Unkeyed records that the partitioner was asked about one by one, as kafka-python asks, by
-            partition. Turns that are not over are missing.
-    """
+    _began_at: int = 0  # how many of the topic had been tracked when the latest turn began
+    _turns: int = 0
+    _average: float = 0.0
 
-    turns: int = 0
-    switches: int = 0
-    forced: int = 0
-    records: Mapping[TopicPartition, int] = MappingProxyType({})
+    def per_turn(self, tracked: int) -> float:
+        """Return how many there are lately, on average."""
+        return max(1.0, self._average if self._turns > 1 else tracked - self._began_at)
+
+    def turn_began(self, tracked: int) -> None:
+        """Take the turn that is over into account, given how many of the topic have been tracked in all."""
+        if self._turns:
+            latest = tracked - self._began_at
+            self._average += max(LATEST_TURN, 1 / self._turns) * (latest - self._average)
+        self._turns += 1
+        self._began_at = tracked
+
+    def backlogs(self, tracker: DeliveryTracker, topic: str, partitions: Collection[int]) -> list[int]:
+        """Return, for each partition, how many turns of records wait there beyond what is usual.
+
+        In turns (the records of the topic that are tracked in one, lately), because 100 records and 101 are
+        the same and 1 turn and 2 are not. `NORMAL_BACKLOG` says what is usual.
+        """
+        per_turn = self.per_turn(tracker.tracked(topic))
+        waiting = tracker.waiting(topic, partitions)
+        usual = NORMAL_BACKLOG * (per_turn + statistics.median_low(waiting))
+        return [math.ceil(max(0.0, outstanding - usual) / per_turn) for outstanding in waiting]
 
 
 @define(eq=False)
@@ -59,64 +77,46 @@ class AdaptivePartitioner(StickyPartitioner):
     A turn ends after ``turn_bytes`` or 25 ms (``linger.ms`` if that is longer), or as soon as its partition
     can't be used any more. The next partition is chosen in exact proportion to weights: the same for all as
     long as none is behind the others, KIP-794's for the number of turns that one is behind otherwise. No
-    weight is zero; a broker whose oldest record waits for too long gets no turn until that is answered, and
-    brokers that fall silent are excluded and probed by the base class: nothing starves.
+    weight is zero; a broker whose oldest record waits for too long gets no turn until that is answered.
 
     Differs from Kafka's own (KIP-794): it moves at once when a partition becomes unusable, it sees a broker
     that is dead or slow before metadata does, and it has the proportions exactly and not on average.
     """
 
+    turn_bytes: ClassVar[int] = BATCH_BYTES
+    """How many bytes of unkeyed records go to one partition in a row: what fills a batch. On confluent-kafka
+    turns go by time; see `PartitioningProducer`."""
+
     def __init__(
         self,
         *,
-        budget: BufferBudget | None = None,
-        keyed: KeyedPolicy = "pin",
-        hash_name: HashName | None = None,
         ignore_keys: bool = False,
         rack: str | None = None,
-        turn_bytes: int = BATCH_BYTES,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
+        **options: Unpack[PartitionerOptions],
     ) -> None:
         """Make a partitioner.
 
         Args:
-            budget: A cap on the partitions that unkeyed records go to; None: no cap.
-            keyed: What happens to a keyed record whose partition is offline; see `Partitioner`.
-            hash_name: The key hash; see `Partitioner`.
             ignore_keys: Whether keyed records are placed as if they had no key
                 (``partitioner.ignore.keys``). Records of one key then lose their order.
             rack: Partitions that are led in this rack are preferred, if there are any (KIP-1123).
-            turn_bytes: How many bytes of unkeyed records go to one partition in a row. On confluent-kafka
-                turns go by time; see `PartitioningProducer`.
             rng: Chooses where to begin; for tests.
             clock: Monotonic seconds; for tests.
+            **options: Those of `Partitioner`.
 
         Raises:
             ConfigurationError: an argument is not one of its choices.
         """
-        if turn_bytes < 1:
-            raise ConfigurationError(f"turn_bytes must be at least 1, not {turn_bytes}")
-        super().__init__(budget=budget, keyed=keyed, hash_name=hash_name, rng=rng)
+        super().__init__(rng=rng, **options)
         self.ignores_keys = ignore_keys
         self.rack = rack
-        self.turn_bytes = turn_bytes
         self._clock = clock
         self._spins: dict[str, _Spin] = self.routing.by_topic()
-        self._began = 0
-        self._switched = 0
-        self._forced = 0
-        self._records: Counter[TopicPartition] = Counter()
-
-    @property
-    def turn_stats(self) -> TurnStats:
-        """How the partitioner has been moving."""
-        return TurnStats(
-            turns=self._began,
-            switches=self._switched,
-            forced=self._forced,
-            records=MappingProxyType(dict(self._records)),
-        )
+        self._paces: dict[str, TopicPace] = self.routing.by_topic()
+        self._lagging: frozenset[int] = frozenset()
+        self._lagging_at = -math.inf
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or the partition whose turn it is."""
@@ -127,45 +127,35 @@ class AdaptivePartitioner(StickyPartitioner):
             place = self._settle(topic, route, place)
         if place.bytes >= self.turn_bytes or self._clock() >= place.ends_at:
             place = self._begin(topic, route, place)
-        place.records += 1
         place.bytes += record_bytes(key, value)
         return place.partition
 
-    def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
-        """Keep the partition: the client asks about the same record again, and the turn is not over.
-
-        A new batch for each turn on a partition is what a turn is for; moving on would make small batches,
-        and with a slow broker it would pile them up there: its batch is the one that is still open.
-        """
+    def on_new_batch(self, topic: str, cluster: ClientCluster | None, prev_partition: int) -> None:
+        """Keep the partition: the client asks about the same record again, and the turn is not over."""
         Partitioner.on_new_batch(self, topic, cluster, prev_partition)
 
-    # -- turns ---------------------------------------------------------------------------------------
-
-    def _settle(self, topic: str, route: Route, place: Place | None) -> Place:
-        self._forced += place is not None and place.partition not in route.usable_set
-        return super()._settle(topic, route, place)
-
-    def _begin(self, topic: str, route: Route, place: Place | None) -> Place:
+    def _begin(self, topic: str, route: Route, _place: Stay | None) -> Stay:
         now = self._clock()
         partition = self._next(route, topic, now)
-        self._began += 1
-        self.deliveries.turn_began(topic)
-        if place is not None:
-            self._switched += place.partition != partition
-            if place.records:
-                self._records[TopicPartition(topic, place.partition)] += place.records
+        self._paces.setdefault(topic, TopicPace()).turn_began(self.deliveries.tracked(topic))
         ends_at = now + max(TURN_S, self.deliveries.linger)
-        place = self._places[topic] = Place(route, partition, ends_at=ends_at)
+        place = self._places[topic] = Stay(route, partition, ends_at=ends_at)
         return place
 
     def _next(self, route: Route, topic: str, now: float) -> int:
         spin = self._spins.get(topic)
-        if spin is None or spin.route is not route or now - spin.made_at >= _rebuild_after(route):
-            places = self._interleaved(route)
-            wheel = make_wheel(places, adaptive_weights(self.deliveries.backlogs(topic, places)))
+        of_topics, of_partitions = _REBUILD_S_PER_TOPIC * len(self._spins), _REBUILD_S_PER_PARTITION
+        kept_s = max(_REBUILD_S, of_topics, of_partitions * len(route.usable))
+        if spin is None or spin.route is not route or now - spin.made_at >= kept_s:
+            places, pace = self._interleaved(route), self._paces.setdefault(topic, TopicPace())
+            wheel = make_wheel(places, adaptive_weights(pace.backlogs(self.deliveries, topic, places)))
             steps = count(self._rng.randrange(len(places))) if spin is None else spin.steps
             spin = self._spins[topic] = _Spin(route, wheel, now, steps)
-        lagging = self.deliveries.lagging()
+        if now - self._lagging_at >= _LAGGING_S:
+            self._lagging, self._lagging_at = self.deliveries.lagging(), now
+        lagging = self._lagging
+        if lagging and all(route.leader(p) in lagging for p in route.usable):
+            lagging = frozenset()  # a search would go round once, and end where it began
         for _ in range(len(route.usable) if lagging else 1):
             partition = spin.wheel.at(next(spin.steps))
             if route.leader(partition) not in lagging:
@@ -174,22 +164,13 @@ class AdaptivePartitioner(StickyPartitioner):
 
     def _interleaved(self, route: Route) -> list[int]:
         """Return the partitions to choose among, with the brokers interleaved."""
-        places = route.usable
+        places, racks = route.usable, self.routing.racks
         if self.rack is not None:
-            near = [p for p in places if self._rack_of(route.leader(p)) == self.rack]
-            places = tuple(near) or places
-        seen: dict[int | None, int] = {}
+            places = tuple(p for p in places if racks.get(route.leader(p)) == self.rack) or places
+        seen: Counter[int | None] = Counter()
         order = []
         for partition in places:
             leader = route.leader(partition)
-            seen[leader] = rank = seen.get(leader, -1) + 1
-            order.append((rank, partition))
+            seen[leader] += 1
+            order.append((seen[leader], partition))
         return [partition for _rank, partition in sorted(order)]
-
-    def _rack_of(self, broker: int | None) -> str | None:
-        return None if broker is None else self.routing.racks.get(broker)
-
-
-def _rebuild_after(route: Route) -> float:
-    """Return for how many seconds weights are kept: looking at them takes 1% of the time at most."""
-    return max(_REBUILD_S, _REBUILD_S_PER_PARTITION * len(route.usable))

@@ -2,15 +2,16 @@
 
 import sys
 from abc import abstractmethod
+from collections.abc import Mapping
 from threading import get_ident
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from kafka_partition_events.errors import PartitionOfflineError
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import ClusterAdopter, name_of
 from kafka_partition_events.partitioners.keys import KeyedPolicy, Keys
-from kafka_partition_events.partitioners.routes import ClusterView, Routes
+from kafka_partition_events.partitioners.routes import ClientCluster, Routes
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
 from kafka_partition_events.routing.table import Route
@@ -19,6 +20,15 @@ UNASSIGNED = -1
 """What `Partitioner.partition` returns when it knows nothing of a topic: the client shall choose itself.
 
 It is librdkafka's ``RD_KAFKA_PARTITION_UA``."""
+
+
+class PartitionerOptions(TypedDict, total=False):
+    """What partitioners pass on to `Partitioner`, which says what it means."""
+
+    budget: BufferBudget | None
+    keyed: KeyedPolicy
+    hash_name: HashName | None
+    key_partitions: Mapping[str, int] | None
 
 
 class Partitioner(ClusterAdopter):
@@ -30,17 +40,12 @@ class Partitioner(ClusterAdopter):
     ``cluster`` argument.
 
     An instance serves one cluster, and any number of topics, producers and threads. Choosing takes no lock
-    and the same time for 3 and for 10,000 partitions.
-
-    A subclass may define any method of `PartitionChangeListener` (KIP-34), and is then told of changes too,
-    on a worker thread of its own: for bookkeeping, since rerouting does not wait for it.
+    and the same time for 3 and for 10,000 partitions. A subclass may define any method of
+    `PartitionChangeListener` (KIP-34): it gets events on a worker thread; rerouting does not wait for it.
     """
 
     sticky: ClassVar[bool] = False
     """Whether unkeyed records stay on one partition until `on_new_batch` is called."""
-
-    falls_back: ClassVar[bool] = True
-    """Whether the client may place records by the key hash itself as long as a topic is unknown."""
 
     no_hooks: ClassVar[frozenset[str]] = frozenset({"on_new_batch"})
 
@@ -53,6 +58,7 @@ class Partitioner(ClusterAdopter):
         budget: BufferBudget | None = None,
         keyed: KeyedPolicy = "pin",
         hash_name: HashName | None = None,
+        key_partitions: Mapping[str, int] | None = None,
     ) -> None:
         """Make a partitioner.
 
@@ -64,16 +70,20 @@ class Partitioner(ClusterAdopter):
             hash_name: The key hash. One topic should be written with one hash. None: that of the client whose
                 records are placed: what a plain producer with the same settings uses. That is murmur2 for
                 kafka-python and for a partitioner that stands alone.
+            key_partitions: Over how many partitions keys are hashed, by topic: ``{"orders": 12}`` leaves
+                them where they were when the topic had 12, whatever it has grown to. Unkeyed records use
+                all. Keys of a topic with fewer partitions go by those that it has, which is logged once.
+                None, or a topic that is not named: all partitions.
 
         Raises:
-            ConfigurationError: an argument is not one of its choices.
+            ConfigurationError: an argument is not one of its choices, or a number is not 1 or more.
         """
         inherited = all(
             getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
         )
-        self.keying = Keys(keyed, hash_name, self._key_hash, by_hash=inherited)
+        self.keying = Keys(keyed, hash_name, key_partitions, self._key_hash, by_hash=inherited)
         """How keys are placed."""
-        self.routing = Routes(lambda: name_of(self), budget, self._meet)
+        self.routing = Routes(lambda: name_of(self), budget)
         """What is chosen from."""
         self.deliveries = self.routing.deliveries
         """What is known from delivery reports; the clients of this library report there."""
@@ -92,11 +102,6 @@ class Partitioner(ClusterAdopter):
     def _key_hash(self, name: HashName) -> KeyHash:
         return key_hash(name)
 
-    def _meet(self, cluster: ClusterView) -> None:
-        """Look at a cluster before routes are made of it. Must not block; any thread may come here."""
-
-    # -- choosing ------------------------------------------------------------------------------------
-
     def partition(
         self,
         topic: str,
@@ -104,7 +109,7 @@ class Partitioner(ClusterAdopter):
         serialized_key: bytes | None,
         value: object,
         serialized_value: bytes | None,
-        cluster: ClusterView | None,
+        cluster: ClientCluster | None,
     ) -> int:
         """Return the partition for one record.
 
@@ -118,8 +123,8 @@ class Partitioner(ClusterAdopter):
             cluster: The client's metadata, for a topic that is not in the table.
 
         Returns:
-            A partition id that the client knows, or `UNASSIGNED` when neither a table nor ``cluster`` tells
-            anything of the topic.
+            A partition id that the client knows, or `UNASSIGNED` when neither a table nor ``cluster`` knows
+            the topic.
 
         Raises:
             ValueError: ``cluster`` is given and does not know the topic.
@@ -150,18 +155,24 @@ class Partitioner(ClusterAdopter):
             value: The value's bytes.
         """
 
-    def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
+    def on_new_batch(self, topic: str, cluster: ClientCluster | None, prev_partition: int) -> None:
         """Hear from the producer that the record would open a new batch on ``prev_partition`` (KIP-480).
 
-        kafka-python then asks `partition` a second time about the same record, on the same thread
-        (KAFKA-9965: a naive round robin so reaches only every other partition). The second answer of this
-        thread is the first one again. `StickyPartitioner` overrides this to move on instead.
+        kafka-python then asks `partition` about the same record again, on the same thread (KAFKA-9965), and
+        gets the same answer. `StickyPartitioner` overrides this to move on instead.
         """
         self._repeats[get_ident(), topic] = prev_partition
 
     def home(self, route: Route, key: bytes) -> int:
         """Return the partition that a key belongs to, online or not."""
-        return self.keying.hash(key, route.count)
+        return self.keying.hash(key, self.keying.count(route.info.name, route.count))
+
+    def requires_metadata(self, topic: str) -> bool:
+        """Return whether a client must wait for a topic's first metadata before it places a key.
+
+        So it is with topics in ``key_partitions``, and where a subclass has a `home` of its own.
+        """
+        return topic in self.keying.partitions or type(self).home is not Partitioner.home
 
     def keyed_partition(self, route: Route, key: bytes) -> int:
         """Return where a keyed record goes: to its home, or by the ``keyed`` policy if that is offline.
@@ -177,11 +188,9 @@ class Partitioner(ClusterAdopter):
                 f"partition {home} of topic {route.info.name} has no leader; the key's records wait for it"
                 ' with keyed="pin" and go elsewhere with keyed="reroute"'
             )
-        if self.keying.note_home is not None:
-            self.keying.note_home(home)
         return route.usable[self.keying.hash(key, len(route.usable))]
 
-    def route(self, topic: str, cluster: ClusterView | None = None) -> Route | None:
+    def route(self, topic: str, cluster: ClientCluster | None = None) -> Route | None:
         """Return a topic's route: of the snapshot, or of ``cluster``, or None when neither is there.
 
         Raises:
@@ -189,12 +198,9 @@ class Partitioner(ClusterAdopter):
         """
         return self.routing.of(topic, cluster)
 
-    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:
-        """Follow a snapshot; None: there is none any more, and the ``cluster`` argument decides again.
-
-        The poller calls this before it tells anybody of the change.
-        """
-        return self.routing.adopt(cluster)
+    def apply_snapshot(self, cluster: Cluster | None) -> tuple[Event, ...]:
+        """Follow a snapshot, before the poller publishes it; None: the ``cluster`` argument decides again."""
+        return self.routing.apply_snapshot(cluster)
 
 
 def _be_a_kafka_python_partitioner() -> None:

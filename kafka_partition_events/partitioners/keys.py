@@ -1,12 +1,16 @@
-"""By which hash keyed records are placed, who says so, and what happens if their partition is offline."""
+"""By which hash keyed records are placed, over how many partitions, and what happens if theirs is offline."""
 
-from collections.abc import Callable
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, get_args
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, KeyHash, key_hash
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, KeyHash, key_hash, of_any_bytes
 
 KeyedPolicy = Literal["pin", "reroute", "raise"]
+
+_log = get_logger(__name__)
 
 
 class Keys:
@@ -18,15 +22,16 @@ class Keys:
         hash: The same as a function of the key and the number of partitions.
         empty_is_no_key: Whether a record with an empty key counts as unkeyed; see `routing.hashing`.
         follows_client: Whether keys are placed by the client's own hash.
-        by_hash: Whether a key's partition is its hash modulo the number of partitions, come what may.
-        note_home: Called with the home of each keyed record that is rerouted, on the producing thread. The
-            clients of this library set it, to tell readers in a header.
+        partitions: Over how many partitions keys are hashed, by topic; where one is not named, over all.
+        by_hash: Whether a key's partition is its hash over these, come what may.
+        over_all: The hash of bytes only, if a key's partition is its hash over all partitions in every topic.
     """
 
     def __init__(
         self,
         policy: KeyedPolicy,
         hash_name: HashName | None,
+        partitions: Mapping[str, int] | None = None,
         make_hash: Callable[[HashName], KeyHash] = key_hash,
         *,
         by_hash: bool = True,
@@ -37,12 +42,32 @@ class Keys:
             )
         self.policy = policy
         self.follows_client = hash_name is None
+        self.partitions = _checked(partitions or {})
         self.by_hash = by_hash and policy == "pin"
-        self.note_home: Callable[[int], object] | None = None
+        self.over_all: KeyHash | None = None
         self._make_hash = make_hash
         self._client_hash: tuple[HashName, bool] | None = None
+        self._too_small: set[str] = set()
         name = hash_name or "murmur2"
         self._use(name, empty_is_no_key=name in EMPTY_IS_NO_KEY)
+
+    def is_key(self, key: object) -> bool:
+        """Return whether a record with this key counts as keyed; an empty one may be none."""
+        return bool(key or (key is not None and not self.empty_is_no_key))
+
+    def count(self, topic: str, present: int) -> int:
+        """Return over how many partitions a topic's keys are hashed, of those that are present.
+
+        A topic that has fewer than ``partitions`` says is logged once. Two threads that see it first at the
+        same time may log it twice.
+        """
+        wanted = self.partitions.get(topic, present)
+        if wanted <= present:
+            return wanted
+        if topic not in self._too_small:
+            self._too_small.add(topic)
+            _log.warning("key_partitions_not_there", topic=topic, key_partitions=wanted, partitions=present)
+        return present
 
     def use_hash_of_client(self, name: HashName, *, empty_is_no_key: bool) -> None:
         """Place keys as a client does by itself; a partitioner that was given a hash keeps to that.
@@ -63,4 +88,19 @@ class Keys:
     def _use(self, name: HashName, *, empty_is_no_key: bool) -> None:
         self.hash_name = name
         self.empty_is_no_key = empty_is_no_key
-        self.hash = self._make_hash(name)
+        hashed = self._make_hash(name)
+        self.hash = of_any_bytes(hashed)
+        self.over_all = hashed if self.by_hash and not self.partitions else None
+
+
+def _checked(partitions: Any) -> Mapping[str, int]:
+    if not isinstance(partitions, Mapping):
+        raise ConfigurationError(
+            f'key_partitions must be numbers by topic, such as {{"orders": 12}}, not {partitions!r}'
+        )
+    for topic, count in partitions.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ConfigurationError(
+                f"key_partitions of topic {topic} must be a whole number, 1 or more, not {count!r}"
+            )
+    return MappingProxyType(dict(partitions))

@@ -29,9 +29,8 @@ class _Round:
 class RoundRobinPartitioner(Partitioner):
     """Visits a topic's usable partitions in turn, whatever the key (KIP-369).
 
-    Correct under kafka-python's double call (KAFKA-9965) and under threads, and even when partitions come
-    and go: it goes on where it was, so that any two partitions that stay usable are never more than one
-    record apart (``counter % len(available)`` jumps at each change and favours some).
+    Correct under kafka-python's double call (KAFKA-9965) and under threads, and when partitions come and go:
+    any two that stay usable are never more than one record apart.
     """
 
     ignores_keys = True

@@ -1,15 +1,12 @@
 """KIP-480: unkeyed records stick to one partition until a batch is full, then move to another."""
 
 import random
-from typing import Any
+from typing import Any, Unpack
 
 from attrs import define, evolve
 
-from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.partitioners.keys import KeyedPolicy
-from kafka_partition_events.partitioners.routes import ClusterView
-from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner, PartitionerOptions
+from kafka_partition_events.partitioners.routes import ClientCluster
 from kafka_partition_events.routing.table import Route
 
 BATCH_BYTES = 16_384
@@ -24,18 +21,16 @@ def record_bytes(key: bytes | None, value: bytes | None) -> int:
 
 
 @define(eq=False)
-class Place:
+class Stay:
     """Where a topic's unkeyed records go now, and the route that it was chosen from.
 
-    One for each topic, which is dropped with it. Threads read it without a lock, so route and partition are
-    never changed: another place takes its place. The rest is for partitioners that end their turns
-    themselves; two threads may lose a record there, and the turn is longer by that.
+    Threads read it without a lock, so route and partition are never changed: another place takes its place.
+    The rest is for partitioners that end turns themselves; two threads may lose a record there.
     """
 
     route: Route
     partition: int
     bytes: int = 0
-    records: int = 0
     ends_at: float = 0.0
 
 
@@ -48,27 +43,20 @@ class StickyPartitioner(Partitioner):
 
     sticky = True
 
-    def __init__(
-        self,
-        *,
-        budget: BufferBudget | None = None,
-        keyed: KeyedPolicy = "pin",
-        hash_name: HashName | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
+    def __init__(self, *, rng: random.Random | None = None, **options: Unpack[PartitionerOptions]) -> None:
         """Make a partitioner.
 
         Args:
-            budget: A cap on the partitions that unkeyed records go to; None: no cap.
-            keyed: What happens to a keyed record whose partition is offline; see `Partitioner`.
-            hash_name: The key hash; see `Partitioner`.
             rng: Chooses the next partition; for tests.
+            **options: Those of `Partitioner`.
 
         Raises:
             ConfigurationError: an argument is not one of its choices.
         """
-        super().__init__(budget=budget, keyed=keyed, hash_name=hash_name)
-        self._places: dict[str, Place] = self.routing.by_topic()
+        super().__init__(**options)
+        self._places: dict[str, Stay] = self.routing.by_topic()
+        self._stuck_to: dict[str, int] = {}  # what follows from `_places`, see `_remember`
+        self.routing.keep(self)
         self._rng = rng or random.Random()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -84,23 +72,38 @@ class StickyPartitioner(Partitioner):
         serialized_key: bytes | None,
         value: object,
         serialized_value: bytes | None,
-        cluster: ClusterView | None,
+        cluster: ClientCluster | None,
     ) -> int:
-        # `choose`, inlined: this is the hot path of most producers.
-        route = self.routing.current.get(topic) or self.routing.of(topic, cluster)
-        if route is None:
-            return UNASSIGNED
-        if serialized_key is not None and (serialized_key or not self.keying.empty_is_no_key):
-            keys = self.keying
-            if keys.by_hash:
-                return keys.hash(serialized_key, route.count)
-            return self.keyed_partition(route, serialized_key)
-        if self.deliveries.probing:
-            return super().partition(topic, key, serialized_key, value, serialized_value, cluster)
-        place = self._places.get(topic)
-        if place is not None and place.route is route:
-            return place.partition
-        return self._settle(topic, route, place).partition
+        # The hot path of most producers: one dictionary that knows the answer, where nothing is special.
+        if serialized_key:  # an empty one may be none
+            hashed = self.keying.over_all
+            if hashed is not None:
+                try:
+                    return hashed(serialized_key, self.routing.current[topic].count)
+                except (KeyError, TypeError):  # an unknown topic; a bytearray or a memoryview
+                    pass
+        elif serialized_key is None and not self.deliveries.probing:
+            try:
+                return self._stuck_to[topic]
+            except KeyError:
+                self._remember(topic)
+        return super().partition(topic, key, serialized_key, value, serialized_value, cluster)
+
+    def _remember(self, topic: str) -> None:
+        """Note for the next records where those without a key stick to, if the snapshot says so.
+
+        Another thread may move the topic on, or swap the routes: it first does so, then drops what is here.
+        If it did both since we read, it will not drop what we have put here; but we see the change now.
+        """
+        place, stuck_to = self._places.get(topic), self._stuck_to
+        if place is not None and self.routing.current.get(topic) is place.route:
+            stuck_to[topic] = place.partition
+            if self._places.get(topic) is not place or self.routing.current.get(topic) is not place.route:
+                stuck_to.pop(topic, None)
+
+    def drop(self) -> None:
+        """Let the next record of each topic ask again: there are new routes."""
+        self._stuck_to = {}
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or the one that unkeyed records stick to now."""
@@ -108,14 +111,10 @@ class StickyPartitioner(Partitioner):
             return self.keyed_partition(route, key)
         return self._place(topic, route).partition
 
-    def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
+    def on_new_batch(self, topic: str, cluster: ClientCluster | None, prev_partition: int) -> None:
         """Move to another partition, unless another thread has moved on from ``prev_partition`` already."""
         if not self.move_on(topic, prev_partition, cluster) and self.deliveries.probing:
-            super().on_new_batch(
-                topic, cluster, prev_partition
-            )  # it may be a probe: it is asked about once more
-
-    # -- for clients that place a whole turn of records at once --------------------------------------------
+            super().on_new_batch(topic, cluster, prev_partition)  # it may be a probe: it is asked about again
 
     def current(self, topic: str) -> int:
         """Return where unkeyed records go until `move_on`; or a probe's partition, for one record."""
@@ -126,33 +125,32 @@ class StickyPartitioner(Partitioner):
             return probe
         return self._place(topic, route).partition
 
-    def move_on(self, topic: str, partition: int, cluster: ClusterView | None = None) -> bool:
+    def move_on(self, topic: str, partition: int, cluster: ClientCluster | None = None) -> bool:
         """Choose another partition for what follows; False: the turn on ``partition`` was over already."""
         place = self._places.get(topic)
         if place is not None and place.partition != partition:
             return False
         route = self.routing.of(topic, cluster)
         if route is not None:
-            self._begin(topic, route, place or Place(route, partition))
+            self._begin(topic, route, place or Stay(route, partition))
         return True
 
-    # -- places --------------------------------------------------------------------------------------
-
-    def _place(self, topic: str, route: Route) -> Place:
+    def _place(self, topic: str, route: Route) -> Stay:
         place = self._places.get(topic)
         return place if place is not None and place.route is route else self._settle(topic, route, place)
 
-    def _settle(self, topic: str, route: Route, place: Place | None) -> Place:
+    def _settle(self, topic: str, route: Route, place: Stay | None) -> Stay:
         """Stay on the partition if the new route still has it, else choose another."""
         if place is None or place.partition not in route.usable_set:
             return self._begin(topic, route, place)
         place = self._places[topic] = evolve(place, route=route)
         return place
 
-    def _begin(self, topic: str, route: Route, place: Place | None) -> Place:
+    def _begin(self, topic: str, route: Route, place: Stay | None) -> Stay:
         """Choose another partition."""
         chosen = self._rng.choice(route.usable) if place is None else self._other_than(place.partition, route)
-        place = self._places[topic] = Place(route, chosen)
+        place = self._places[topic] = Stay(route, chosen)
+        self._stuck_to.pop(topic, None)
         return place
 
     def _other_than(self, previous: int, route: Route) -> int:
@@ -168,6 +166,5 @@ class StickyPartitioner(Partitioner):
 class DefaultPartitioner(StickyPartitioner):
     """What Kafka's Java client does by default (2.4 to 3.2): murmur2 for keys, sticky for the rest.
 
-    The same choice as `StickyPartitioner`, under the name that says when to use it: if you do not know
-    which, use this.
+    The same choice as `StickyPartitioner`. If you do not know which, use this.
     """

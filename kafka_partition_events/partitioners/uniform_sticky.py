@@ -12,8 +12,7 @@ from kafka_partition_events.routing.table import Route
 class UniformStickyPartitioner(StickyPartitioner):
     """Keys are ignored: all records stick to one partition until a batch is full (KIP-480).
 
-    For applications that use keys for something else than placing records, and want the few, full batches
-    of `StickyPartitioner`. Records of one key then lose their order.
+    For applications that use keys for something else than placing records: those of one key lose their order.
 
     kafka-python says when an unkeyed record finds the batch full, and never says so of keyed ones: these
     move on after ``batch_bytes``, which are counted here. On confluent-kafka turns go by time instead, see

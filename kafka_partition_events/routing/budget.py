@@ -51,20 +51,19 @@ class BufferBudget:
 
     Keyed records are not capped: their order and their co-partitioning with other topics come first.
 
-    The instance id seeds which partitions are chosen: one instance chooses the same ones after every
-    restart, and a fleet of instances with different ids covers all partitions (rendezvous hashing). How
-    evenly is left to chance: 50 instances with 4 of 12 partitions have up to about 1.5 times the mean. Give
-    them ordinals where that matters.
+    The instance id seeds which partitions are chosen: one instance chooses the same ones after every restart,
+    and a fleet with different ids covers all (rendezvous hashing), evenly but for chance: 50 instances with 4
+    of 12 partitions have up to about 1.5 times the mean. Give them ordinals where that matters.
 
     Attributes:
         buffer_memory: Bytes that the producer may use for batches, over all topics that it writes.
         batch_size: Bytes of one batch. ``buffer_memory // batch_size`` partitions are affordable.
         max_partitions: A limit of its own for some topics: name -> number of partitions.
-        instance_id: What tells this instance from others and stays the same over restarts: a pod name, say.
-            Random when not given: then every restart chooses anew.
-        ordinal: Which instance of a fleet this is, counted from 0 without gaps: the number of a StatefulSet's
-            pod, say. Instances with the same limit then take partitions in turn, so that no partition is
-            taken by more than one instance more than another (deterministic subsetting).
+        instance_id: What names this instance among others and stays the same over restarts: a pod name, say.
+            Random when not given: then every restart chooses again.
+        ordinal: Which instance of a fleet this is, from 0 without gaps: the number of a StatefulSet's pod,
+            say. Instances with the same limit then take partitions in turn, so that no partition is taken by
+            more than one instance more than another (deterministic subsetting).
 
     Raises:
         ConfigurationError: a value is not positive, or only one of the two sizes is given.
@@ -77,7 +76,6 @@ class BufferBudget:
     ordinal: int | None = None
 
     def __attrs_post_init__(self) -> None:
-        """Check the values."""
         _positive("buffer_memory", self.buffer_memory)
         _positive("batch_size", self.batch_size)
         if self.ordinal is not None and self.ordinal < 0:
@@ -99,13 +97,11 @@ class BufferBudget:
         return self.buffer_memory // self.batch_size
 
     def admit(self, cluster: Cluster, before: Admission = NO_ADMISSION) -> Admission:
-        """Grant every topic its partitions.
+        """Grant every topic its partitions: one at least, even beyond the budget: each record can be sent.
 
         Without a past, memory is shared evenly between the topics. Growth alone takes nothing that was
-        granted, it gets what is left. With a topic more all is shared anew, as if it had been known from the
-        beginning: a producer sees its topics one by one, and which one it writes first must not matter.
-        Every topic gets at least one partition, even beyond the budget:
-        a cap must never be the reason that a record cannot be sent.
+        granted, it gets what is left. With a topic more all is shared again: a producer sees its topics one
+        by one, and which one it writes first must not matter.
 
         Args:
             cluster: The topics that the producer writes.
@@ -133,7 +129,7 @@ class BufferBudget:
         if self.ordinal is None:
             return tuple(_shuffled(f"{self.instance_id}\0{topic}", range(count)))
         # All instances go round one circle, each from where the one before it ended. What stands in is left
-        # to chance: else all that have lost a partition would agree on the same stand-in.
+        # to chance: else all that have lost a partition would agree on it.
         circle = _shuffled(topic, range(count))
         mine = [circle[(self.ordinal * granted + step) % count] for step in range(granted)]
         others = _shuffled(f"{self.ordinal}\0{topic}", (p for p in circle if p not in mine))

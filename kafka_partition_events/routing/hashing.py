@@ -1,10 +1,10 @@
 """The key hashes that Kafka's clients agree on, bit by bit.
 
 ``murmur2`` is Java's ``Utils.murmur2`` and kafka-python's default; ``crc32`` is librdkafka's ``consistent``,
-its default; ``fnv1a`` is librdkafka's and Sarama's. One topic should be written with one of them: a change
-of hash moves keys to other partitions.
+its default; ``fnv1a`` is librdkafka's and Sarama's. One topic should be written with one of them: a change of
+hash moves keys to other partitions.
 
-confluent-kafka's C functions are used where that package can be imported (about 0.1 us a key), the Python
+confluent-kafka's C functions are used where that package is installed (about 0.1 us a key), the Python
 functions of this module otherwise (1 to 10 us); they give equal answers.
 """
 
@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from importlib import import_module
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from kafka_partition_events.errors import ConfigurationError
 
@@ -50,11 +50,6 @@ def murmur2(data: bytes) -> int:
     return h - (1 << 32) if h >> 31 else h
 
 
-def crc32(data: bytes) -> int:
-    """Return the CRC-32 of librdkafka's ``consistent`` partitioner, unsigned."""
-    return zlib.crc32(data)
-
-
 def fnv1a(data: bytes) -> int:
     """Return librdkafka's FNV-1a: the absolute value of the signed 32-bit hash, as in Sarama."""
     h = _FNV_OFFSET
@@ -83,14 +78,13 @@ _PYTHON: dict[str, KeyHash] = {
     "crc32": crc32_partition,
     "fnv1a": fnv1a_partition,
 }
-_CONFLUENT = {"murmur2": "murmur2", "crc32": "consistent", "fnv1a": "fnv1a"}
+_IN_C = {"murmur2": "murmur2", "crc32": "consistent", "fnv1a": "fnv1a"}
 
 
 def key_hash(name: HashName) -> KeyHash:
-    """Return the fastest implementation of a hash that is installed.
+    """Return the fastest implementation of a hash that is installed, which may take bytes only.
 
-    Looking it up imports confluent-kafka if that is installed, which is why it happens when a partitioner
-    is made and not when this module is imported.
+    This imports confluent-kafka if that is installed, so it happens when a partitioner is made.
 
     Raises:
         ConfigurationError: there is no hash of that name.
@@ -98,7 +92,20 @@ def key_hash(name: HashName) -> KeyHash:
     if name not in _PYTHON:
         raise ConfigurationError(f"hash_name must be one of {', '.join(get_args(HashName))}, not {name!r}")
     try:
-        found: KeyHash = getattr(import_module("confluent_kafka"), _CONFLUENT[name])
+        return cast("KeyHash", getattr(import_module("confluent_kafka"), _IN_C[name]))
     except (ImportError, AttributeError):  # not installed, or older than 2.13, which added the functions
         return _PYTHON[name]
-    return found
+
+
+def of_any_bytes(hashed: KeyHash) -> KeyHash:
+    """Return a hash that takes bytearrays and memoryviews, too, as kafka-python does."""
+
+    def hash_(key: bytes, partitions: int) -> int:
+        try:
+            return hashed(key, partitions)
+        except TypeError:  # the C functions take bytes only
+            if not isinstance(key, bytearray | memoryview):
+                raise
+            return hashed(bytes(key), partitions)
+
+    return hash_

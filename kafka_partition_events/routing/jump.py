@@ -26,16 +26,6 @@ _FIRST = 1 + _SHIFT
 _STEP = (_FIRST - _FACTOR * _SHIFT) & _MASK
 
 
-def jump(hashed: int, count: int) -> int:
-    """Return the bucket of a number: 0 to ``count`` - 1. O(log count).
-
-    Args:
-        hashed: 64 bits, signed or unsigned.
-        count: How many buckets there are: 1 to 4,194,304, which is where Guava's doubles begin to round.
-    """
-    return _jump(hashed, count)
-
-
 def jump_hash(hash_name: HashName) -> KeyHash:
     """Return the jump hash on top of a key hash, as ``(key, number of partitions) -> partition``.
 
@@ -65,4 +55,6 @@ def _jumping(hashed: Callable[[_Key, int], int]) -> Callable[[_Key, int], int]:
     return place
 
 
-_jump: Callable[[int, int], int] = _jumping(lambda hashed, _width: hashed)
+jump: Callable[[int, int], int] = _jumping(lambda hashed, _width: hashed)
+"""Returns the bucket of a number (64 bits, signed or unsigned), of so many: 1 to 4,194,304, which is where
+Guava's doubles begin to round. O(log count)."""

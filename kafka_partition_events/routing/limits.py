@@ -34,7 +34,6 @@ class Limits:
     brokers: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
         return bool(self.counts or self.offline or self.brokers)
 
     def applied(self, info: TopicInfo) -> TopicInfo:
@@ -54,30 +53,24 @@ NO_LIMITS = Limits()
 def limited(cluster: Cluster, limits: Limits, known: Mapping[str, Route]) -> Cluster:
     """Return the cluster as producers are to see it.
 
-    Args:
-        cluster: A snapshot.
-        limits: What to leave alone.
-        known: Routes that were compiled before. A topic that is as it was then keeps its object, and so its
-            route.
+    A topic that is as it was when its known route was compiled keeps its object, and so its route.
     """
     if not limits:
         return cluster
-    topics = {name: _same(limits.applied(info), known.get(name)) for name, info in cluster.by_topic.items()}
+    topics = {}
+    for name, info in cluster.by_topic.items():
+        left, before = limits.applied(info), known.get(name)
+        topics[name] = before.info if before is not None and before.info == left else left
     return evolve(cluster, by_topic=topics)
 
 
 def unseen_routes(limits: Limits) -> dict[str, Route]:
-    """Return routes of the topics with a limited count, for whom no snapshot tells of.
+    """Return routes of the topics with a limited count, that no snapshot has.
 
-    Who set the limit knew that there are as many partitions. A client that were left to choose itself might
-    know more partitions by then, and use them.
+    Who set the limit knew that there are as many partitions. A client that chose itself might know more.
     """
     assumed = {  # online, and led by no broker that there is
         topic: TopicInfo(topic, tuple(PartitionInfo(topic, n, leader=-1) for n in range(count)))
         for topic, count in limits.counts.items()
     }
     return {topic: compile_route(limits.applied(info)) for topic, info in assumed.items()}
-
-
-def _same(info: TopicInfo, route: Route | None) -> TopicInfo:
-    return route.info if route is not None and route.info == info else info

@@ -1,7 +1,7 @@
 """Ready-to-use routes, compiled from a snapshot and a budget. Pure.
 
-Whoever chooses a partition reads tuples that were computed when the metadata changed, so a choice costs the
-same at 3 and at 10,000 partitions.
+Choosing a partition reads tuples that were computed when the metadata changed, so a choice costs the same at
+3 and at 10,000 partitions.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from functools import lru_cache
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
+from kafka_partition_events.routing.avoidance import Avoidance
 from kafka_partition_events.routing.budget import NO_ADMISSION, Admission, BufferBudget, Share
-from kafka_partition_events.routing.judgement import Avoidance
 
 
 @frozen(eq=False)
@@ -29,7 +29,7 @@ class Route:
             ``all`` that is not empty. A topic without an online partition still takes records (fail open).
             Partitions that need a suspect are left out where others remain; see `avoiding`.
         usable_set: The same as a set.
-        avoided: Partitions that would be usable if nobody whom they need were suspect.
+        avoided: Partitions that would be usable if no broker that they need were suspect.
     """
 
     info: TopicInfo
@@ -41,7 +41,10 @@ class Route:
     trusted: tuple[int, ...] | None = None
     """What `avoiding` leaves of the usable ones; None when nothing is avoided."""
     safe: frozenset[int] | None = None
-    """The online ones that need nobody who is avoided; None when nothing is avoided."""
+    """The online ones that need none that is avoided; None when nothing is avoided."""
+    held_up: frozenset[int] = frozenset()
+    """Those that wait for a suspect replica: a record there is in the way of all that its leader gets. And
+    those whose leader can't be connected to: that is no mistake which an answer could show."""
     usable: tuple[int, ...] = field(init=False)
     usable_set: frozenset[int] = field(init=False)
     avoided: tuple[int, ...] = field(init=False, default=())
@@ -50,7 +53,6 @@ class Route:
     """How many partitions the topic has: the modulus of key hashes."""
 
     def __attrs_post_init__(self) -> None:
-        """Derive what is read most."""
         usable = self.admitted_online or self.online or self.admitted or self.all
         if self.trusted is not None:
             usable, known = self.trusted, usable
@@ -71,7 +73,7 @@ class Route:
         return self.admitted_online is not self.admitted
 
     def is_online(self, partition: int) -> bool:
-        """Tell whether a partition of this topic has a leader."""
+        """Return whether a partition of this topic has a leader."""
         return self.info.partitions[partition].leader is not None
 
     def leader(self, partition: int) -> int | None:
@@ -84,20 +86,19 @@ class Route:
         return info.leader, info.followers
 
     def avoids(self, partition: int) -> bool:
-        """Tell whether a partition is among the ``avoided`` ones, in constant time."""
+        """Return whether a partition is among the ``avoided`` ones, in constant time."""
         return partition in self._avoided_set
 
     def is_safe(self, partition: int) -> bool:
-        """Tell whether a partition needs nobody who is avoided, as far as is known."""
+        """Return whether a partition needs none that is avoided, as far as is known."""
         return self.safe is None or partition in self.safe
 
     def avoiding(self, avoidance: Avoidance) -> "Route":
         """Return the route without the partitions that need a suspect, as far as others remain.
 
-        Nothing stands in for them beyond the cap's choice as long as some of that remains: a suspicion may be
-        over in a moment, and every partition more takes a batch of the budget. Where every partition needs a
-        suspect, those are left whose leader is none; then those whose broker can at least be connected to;
-        else all.
+        Nothing stands in for them as long as some of the cap's choice remains: a suspicion may be over in a
+        moment, and a partition more takes a batch of the budget. Where every partition needs a suspect, those
+        are left whose leader is none; then those whose broker can be connected to; else all.
         """
         name, partitions = self.info.name, self.info.partitions
         led_well = [
@@ -107,18 +108,23 @@ class Route:
             and leader not in avoidance.blocked
             and (name, p) not in avoidance.partitions
         ]
-        safe = led_well
-        if avoidance.replicas:
-            safe = [p for p in led_well if avoidance.replicas.isdisjoint(partitions[p].followers)]
+        held_up, replicas, down = frozenset[int](), avoidance.replicas, avoidance.down
+        if replicas or down:
+            held_up = frozenset(
+                p for p in self.online
+                if partitions[p].leader in down or not replicas.isdisjoint(partitions[p].followers)
+            )  # fmt: skip
+        safe = [p for p in led_well if p not in held_up]
         if len(safe) == len(self.online):
             return self
         spared = safe or led_well or [p for p in self.online if partitions[p].leader not in avoidance.down]
         known = frozenset(safe)
         if not spared:
-            return evolve(self, safe=known)
+            return evolve(self, safe=known, held_up=held_up)
         left = frozenset(spared)
         admitted = tuple(p for p in self.admitted_online if p in left)
-        return evolve(self, trusted=admitted or _placed(self.share, self.admitted, tuple(spared)), safe=known)
+        trusted = admitted or _placed(self.share, self.admitted, tuple(spared))
+        return evolve(self, trusted=trusted, safe=known, held_up=held_up)
 
 
 @lru_cache(maxsize=256)

@@ -12,14 +12,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's documentation uses
 
-BODIES: Final = ("cluster.summary", "producer.counters")
+BODIES: Final = ("cluster.summary",)
 """Events whose ``data`` is kept whole, as JSON text in ``body``: their readers parse it, nobody else pays."""
 
 NAMES: Final = (
     "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
     "replicas.changed", "broker.joined", "broker.left", "broker.changed", "cap.reached", "cap.lifted",
-    "broker.suspected", "broker.cleared", "records.rescued", "metadata.unavailable", "metadata.recovered",
+    "broker.suspected", "broker.cleared", "records.rescued", "keys.moved", "keys.returned",
+    "metadata.unavailable", "metadata.recovered",
     "metadata.stale", "metadata.rejected", "observer.resync", "alternatives.changed", *BODIES,
 )  # fmt: skip
 """The events that are understood here; a test holds this list against what the listener writes."""

@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
 
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from kafka_partition_events.metadata.json_text import json_in
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.spark.control import refresh as control
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING

@@ -53,13 +53,12 @@ def section(title: str, body: str, caption: str = "") -> str:
     return f"<section><h2>{escape(title)}</h2>{told}{body}</section>"
 
 
-def table(head: str, rows: Iterable[str], *, kind: str = "", foot: str = "") -> str:
+def table(head: str, rows: Iterable[str], *, kind: str = "") -> str:
     """Return a table that is scrolled where the page is too narrow for it. Rows begin with ``<tr>``."""
     named = f' class="{kind}"' if kind else ""
-    end = f"<tfoot>{foot}</tfoot>" if foot else ""
     return (
         f'<div class="scroll"><table{named}><thead><tr>{head}</thead>'
-        f"<tbody>{''.join(rows)}</tbody>{end}</table></div>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

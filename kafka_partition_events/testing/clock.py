@@ -1,7 +1,11 @@
 """A clock that stands still until a test moves it."""
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
+from typing import Any
 
 from attrs import define
 
@@ -10,7 +14,7 @@ _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 @define(eq=False)
 class _Waiter:
-    condition: threading.Condition
+    wake: Callable[[], object]
     deadline: float
 
 
@@ -53,18 +57,37 @@ class ManualClock:
         """Wait on a condition that the caller holds, until notified or ``timeout`` has been advanced."""
         if timeout is None:
             condition.wait()
-            return
-        with self._changed:
-            waiter = _Waiter(condition, self._time + timeout)
-            if timeout > 0:
-                self._waiters.append(waiter)
-                self._changed.notify_all()
-        if timeout <= 0:
+        elif timeout <= 0:
             condition.wait(0)  # lets others take the lock, as a real clock would
-            return
-        # `advance` notifies with the condition held, so it cannot come between here and the wait.
+        else:
+
+            def notify() -> None:
+                with condition:
+                    condition.notify_all()
+
+            # `advance` notifies with the condition held, so it cannot come between here and the wait.
+            with self._waiting(notify, timeout):
+                condition.wait()
+
+    def get(self, queue: SimpleQueue[Any], timeout: float) -> Any:
+        """Return the next item of a queue, or None when ``timeout`` has been advanced.
+
+        `advance` puts a None to that end. One that comes too late, because there was an item in the same
+        moment, lets the next call return early; who waits for a moment reads the clock again.
+        """
+        if timeout <= 0:
+            return None if queue.empty() else queue.get()
+        with self._waiting(lambda: queue.put(None), timeout):
+            return queue.get()
+
+    @contextmanager
+    def _waiting(self, wake: Callable[[], object], timeout: float) -> Iterator[None]:
+        with self._changed:
+            waiter = _Waiter(wake, self._time + timeout)
+            self._waiters.append(waiter)
+            self._changed.notify_all()
         try:
-            condition.wait()
+            yield
         finally:
             with self._changed:
                 self._waiters.remove(waiter)
@@ -82,10 +105,9 @@ class ManualClock:
             raise ValueError(f"time cannot go back: advance({seconds})")
         with self._changed:
             self._time += seconds
-            due = [waiter.condition for waiter in self._waiters if waiter.deadline <= self._time]
-        for condition in due:
-            with condition:
-                condition.notify_all()
+            due = [waiter.wake for waiter in self._waiters if waiter.deadline <= self._time]
+        for wake in due:
+            wake()
 
     def set_back(self, seconds: float) -> None:
         """Set the aware UTC time back, as NTP or an operator may; `monotonic` is as it was.

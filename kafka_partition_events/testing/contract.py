@@ -72,7 +72,7 @@ class PartitionerContract(ABC):
     def test_answers_with_ids_that_exist(self) -> None:
         """Of topics with 1, 2, 3 and 10,000 partitions, for unkeyed, keyed and empty-keyed records."""
         partitioner = self.make()
-        partitioner.adopt(cluster_of({f"of-{count}": [1] * count for count in COUNTS}))
+        partitioner.apply_snapshot(cluster_of({f"of-{count}": [1] * count for count in COUNTS}))
         for count in COUNTS:
             for key in (None, *KEYS) * 3:
                 _exists(partitioner, _ask(partitioner, key, topic=f"of-{count}"), count)
@@ -84,7 +84,7 @@ class PartitionerContract(ABC):
         """
         for count in (1, 2, 3, 4, 12):
             partitioner = self.make()
-            partitioner.adopt(cluster_of({"one": [1] * count, "other": [1] * count}))
+            partitioner.apply_snapshot(cluster_of({"one": [1] * count, "other": [1] * count}))
             self._reaches_all(partitioner, "one", "other")
 
     def test_a_key_stays_on_its_partition(self) -> None:
@@ -149,7 +149,7 @@ class PartitionerContract(ABC):
         """At once, but for single records that probe whether the broker answers again."""
         partitioner = self._with([1, 2, 3] * 2)
         _place(partitioner)
-        partitioner.deliveries.unreachable(2, "contract")
+        partitioner.deliveries.unreachable(2)
         placed = [_place(partitioner) for _ in range(100)]
         strays = sum(_route(partitioner).leader(partition) == 2 for partition in placed)
         probes = partitioner.deliveries.stats.probes
@@ -181,7 +181,7 @@ class PartitionerContract(ABC):
         partitioner = self._with([1] * 12)
         for key in (None, *KEYS) * 3:
             _ask(partitioner, key)
-        partitioner.adopt(cluster_of({"another": [1]}))
+        partitioner.apply_snapshot(cluster_of({"another": [1]}))
         for key in (None, *KEYS):
             chosen = _ask(partitioner, key)
             _demand(chosen == UNASSIGNED, f"{_name(partitioner)} answered {chosen} for a topic that is gone")
@@ -276,7 +276,7 @@ def _place(partitioner: Partitioner, topic: str = TOPIC, cluster: Cluster | None
 
 
 def _adopt(partitioner: Partitioner, leaders: Leaders) -> None:
-    partitioner.adopt(cluster_of({TOPIC: leaders}, brokers=[1, 2, 3]))
+    partitioner.apply_snapshot(cluster_of({TOPIC: leaders}, brokers=[1, 2, 3]))
 
 
 def _route(partitioner: Partitioner, topic: str = TOPIC) -> Route:

@@ -38,8 +38,6 @@ class KafkaCluster:
         session_timeout_ms: How long the cluster goes on naming a killed or frozen broker as a leader. Kafka's
             default is 9000.
         broker_config: More settings for all nodes, or other values for ours (Kafka's names, values as text).
-        auto_create_topics: Whether asking for an unknown topic creates it, as a Kafka left to its defaults
-            does. Here the default is no, so that a test notices who creates topics.
         secured: Whether clients must use TLS and log in (SASL_SSL, SCRAM-SHA-512, one user); see `security`,
             `confluent_options` and `kafka_python_options`.
         listeners: Further listeners for clients, name -> protocol: ``{"CERTS": "SSL"}``. `broker_config` has
@@ -64,7 +62,6 @@ class KafkaCluster:
         version: str | None = None,
         session_timeout_ms: int = 3000,
         broker_config: Mapping[str, str] | None = None,
-        auto_create_topics: bool = False,
         secured: bool = False,
         listeners: Mapping[str, str] | None = None,
         links: Literal["clients", "all"] | bool | None = None,
@@ -86,7 +83,7 @@ class KafkaCluster:
                 slow_disks=slow_disks,
                 overrides={
                     "broker.session.timeout.ms": str(session_timeout_ms),
-                    "auto.create.topics.enable": str(auto_create_topics).lower(),
+                    "auto.create.topics.enable": "false",  # so that a test notices who creates topics
                     **(broker_config or {}),
                 },
             ),
@@ -271,20 +268,18 @@ class KafkaCluster:
         self,
         *,
         producer_bytes_per_s: float | None = None,
-        consumer_bytes_per_s: float | None = None,
         client_id: str | None = None,
     ) -> None:
-        """Let each broker slow clients down that send or fetch more than so much; None: as much as they like.
+        """Let each broker slow clients down that send more than so much; None: as much as they like.
 
         It holds some milliseconds later. Kafka counts over about ten seconds: as much as is allowed in that
         time passes at once.
 
         Args:
             producer_bytes_per_s: What a client may send to each broker.
-            consumer_bytes_per_s: What a client may fetch from each broker.
             client_id: Which client; None: each that has no quota of its own.
         """
-        limits = {"producer_byte_rate": producer_bytes_per_s, "consumer_byte_rate": consumer_bytes_per_s}
+        limits = {"producer_byte_rate": producer_bytes_per_s}
         alter_client_quotas(*self._any_broker(), client_id, limits)
 
     def elect(self, topic: str, *, unclean: bool = False) -> None:

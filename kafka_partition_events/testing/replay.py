@@ -1,5 +1,7 @@
-"""What a `RecorderListener` has recorded, to be replayed to a listener or to a poller."""
+"""What ``kpe watch --output jsonl`` has written, to be replayed to a listener or to a poller."""
 
+import asyncio
+import inspect
 import os
 from itertools import groupby
 from pathlib import Path
@@ -8,13 +10,15 @@ from typing import Any, Self
 from attrs import evolve, frozen
 
 from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.events.codec import CodecError
+from kafka_partition_events.events.event_json import EVENT_KINDS, decode_event
+from kafka_partition_events.events.snapshot_json import decode_snapshot
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
-from kafka_partition_events.metadata.codec import EVENT_KINDS, CodecError, decode_event, decode_snapshot
 from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.events import Event, MetadataRecovered, MetadataUnavailable
-from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.reconcile import REWIND_STRIKES, Memory, reconcile
+from kafka_partition_events.metadata.reconcile import REWOUND, Memory, reconcile
 from kafka_partition_events.testing.scripted import ScriptedSource, Step, observe
 
 POLL_INTERVAL_S = 30.0
@@ -39,10 +43,12 @@ class Recording:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what a `RecorderListener` wrote to a file. A last line that was torn off is passed over.
+        """Read a file of events, as ``kpe watch --output jsonl`` writes it. A torn last line is passed over.
+
+        The first line may be a snapshot, as ``kpe snapshot`` writes it, that the events follow on from.
 
         Raises:
-            CodecError: a line is neither a snapshot nor an event; the message names it.
+            CodecError: a line is no event, or there is none; the message names it.
             OSError: the file can't be read.
         """
         start, events, unknown = None, [], 0
@@ -52,25 +58,28 @@ class Recording:
                     break
                 try:
                     document = json_in(line)
-                    if start is None:
+                    if start is None and _is_snapshot(document):
                         start = decode_snapshot(document).cluster
-                    elif _is_unknown(document):
+                        continue
+                    start = EMPTY if start is None else start
+                    if _is_unknown(document):
                         unknown += 1
                     else:
                         events.append(decode_event(document))
                 except ValueError as error:  # JSON's and the codec's alike
                     raise CodecError(f"{path}, line {number}: {error}") from error
         if start is None:
-            raise CodecError(f"{path} is no recording: it does not begin with a snapshot")
+            raise CodecError(f"{path} is no recording: there is no event in it")
         return cls(start=start, events=tuple(events), unknown=unknown)
 
     def play(self, listener: PartitionChangeListener) -> None:
-        """Call the listener's method for each event, in order, in this thread.
+        """Call the listener's method for each event, in order, in this thread; each ``async def`` one is run.
 
         `on_partitions_change` is not called: it comes from a poller, so give one the `source`.
         """
         for event in self.events:
-            event.deliver(listener)
+            if inspect.iscoroutine(hook := event.deliver(listener)):
+                asyncio.run(hook)
 
     def steps(self) -> tuple[Step, ...]:
         """Return the answers and failures by which a poller finds the same changes again.
@@ -121,7 +130,7 @@ class _Script:
     def show(self, cluster: Cluster) -> None:
         """Answer with a snapshot, as often as the staleness gate wants to see it."""
         answer = observe(cluster.by_topic, cluster.nodes.values(), cluster_id=cluster.cluster_id)
-        for _ in range(REWIND_STRIKES):  # at this interval no rule of the gate wants more
+        for _ in range(int(REWOUND.answers)):  # at this interval no rule of the gate wants more
             self._add(answer)
             seen = evolve(answer, started_at=self._now)
             outcome = reconcile(self._believed, seen, self._memory, self._now)
@@ -153,6 +162,10 @@ class _Script:
     def _add(self, step: Step) -> None:
         self._now += POLL_INTERVAL_S
         self._steps.append(step)
+
+
+def _is_snapshot(document: Any) -> bool:
+    return isinstance(document, dict) and "format" in document
 
 
 def _is_unknown(document: Any) -> bool:

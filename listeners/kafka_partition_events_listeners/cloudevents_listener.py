@@ -7,7 +7,6 @@ from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
 
-from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.events.digests import Observed
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.events import Event, MetadataRecovered
@@ -24,7 +23,6 @@ class ObservingListener(PartitionChangeListener):
         self,
         *,
         observer: str | None = None,
-        type_prefix: str = TYPE_PREFIX,
         labels: Labels | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -32,12 +30,10 @@ class ObservingListener(PartitionChangeListener):
 
         Args:
             observer: The name of this observer, for ``data.observer``; useful when there are several.
-            type_prefix: What comes before the name in the CloudEvents ``type``.
             labels: What else to say of each event; on the thread on which it is heard of.
             clock: Tells when an event is recorded; the system's by default.
         """
         self._observer = observer
-        self._type_prefix = type_prefix
         self._labels: Labels = labels or (lambda _event: {})
         self._clock = clock or SystemClock()
         self._blind_from: datetime | None = None
@@ -75,4 +71,4 @@ class CloudEventsListener(ObservingListener):
 
     def on_observed(self, observed: Observed) -> None:
         """Make the CloudEvent and hand it over."""
-        self.on_cloudevent(observed.event, observed.cloudevent(self._observer, self._type_prefix))
+        self.on_cloudevent(observed.event, observed.cloudevent(self._observer))

@@ -27,22 +27,22 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kafka_partition_events.errors import OutboxError
-from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.events.digests import Observed, fold
 from kafka_partition_events.events.names import name_of
+from kafka_partition_events.events.snapshot_json import Snapshot, decode_snapshot, encode_snapshot
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Resync
-from kafka_partition_events.metadata.json_text import json_in
-from kafka_partition_events.outbox import Entry, Journal, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
 from kafka_partition_events_listeners.cloudevents_listener import Labels, ObservingListener
 
 NODES: Final = "nodes"
 TOPIC: Final = "topic/"
 MAX_WAITING: Final = 100_000
+"""How many events wait at most after a write that failed. Churn goes first, then the oldest."""
 PAUSE_S: Final = 5.0
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
@@ -77,19 +77,15 @@ class JournalListener(ObservingListener):
     snapshot as often, so that a resumed poller knows how long nobody looked.
 
     Register it before the poller's first answer. In place of a backlog that its mailbox dropped, it finds out
-    by itself what had changed. One poller at a time, and one process: it hears nothing in a forked child.
+    by itself what had changed. One poller at a time, in the process that made it.
     `stats` may be read from any thread.
     """
 
-    survives_fork = False
-
     def __init__(
         self,
-        outbox: Journal,
+        outbox: SqliteOutbox,
         *,
         observer: str | None = None,
-        type_prefix: str = TYPE_PREFIX,
-        max_waiting: int = MAX_WAITING,
         labels: Labels | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -98,19 +94,15 @@ class JournalListener(ObservingListener):
         Args:
             outbox: Where to write; it stays yours to close.
             observer: The name of this observer, for ``data.observer``; useful when there are several.
-            type_prefix: What comes before the name in the CloudEvents ``type``.
-            max_waiting: How many events wait at most after a write that failed. Churn goes first, then the
-                oldest.
             labels: What else to say of each event, see `ObservingListener`.
             clock: For tests.
         """
-        super().__init__(observer=observer, type_prefix=type_prefix, labels=labels, clock=clock)
+        super().__init__(observer=observer, labels=labels, clock=clock)
         self._outbox = outbox
-        self._max_waiting = max_waiting
         self._look: list[Observed] = []
         self._waiting: list[Entry] = []
         self._told: Cluster = EMPTY  # what the events so far lead to
-        self._looked_at: datetime | None = None
+        self._polled_at: datetime | None = None
         self._stored: Cluster | None = None  # what the outbox holds; None: nobody knows yet
         self._tried_at = float("-inf")
         self._written = 0
@@ -150,32 +142,32 @@ class JournalListener(ObservingListener):
                     self._lost += 1
 
     def _entries_of(self, look: Sequence[Observed]) -> Sequence[Entry]:
-        return fold(look, observer=self._observer, type_prefix=self._type_prefix)
+        return fold(look, observer=self._observer)
 
     def on_resync(self, event: Resync) -> None:
         """Journal that events were dropped, and what they must have been, as far as the snapshot tells."""
         self.on_event(event)
-        self._blind_from = self._looked_at
+        self._blind_from = self._polled_at
         missed = diff(
             self._told,
             event.cluster,
             observed_at=event.observed_at,
             wall_time=event.wall_time,
-            previous_at=self._looked_at,
+            previous_at=self._polled_at,
             initial=self._told.generation == 0,
         )
         for change in missed:
             self.on_event(evolve(change, sequence=event.sequence))
 
-    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
         """Write what has been told, if there is something or the stored time is old."""
-        self._told, self._looked_at = cluster, looked_at
+        self._told, self._polled_at = cluster, polled_at
         self._fold()
         news = self._waiting and self._last_error is None
         if news or self._clock.monotonic() - self._tried_at >= PAUSE_S:
             self._write()
         if not self._waiting and self._last_error is None:
-            self._holds_to = looked_at
+            self._holds_to = polled_at
 
     def close(self) -> None:
         """Write what is left. The outbox stays open."""
@@ -196,21 +188,21 @@ class JournalListener(ObservingListener):
         self._last_error = None
         self._written += len(self._waiting)
         self._waiting = []
-        if self._looked_at is not None:
+        if self._polled_at is not None:
             self._stored = self._told
 
     def _fail(self, error: str) -> None:
         if self._last_error is None:
             _log.error("journal_not_written", error=error, waiting=len(self._waiting))
         self._last_error = error
-        kept = _newest(self._waiting, self._max_waiting)
+        kept = _newest(self._waiting, MAX_WAITING)
         self._lost += len(self._waiting) - len(kept)
         self._waiting = kept
 
     def _values(self) -> dict[str, bytes | None]:
-        if self._looked_at is None:  # no good look yet: what is stored stays
+        if self._polled_at is None:  # no good look yet: what is stored stays
             return {}
-        rest = Snapshot(evolve(self._told, by_topic={}), self._looked_at)
+        rest = Snapshot(evolve(self._told, by_topic={}), self._polled_at)
         return {**self._changed_topics(), NODES: _json(encode_snapshot(rest))}
 
     def _changed_topics(self) -> dict[str, bytes | None]:
@@ -223,7 +215,7 @@ class JournalListener(ObservingListener):
         return {**dict.fromkeys(stored.keys() - whole.keys()), **changed}
 
 
-def load_snapshot(outbox: Journal) -> tuple[Cluster, datetime] | None:
+def load_snapshot(outbox: SqliteOutbox) -> tuple[Cluster, datetime] | None:
     """Return the snapshot that a `JournalListener` stored last, and when the look began that confirmed it.
 
     None if there is none, or (logged) none that this version can read.

@@ -91,7 +91,7 @@ def _begin(world: World, *, spark: bool) -> None:
     for topic, partitions in TOPICS.items():
         world.create(topic, partitions)
     world.cluster.create_topic(EVENTS, 3, 3)
-    world.kpe("topics", "init")
+    world.kpe("tracker", "init")
     world.fleet.start("tracker", *CONSUMERS, *OBSERVERS)
     world.fleet.start(*WRITERS, *(["spark"] if spark else []))
     deadline = time.monotonic() + _START_LIMIT_S

@@ -161,7 +161,7 @@ def keys_are_where_promised(history: History) -> Iterator[Violation]:
                 continue
             promised, stale = promises(run), STALE_S if promises(run).ours else PLAIN_STALE_S
             sizes = {first}
-            if "pinned" not in promised.special:
+            if "key_partitions" not in promised.special:
                 lives = history.truth.lives(life.topic)
                 window = (sent.at - stale, sent.at + LATE_S)
                 sizes = {n for topic in lives if topic.created <= window[1] for n in topic.sizes(*window)}

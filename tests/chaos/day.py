@@ -3,7 +3,7 @@
     python -m tests.chaos.day               an observer, then a producer's judgement of brokers; some minutes
     python -m tests.chaos.day --hours 2     a short one
 
-The observer is the whole service (poller, journal, incidents, a webhook, metrics that are scraped) with a
+The observer is the whole service (poller, journal, a webhook, metrics that are scraped) with a
 scripted cluster of six brokers and 2,400 partitions, in which each minute a broker is lost, a topic grows, is
 deleted, created or created anew, or no answer comes. The producer is an `AdaptivePartitioner` that a modelled
 producer asks for each of its 100 records a second; each minute a broker stands still, is slow or restarts.
@@ -32,14 +32,20 @@ from benchmarks.measure import memory_mib
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
-from kafka_partition_events.observe.settings import Http, Kafka, Observer, Outbox, Settings
-from kafka_partition_events.observe.sink_settings import WebhookSinkSettings
+from kafka_partition_events.observe.settings import (
+    Http,
+    Kafka,
+    Observer,
+    Outbox,
+    Settings,
+    WebhookSinkSettings,
+)
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import observe
-from tests.chooser_kit import judged
+from tests.deliveries_kit import judged
 from tests.feedback_simulator import Fault, Restarted, Simulation, Slow, _Run, once
-from tests.incident_kit import World
+from tests.world_kit import World
 
 BROKERS = range(1, 7)
 TOPICS, PARTITIONS, MOST_PARTITIONS = 200, 12, 24
@@ -162,19 +168,18 @@ def observers_day(hours: int, rng: random.Random) -> list[Sample]:
             observer=Observer(name="day"),
             outbox=Outbox(path=str(outbox), max_age=HOUR_S),
             http=Http(listen=("127.0.0.1", 0)),
-            sinks=(WebhookSinkSettings(name="pager", url=url, allow_private=True),),
+            sinks=(WebhookSinkSettings(name="pager", url=url),),
         )
         with Service(settings, lambda _kafka: cluster, clock=clock) as service:
-            (observer,) = service._observers.values()
             for hour in range(hours):
                 began = time.monotonic()
                 for _ in range(60):
                     with fault(cluster, rng):
                         pass_time(clock, FAULT_S)
                     pass_time(clock, 60 - FAULT_S)
-                    generate_latest(observer.registry)
+                    generate_latest(service._registry)
                 deadline = time.monotonic() + _CATCH_UP_S  # no time passes for the observer meanwhile
-                while (why := observer.why_not_live() or observer.why_not_ready()) is not None:
+                while (why := service.why_not_live() or service.why_not_ready()) is not None:
                     if time.monotonic() > deadline:
                         raise SystemExit(f"the observer is ill in hour {hour + 1}: {why}")
                     time.sleep(0.1)
@@ -187,7 +192,7 @@ def pass_time(clock: ManualClock, seconds: int) -> None:
     """Let time pass, second by second, so that what is to be done in between is done."""
     for _ in range(seconds):
         clock.advance(1.0)
-        clock.wait_for_waiters(2, timeout=60.0)  # the poller, and who reads incidents
+        clock.wait_for_waiters(2, timeout=60.0)  # the poller, and the sink
         time.sleep(0.0005)
 
 
@@ -221,7 +226,7 @@ class _Day:
         )
         self.run = run = _Run(hour)
         run.partitioner, run.deliveries, run.generation = self.partitioner, self.deliveries, number * 10_000
-        run.adopt(-1.0)
+        run.apply_snapshot(-1.0)
         records = run.run().records
         while run.reports:
             run.now = max(run.now, heapq.nsmallest(1, run.reports)[0][0])

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from tests.chaos.checker import Check, Violation
-from tests.chaos.history import History, Page, Told
+from tests.chaos.history import History, Told
 from tests.chaos.truth import State, Topic, Truth
 
 SLACK_S: Final = 1.0
@@ -16,12 +16,9 @@ SLACK_S: Final = 1.0
 SEEN_S: Final = 100.0
 """What stood for so long must have been told: a look each half second, by two observers that are killed,
 frozen and cut off for 25 s at most, each on its own."""
-HAND_OVER_S: Final = 45.0
-"""For how long what one observer has told another one may tell again: the session of the election, and the
-overlap of a hand-over (interval + 5 s), and the time that its target was down."""
 UNFENCED_S: Final = 120.0
-"""How long after a broker was back it may be paged: hold-down, an observer that was frozen, a target that was
-down."""
+"""How long after a broker was back it may be told that it left: an observer that was frozen, a target that
+was down."""
 
 
 def events_are_true(history: History) -> Iterator[Violation]:
@@ -143,26 +140,18 @@ _OBSERVERS_OWN: Final = {"snapshot", "observer", "planned", "change_id"}
 """What two observers may tell differently of one transition."""
 
 
-def pages_come_once(history: History) -> Iterator[Violation]:
-    """One body for each id; an incident is opened once, but for a hand-over; nobody is paged for nothing."""
-    bodies, openings = defaultdict[str, set[str]](set), defaultdict[str, list[Page]](list)
+def pages_are_true(history: History) -> Iterator[Violation]:
+    """One body for each id, and nobody hears of a broker that did not leave."""
+    bodies = defaultdict[str, set[str]](set)
     for page in history.pages:
         told = {key: value for key, value in page.data.items() if key not in _OBSERVERS_OWN}
         bodies[page.id].add(json.dumps(told, sort_keys=True))
-        if page.taken and page.name == "incident.opened":
-            openings[page.data["incident_id"]].append(page)
+        broker = int(page.data.get("broker", 0))
+        if page.name == "broker.left" and not history.truth.was_fenced(broker, page.at - UNFENCED_S, page.at):
+            yield Violation("false page", f"{page.id}: broker {broker} was not down", page.at)
     for id_, found in bodies.items():
         if len(found) > 1:
             yield Violation("two bodies", f"page {id_}", history.calm[-1][1])
-    for id_, pages in openings.items():
-        for earlier, later in pairwise(sorted(pages, key=lambda page: page.at)):
-            if later.at - earlier.at > HAND_OVER_S:
-                what = f"incident {id_} was opened again after {later.at - earlier.at:.0f} s"
-                yield Violation("page twice", what, later.at)
-        first = min(pages, key=lambda page: page.at)
-        broker = (first.data.get("cause") or {}).get("broker")
-        if broker is not None and not history.truth.was_fenced(broker, first.at - UNFENCED_S, first.at):
-            yield Violation("false page", f"incident {id_}: broker {broker} was not down", first.at)
 
 
 def lasting_outages_are_paged(history: History) -> Iterator[Violation]:
@@ -175,9 +164,9 @@ def lasting_outages_are_paged(history: History) -> Iterator[Violation]:
             of_it = [
                 page
                 for page in history.pages
-                if (page.data.get("cause") or {}).get("broker") == broker
+                if page.data.get("broker") == broker
                 and page.taken
-                and page.name in {"incident.opened", "incident.updated"}
+                and page.name == "broker.left"
                 and page.at > down - UNFENCED_S
             ]
             if not of_it:
@@ -190,6 +179,6 @@ EVENT_CHECKS: Final[tuple[Check, ...]] = (
     events_are_true,
     what_lasted_was_told,
     one_id_is_one_transition,
-    pages_come_once,
+    pages_are_true,
     lasting_outages_are_paged,
 )

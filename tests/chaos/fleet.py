@@ -18,12 +18,11 @@ from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess
 from tests.chaos.diary import Task
 from tests.chaos.promises import WRITERS
-from tests.observe_kit import Observer, election, kafka_sink, pager
+from tests.observe_kit import Observer, hook, kafka_sink
 
 CONSUMERS: Final = ("consumer-c", "consumer-k")
 OBSERVERS: Final = ("observer-1", "observer-2")
 EVENTS: Final = "chaos-events"
-HOLD_DOWN_S: Final = 20
 SAMPLE_S: Final = 5.0
 _CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
@@ -51,10 +50,9 @@ class Fleet:
 
     def __attrs_post_init__(self) -> None:
         (self._tracker_port,) = free_ports(1)
-        more = pager(self.page_url, HOLD_DOWN_S) + 'max_delay = "5s"\n'
-        more += kafka_sink(EVENTS) + election("chaos")
+        more = hook(self.page_url) + 'max_delay = "5s"\n' + kafka_sink(EVENTS)
         for name in OBSERVERS:
-            topics = "orders|volatile|pinned|gated|loose|single"
+            topics = "orders|volatile|kept|gated|loose|single"
             self._configs[name] = Observer(self.directory, self.cluster, name, more, topics=topics).config
         threading.Thread(target=self._sample, daemon=True).start()
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaException, Producer
@@ -18,8 +17,6 @@ from kafka.errors import KafkaError
 from kafka_partition_events import (
     BufferBudget,
     DefaultPartitioner,
-    FilePinStore,
-    GrowthSafePartitioner,
     MetadataPoller,
     Partitioner,
 )
@@ -31,6 +28,7 @@ from kafka_partition_events.control.agents.kafka_python import ControlLink as Ka
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from tests.chaos.diary import Diary, Task, stopped_by_sigterm
+from tests.chaos.plan import SIZES
 from tests.chaos.promises import CAP, DELIVERY_S, KEYS, WRITERS, Writer
 
 _LOOK_S = 2.0
@@ -67,7 +65,6 @@ class ConfluentSender:
             settings,
             partitioner_of(task, writer),
             rescue=writer.rescue,
-            standby_keys="standby_keys" in writer.special,
             poller_options={"interval": _LOOK_S},
         )
         self._producer = producer
@@ -157,9 +154,8 @@ SENDERS: Final[dict[str, Callable[[Task, Writer, Diary], Sender]]] = {
 
 
 def partitioner_of(task: Task, writer: Writer) -> Partitioner:
-    if "pinned" in writer.special:
-        store = FilePinStore(Path(task.directory) / "pins.json")
-        return GrowthSafePartitioner(mapping="pinned", store=store)
+    if "key_partitions" in writer.special:
+        return AdaptivePartitioner(key_partitions={topic: SIZES[topic][0] for topic in writer.topics})
     if "capped" in writer.special:
         limits = dict.fromkeys(writer.topics, CAP)
         return AdaptivePartitioner(budget=BufferBudget(max_partitions=limits, instance_id=task.name))
@@ -168,7 +164,7 @@ def partitioner_of(task: Task, writer: Writer) -> Partitioner:
 
 def start_agent(poller: MetadataPoller, link: Link, task: Task, writer: Writer) -> None:
     """Let growth of its topics wait for consumers; the agent ends with the poller."""
-    agent = ProducerAgent(poller, link, task.name, client=writer.client, idempotent=writer.idempotent)
+    agent = ProducerAgent(poller, link, task.name, idempotent=writer.idempotent)
     if not agent.start(_FINISH_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")
 

@@ -16,7 +16,7 @@ FAULT_GAP_S, CHANGE_GAP_S = 5.0, 20.0
 MOST_DOWN = 2
 """How many of three brokers may be down at once: then nothing with min.insync.replicas=2 can be written."""
 SIZES: Final[Mapping[str, tuple[int, int]]] = {
-    "orders": (6, 24), "volatile": (4, 12), "pinned": (6, 18), "gated": (4, 12),
+    "orders": (6, 24), "volatile": (4, 12), "kept": (6, 18), "gated": (4, 12),
 }  # fmt: skip
 """From how many partitions to how many each topic may grow."""
 FIXED: Final[Mapping[str, int]] = {"loose": 3, "single": 3}

@@ -27,7 +27,7 @@ class Writer:
         acks: As Kafka has it.
         idempotent: Whether its keyed records are in order within a partition, and there once.
         rescue: ``hedge``, or nothing.
-        special: What else: ``standby_keys``, ``pinned``, ``capped``, ``gated``.
+        special: What else: ``key_partitions``, ``capped``, ``gated``.
         hash: By which its keys are placed.
     """
 
@@ -50,8 +50,8 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "plain-c": Writer(client="confluent", ours=False),
     "ours-c": Writer(client="confluent", topics=("orders", "volatile", "single"), idempotent=False),
     "hedge-c": Writer(client="confluent", rescue="hedge", keyed=0.2),
-    "keyed-c": Writer(client="confluent", keyed=1.0, special=frozenset({"standby_keys"})),
-    "pinned-c": Writer(client="confluent", topics=("pinned",), keyed=0.8, special=frozenset({"pinned"})),
+    "keyed-c": Writer(client="confluent", keyed=1.0),
+    "kept-c": Writer(client="confluent", topics=("kept",), keyed=0.8, special=frozenset({"key_partitions"})),
     "capped-c": Writer(client="confluent", topics=("orders",), keyed=0.0, special=frozenset({"capped"})),
     "gated-c": Writer(client="confluent", topics=("gated",), special=frozenset({"gated"})),
     "loose-c": Writer(client="confluent", topics=("loose",), acks="1", idempotent=False),

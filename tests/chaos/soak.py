@@ -46,14 +46,13 @@ from tests.chaos.soak_report import Found, as_json, markdown
 from tests.chaos.soak_world import Soak
 from tests.chaos.steady import MINUTE_S, WRITERS, faults
 from tests.http_receiver import Receiver
-from tests.observe_kit import Observer, pager
+from tests.observe_kit import Observer, hook
 
 SAMPLE_S, SCRAPE_S = 10.0, 15.0
 LEAST_S = 13 * SAMPLE_S
 """Two samples for each sixth."""
 _LATE_S = 30.0
 """A fault whose turn was so long ago is left out: Kafka took long to recover from the one before."""
-_HOLD_DOWN_S = 10
 _BROKERS: Final = {
     "min.insync.replicas": "2",
     # An hour's records three times over are some 25 GB; offsets, which are what is compared, go on.
@@ -72,7 +71,7 @@ def run(seed: int, seconds: float, rate: float, directory: Path) -> Found:
         target = ending.enter_context(Receiver(204))
         cluster = KafkaCluster(3, controllers=3, session_timeout_ms=9_000, broker_config=_BROKERS, links=True)
         ending.enter_context(cluster)
-        settings = pager(target.url, _HOLD_DOWN_S)
+        settings = hook(target.url)
         observer = Observer(directory, cluster, "observer", settings, topics="|".join(WRITERS))
         soak = Soak(cluster, directory, observer)
         ending.callback(soak.kill)

@@ -50,7 +50,10 @@ class Soak:
             words = [name, str(share), self.cluster.bootstrap_servers, str(self._file(name))]
             self._start(name, [sys.executable, "-m", "tests.chaos.soak_load", *words])
         deadline = time.monotonic() + _START_LIMIT_S
-        while not (all(sum(counts.acked) for counts in self.counts().values()) and self.observer.feeds()):
+        while not (
+            all(sum(counts.acked) for counts in self.counts().values())
+            and self.observer.get("/readyz")[0] == 200
+        ):
             self.check()
             if time.monotonic() > deadline:
                 raise KitError("not everybody has started; see the logs")

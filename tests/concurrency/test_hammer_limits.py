@@ -13,13 +13,13 @@ ROUNDS = 300
 
 def test_a_limit_holds_from_the_moment_that_it_is_set_whatever_is_adopted_meanwhile() -> None:
     partitioner = DefaultPartitioner()
-    partitioner.adopt(SNAPSHOTS[2])
+    partitioner.apply_snapshot(SNAPSHOTS[2])
     over = threading.Event()
 
     def adopt() -> None:
         while not over.is_set():
             for snapshot in (*SNAPSHOTS, None):
-                partitioner.adopt(snapshot)
+                partitioner.apply_snapshot(snapshot)
 
     poller = threading.Thread(target=adopt)
     poller.start()
@@ -34,7 +34,7 @@ def test_a_limit_holds_from_the_moment_that_it_is_set_whatever_is_adopted_meanwh
     finally:
         over.set()
         poller.join()
-    partitioner.adopt(SNAPSHOTS[2])
+    partitioner.apply_snapshot(SNAPSHOTS[2])
     route = partitioner.route("orders")
     assert route is not None
     assert route.count == 9

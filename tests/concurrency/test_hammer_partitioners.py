@@ -37,7 +37,7 @@ def run_all(*workers: Callable[[], None]) -> None:
 
 def test_round_robin_stays_even_under_threads_and_the_double_call() -> None:
     partitioner = RoundRobinPartitioner()
-    partitioner.adopt(cluster_of({"t": [1] * 8}))
+    partitioner.apply_snapshot(cluster_of({"t": [1] * 8}))
     totals: list[Counter[int]] = []
 
     def produce() -> None:
@@ -61,12 +61,12 @@ def test_every_choice_is_from_one_whole_table(make: Callable[..., Partitioner]) 
     partitioner = make(budget=BufferBudget(max_partitions={"t": 6}, instance_id="a"))
     left = cluster_of({"t": [1] * 4 + [None] * 4})
     right = cluster_of({"t": [None] * 4 + [1] * 4})
-    partitioner.adopt(left)
+    partitioner.apply_snapshot(left)
     stop = threading.Event()
 
     def write() -> None:
         for i in range(1_500):
-            partitioner.adopt((right, left)[i % 2])
+            partitioner.apply_snapshot((right, left)[i % 2])
         stop.set()
 
     def read() -> None:
@@ -110,7 +110,7 @@ def test_a_table_is_never_replaced_by_routes_of_the_cluster_argument() -> None:
                 listener(live)
 
         def adopt(adopter: Partitioner = partitioner) -> None:
-            adopter.adopt(table)
+            adopter.apply_snapshot(table)
 
         run_all(update, adopt)
         assert partitioner.partition("t", None, None, None, b"", live) == 1

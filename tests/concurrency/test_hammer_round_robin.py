@@ -14,7 +14,7 @@ CHANGES = 40
 def test_partitions_that_stay_usable_get_the_same_but_for_a_record_per_thread_and_change() -> None:
     partitioner = RoundRobinPartitioner()
     tables = [cluster_of({"t": [1] * 8}), cluster_of({"t": [1, None, None, 1, 1, 1, 1, None]})]
-    partitioner.adopt(tables[0])
+    partitioner.apply_snapshot(tables[0])
     placed: list[Counter[int]] = []
     records = threading.Semaphore(0)
 
@@ -31,7 +31,7 @@ def test_partitions_that_stay_usable_get_the_same_but_for_a_record_per_thread_an
     for change in range(CHANGES):
         for _ in range(THREADS * RECORDS // CHANGES // 2):
             records.acquire()
-        partitioner.adopt(tables[change % 2])
+        partitioner.apply_snapshot(tables[change % 2])
     for thread in threads:
         thread.join(60)
     together = sum(placed, Counter[int]())

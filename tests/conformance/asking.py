@@ -8,7 +8,7 @@ from kafka_partition_events.testing import cluster_of
 
 def with_topics(partitioner: Partitioner, **topics: Sequence[int | None]) -> Partitioner:
     """Give the partitioner a table; a topic is the list of its partitions' leaders, None for offline."""
-    partitioner.adopt(cluster_of(topics))
+    partitioner.apply_snapshot(cluster_of(topics))
     return partitioner
 
 

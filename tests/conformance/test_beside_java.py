@@ -45,7 +45,7 @@ def keys() -> list[bytes]:
 
 
 def by(partitioner: Partitioner, keys: list[bytes], partitions: int) -> list[int]:
-    partitioner.adopt(cluster_of({"t": [1] * partitions}))
+    partitioner.apply_snapshot(cluster_of({"t": [1] * partitions}))
     return [partitioner.partition("t", key, key, None, b"", None) for key in keys]
 
 
@@ -130,7 +130,7 @@ def test_100_000_unkeyed_records_are_spread_as_evenly_as_javas_or_better(
 def test_counted_in_bytes_as_java_counts_ours_differ_by_one_turn() -> None:
     """As on kafka-python. 683 turns of 16 KB over 12 partitions: 56 or 57 each, so max/mean is 1.002."""
     partitioner = AdaptivePartitioner(clock=lambda: 0.0)
-    partitioner.adopt(cluster_of({"t": [1] * PARTITIONS}))
+    partitioner.apply_snapshot(cluster_of({"t": [1] * PARTITIONS}))
     placed = Counter(partitioner.partition("t", None, None, VALUE, VALUE, None) for _ in range(RECORDS))
     assert len(placed) == PARTITIONS
     assert max(placed.values()) / (RECORDS / PARTITIONS) < 1.01

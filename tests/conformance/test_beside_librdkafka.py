@@ -62,10 +62,24 @@ def test_100_000_keys_go_where_librdkafka_sends_them(
     theirs = where(mock_cluster, setting, keys)
     for make in (DefaultPartitioner, StickyPartitioner, AdaptivePartitioner):
         ours = make(hash_name=hash_name)
-        ours.adopt(cluster_of({"t": [1] * PARTITIONS}))
+        ours.apply_snapshot(cluster_of({"t": [1] * PARTITIONS}))
         for key, partition in zip(keys, theirs, strict=True):
             assert ours.partition("t", key, key, None, b"", None) == partition, key
     assert set(theirs) == set(range(PARTITIONS))
+
+
+@pytest.mark.parametrize(("setting", "hash_name"), NAMES)
+def test_key_partitions_leaves_keys_where_a_plain_producer_put_them_before_the_topic_grew(
+    setting: str, hash_name: HashName, mock_cluster: MockCluster
+) -> None:
+    """A topic of 17 partitions becomes one of 24 in our table; the mock cluster's can't grow."""
+    rng = random.Random(20261125)
+    keys = [rng.randbytes(rng.randint(1, 64)) for _ in range(10_000)]
+    theirs = where(mock_cluster, setting, keys)
+    for make in (DefaultPartitioner, StickyPartitioner, AdaptivePartitioner):
+        ours = make(hash_name=hash_name, key_partitions={"t": PARTITIONS})
+        ours.apply_snapshot(cluster_of({"t": [1] * 24}))
+        assert [ours.partition("t", key, key, None, b"", None) for key in keys] == theirs
 
 
 @pytest.mark.parametrize(("setting", "hash_name"), NAMES)
@@ -79,7 +93,7 @@ def test_an_empty_key_is_to_us_what_it_is_to_librdkafka(
     """
     theirs = set(where(mock_cluster, setting, [b""] * 200))
     partitioner = DefaultPartitioner(hash_name=hash_name)
-    partitioner.adopt(cluster_of({"t": [1] * PARTITIONS}))
+    partitioner.apply_snapshot(cluster_of({"t": [1] * PARTITIONS}))
     ours = set()
     for _ in range(200):
         ours.add(chosen := partitioner.partition("t", b"", b"", None, b"", None))
@@ -107,7 +121,7 @@ def test_without_random_librdkafka_hashes_no_key_as_an_empty_one_and_we_do_not(
     """All its unkeyed records go to one partition. Ours take turns: who wants one partition names it."""
     (_theirs,) = set(where(mock_cluster, setting, [None, b""] * 100))
     ours = DefaultPartitioner(hash_name=hash_name)
-    ours.adopt(cluster_of({"t": [1] * PARTITIONS}))
+    ours.apply_snapshot(cluster_of({"t": [1] * PARTITIONS}))
     reached = set()
     for _ in range(200):
         reached.add(chosen := ours.partition("t", None, None, None, b"", None))

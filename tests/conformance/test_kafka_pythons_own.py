@@ -46,7 +46,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    cluster = own_kafka_cluster(brokers=1, auto_create_topics=True)
+    cluster = own_kafka_cluster(brokers=1, broker_config={"auto.create.topics.enable": "true"})
     cluster.create_topic("transactional_test_topic", 2)  # by two partitions of which its last test goes
     return cluster
 

@@ -20,7 +20,6 @@ from kafka_partition_events.outbox import (
     Entry,
     RetryPolicy,
     SqliteOutbox,
-    Stream,
     Write,
 )
 
@@ -43,7 +42,6 @@ class FlakySink:
     """Half the time it takes only some, and does not even know how many."""
 
     name = "flaky"
-    stream = Stream.EVENTS
     batch = 100
 
     def __init__(self, record: Record, rng: random.Random) -> None:

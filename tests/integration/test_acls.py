@@ -1,4 +1,4 @@
-"""The rights that `--print-acls` prints: with them all do their own work, and no other's."""
+"""The rights that `--print-acls` and the pages show: with them all do their own work, and no other's."""
 
 import argparse
 import json
@@ -26,17 +26,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.doctor.acls import Role
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control import ConsumerAgent, ProducerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.protocol.acls import Part
 from kafka_partition_events.control.tracker.tracker import Tracker
-from kafka_partition_events.observe.cluster_observer import ClusterObserver
 from kafka_partition_events.observe.config import load_config
+from kafka_partition_events.observe.service import Service
 from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
+from tests.docs_kit import blocks
 from tests.login_kit import login_options
 from tests.waiting_kit import waiting
 
@@ -48,6 +48,7 @@ ASKS_FOR_RIGHTS = {
     "super.users": "User:ANONYMOUS;User:alice",
 }
 PREFIX = "kpe."
+OBSERVER = "observer"
 wait_until = waiting(LIMIT_S)
 
 Captured = pytest.CaptureFixture[str]
@@ -104,16 +105,16 @@ def _bindings(line: str) -> list[AclBinding]:
 @pytest.fixture(scope="module")
 def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
     cluster = own_kafka_cluster(brokers=1, secured=True, broker_config=ASKS_FOR_RIGHTS)
-    made = World(cluster, AdminClient({**cluster.confluent_options}))
+    made = World(cluster, AdminClient({**cluster.confluent_options, "log_level": 2}))
     cluster.create_topic("orders", 6)
     cluster.create_topic("payments", 6)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     users: list[Any] = [
-        UserScramCredentialUpsertion(str(part), info, PASSWORD.encode()) for part in (*Part, *Role)
+        UserScramCredentialUpsertion(str(part), info, PASSWORD.encode()) for part in (*Part, OBSERVER)
     ]
     for done in made.admin.alter_user_scram_credentials(users).values():
         done.result(LIMIT_S)
-    assert made.kpe("alice", "topics", "init") == 0
+    assert made.kpe("alice", "tracker", "init") == 0
     return made
 
 
@@ -122,8 +123,8 @@ def printed(world: World) -> list[str]:
     """What is printed, and given; with what applications have anyway."""
     with pytest.MonkeyPatch.context() as patched:
         lines: list[str] = []
-        patched.setattr("kafka_partition_events.cli.change.topics.write_line", lines.append)
-        assert world.kpe("alice", "topics", "init", "--print-acls", "--grow", "ord*") == 0
+        patched.setattr("kafka_partition_events.cli.change.tracker.write_line", lines.append)
+        assert world.kpe("alice", "tracker", "init", "--print-acls", "--grow", "ord*") == 0
     add = "kafka-acls.sh --bootstrap-server x:1 --add --allow-principal"
     world.let(
         *(line for line in lines if not line.startswith("#")),
@@ -166,12 +167,9 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
         assert producer.flush(LIMIT_S) == 0
         assert (shop.last_error, billing.last_error) == (None, None)
 
-        def listed() -> set[str]:
-            capsys.readouterr()
-            assert world.kpe(Part.READER, "instances", "ls") == 0
-            return {row["instance_id"] for row in documents(capsys.readouterr().out)}
-
-        wait_until(lambda: {"shop-0", "billing-0"} <= listed(), "both have leases")
+        wait_until(
+            lambda: dict(tracker.standing.instances) == {"producer": 1, "consumer": 1}, "both have leases"
+        )
 
         asked = (
             "change",
@@ -185,11 +183,7 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
             "--id",
             "orders-8",
         )
-        assert world.kpe(Part.REQUESTER, *asked, "--needs-approval", "--actor", "mallory") == 0
-        # Whoever may ask may not approve, whatever name he takes.
-        assert world.kpe(Part.REQUESTER, "change", "approve", "orders-8", "--actor", "carol") == 2
-        assert "kpe.approvals" in capsys.readouterr().err
-        assert world.kpe(Part.APPROVER, "change", "approve", "orders-8", "--actor", "carol") == 0
+        assert world.kpe(Part.REQUESTER, *asked, "--actor", "mallory") == 0
 
         def converged() -> bool:
             producer.poll(0.1)
@@ -198,28 +192,16 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
 
         wait_until(converged, "the topic has grown, and the producer has followed")
     capsys.readouterr()
-    assert world.kpe(Part.READER, "change", "history", "orders") == 0
-    told = [(row["what"], row["actor"], row["topic"]) for row in documents(capsys.readouterr().out)]
-    assert told[:2] == [("request", "mallory", "kpe.commands"), ("approve", "carol", "kpe.approvals")]
-    assert told[-1][0] == "converged"
-    assert world.kpe(Part.READER, "doctor", "control") == 0
+    assert world.kpe(Part.READER, "change", "ls", "--all") == 0
+    (change,) = documents(capsys.readouterr().out)
+    assert (change["change_id"], change["state"]) == ("orders-8", "converged")
+    assert change["answers"][0]["actor"] == "mallory", "whatever name is given"
 
 
 def test_of_what_the_tracker_may_not_do_the_change_tells(
     world: World, tracker: Tracker, capsys: Captured
 ) -> None:
-    asked = (
-        "change",
-        "request",
-        "--topic",
-        "payments",
-        "--to",
-        "8",
-        "--execute",
-        "--yes",
-        "--id",
-        "pay-8",
-    )
+    asked = ("change", "request", "--topic", "payments", "--to", "8", "--execute", "--yes", "--id", "pay-8")
     assert world.kpe(Part.REQUESTER, *asked, "--actor", "bob") == 0
 
     def tells() -> bool:
@@ -234,28 +216,17 @@ def test_of_what_the_tracker_may_not_do_the_change_tells(
     assert world.kpe(Part.REQUESTER, "change", "cancel", "pay-8", "--actor", "bob") == 0
 
 
-def test_observers_elect_and_share_and_who_is_on_call_silences(
-    world: World, tmp_path: Path, capsys: Captured
-) -> None:
+def test_an_observer_looks_and_delivers(world: World, tmp_path: Path, capsys: Captured) -> None:
     world.cluster.create_topic("kpe.events", 1)
-    files = {role: _written(world.config(role), tmp_path / f"{role}.toml") for role in Role}
-    assert run(["doctor", "--config", str(files[Role.OBSERVER]), "--print-acls"]) == 0
-    world.let(*(line for line in capsys.readouterr().out.splitlines() if not line.startswith("#")))
-    with ClusterObserver(load_config(files[Role.OBSERVER], {}).settings) as observer:
-        wait_until(lambda: observer.elected and observer.why_not_ready() is None, "it is elected and ready")
-        add = ("silence", "add", "--event", "*", "--for", "1h", "--reason", "a test", "--author", "ada")
-        assert run([*add, "--config", str(files[Role.ON_CALL])]) == 0
-        silence = capsys.readouterr().out.strip()
-
-        def known() -> bool:
-            assert run(["silence", "ls", "--config", str(files[Role.OBSERVER])]) == 0
-            return silence in capsys.readouterr().out
-
-        wait_until(known, "the observer has read the silence")
-        run(["doctor", "--config", str(files[Role.OBSERVER]), "--output", "jsonl"])
+    file = _written(world.config(OBSERVER), tmp_path / "observer.toml")
+    (told,) = (block for block in blocks("text") if "--allow-principal User:observer" in block.code)
+    world.let(*told.code.replace("localhost:9092", world.cluster.bootstrap_servers).splitlines())
+    with Service(load_config(file, {}).settings) as observer:
+        wait_until(lambda: observer.why_not_ready() is None, "it is ready")
+        run(["doctor", "--config", str(file), "--output", "jsonl"])
     found = {row["check"]: row["status"] for row in documents(capsys.readouterr().out)}
     assert "failed" not in found.values()
-    assert found["config of kpe.observers"] == found["WRITE on topic kpe.observers"] == "ok"
+    assert found["WRITE on topic kpe.events"] == "ok"
 
 
 def _written(config: dict[str, str], file: Path) -> Path:
@@ -268,7 +239,7 @@ def _written(config: dict[str, str], file: Path) -> Path:
     file.write_text(
         f'[kafka]\nbootstrap_servers = "{config["bootstrap.servers"]}"\n[kafka.properties]\n{properties}'
         f'[observer]\ninterval = "500ms"\n[outbox]\npath = "{file.parent}/outbox.db"\n'
-        '[election]\nenabled = true\n[[sinks]]\nname = "events"\ntype = "kafka"\n'
+        '[http]\nlisten = "127.0.0.1:0"\n[[sinks]]\nname = "events"\ntype = "kafka"\n'
     )
     file.chmod(0o600)
     return file
@@ -279,20 +250,18 @@ def _written(config: dict[str, str], file: Path) -> Path:
     [
         (part, topic)
         for part, topics in {
-            Part.REQUESTER: ("approvals", "changes", "leases", "acks"),
-            Part.APPROVER: ("commands", "changes", "leases", "acks"),
-            Part.PRODUCER: ("commands", "approvals", "changes"),
-            Part.CONSUMER: ("commands", "approvals", "changes"),
-            Part.READER: ("commands", "approvals", "changes", "leases", "acks"),
-            Part.TRACKER: ("commands", "approvals"),
-            Role.OBSERVER: ("changes",),
-            Role.ON_CALL: ("election", "events", "changes"),
+            Part.REQUESTER: ("changes", "leases", "acks"),
+            Part.PRODUCER: ("commands", "changes"),
+            Part.CONSUMER: ("commands", "changes"),
+            Part.READER: ("commands", "changes", "leases", "acks"),
+            Part.TRACKER: ("commands",),
+            OBSERVER: ("changes",),
         }.items()
         for topic in topics
     ],
 )
 def test_nobody_writes_what_is_anothers(
-    world: World, printed: list[str], part: Part | Role, topic: str
+    world: World, printed: list[str], part: Part | str, topic: str
 ) -> None:
     told: list[KafkaError | None] = []
     producer = Producer({**world.config(part), "message.timeout.ms": 10_000, "log_level": 0})

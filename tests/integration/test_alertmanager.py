@@ -1,76 +1,53 @@
-"""Alertmanager itself, fed from an outbox: alerts last as long as incidents, whoever is killed meanwhile."""
+"""Prometheus and Alertmanager themselves: what is posted and what is scraped is one alert."""
 
 import json
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+import yaml
 
-from kafka_partition_events.incidents import IncidentReader
-from kafka_partition_events.metadata.clock import SystemClock
-from kafka_partition_events.observe.settings import Kafka
-from kafka_partition_events.observe.sink_runner import SinkRunner
-from kafka_partition_events.observe.sink_settings import AlertmanagerSinkSettings
-from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
-from kafka_partition_events.testing import ManualClock
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.observe.service import Service
+from kafka_partition_events.observe.settings import (
+    AlertmanagerSinkSettings,
+    Alerts,
+    Http,
+    Kafka,
+    Observer,
+    Outbox,
+    Settings,
+)
 from kafka_partition_events.testing.ports import HOST, free_ports
-from tests.alertmanager_kit import LIMIT_S, Alertmanager
+from kafka_partition_events.testing.processes import SupervisedProcess
+from kafka_partition_events.testing.scripted import observe
+from tests.alertmanager_kit import Alertmanager
 from tests.http_receiver import Receiver
-from tests.incident_kit import World
+from tests.prometheus_kit import RULES
 
+HOLD_S = 2.0
 REPEAT_S = 1.0
-LASTS_S = 4 * REPEAT_S
-"""Until when an alert lasts that is not posted again."""
+TOPICS: Any = {f"t{n:02}": {"partitions": [{"leader": 2, "replicas": [2]}] * 100} for n in range(20)}
+LOST: Any = {f"t{n:02}": {"partitions": [{"leader": None, "replicas": [2]}] * 100} for n in range(20)}
 
 
-class Observer:
-    """An outbox, and what derives incidents and feeds sinks from it; its cluster is a story that is told."""
-
-    def __init__(self, path: Path, *urls: str) -> None:
-        self.outbox = SqliteOutbox(path)
-        sink = AlertmanagerSinkSettings(name="am", urls=urls, repeat_interval=REPEAT_S, max_delay=1.0)
-        self.runner = SinkRunner(
-            self.outbox,
-            [sink],
-            Kafka(),
-            margin=0.0,
-            clock=SystemClock(),
-            holds_to=lambda _: None,
-        )
-        self.runner.start()
-
-    def waits(self) -> bool:
-        return self.outbox.stats("am").waiting > 0
-
-    def close(self) -> None:
-        self.runner.stop()
-        self.outbox.close()
-
-
-class Story:
-    """A cluster that loses broker 2 and gets it back; two minutes have passed for whoever observes it."""
+class Cluster:
+    """A source for two observers: 2,000 partitions on broker 2, which may be lost."""
 
     def __init__(self) -> None:
-        self._world = World([1, 2, 3], {"orders": [[2], [3]]})
-        self._began = datetime.now(UTC) - timedelta(minutes=2)
+        self.lost = False
 
-    def lose(self, outbox: SqliteOutbox) -> None:
-        self._look(outbox, 0, 0)
-        self._world.down(2)
-        self._look(outbox, 10, 60)
+    def fetch(self, topics: Any, /, *, started_at: float, timeout: float) -> Observation:
+        brokers = [1] if self.lost else [1, 2]
+        seen: Observation = observe(LOST if self.lost else TOPICS, brokers=brokers, cluster_id="c-1")
+        return seen
 
-    def regain(self, outbox: SqliteOutbox) -> None:
-        self._world.up(2)
-        self._look(outbox, 110, 119)
-
-    def _look(self, outbox: SqliteOutbox, seconds: float, told: float) -> None:
-        seen, now = (self._began + timedelta(seconds=each) for each in (seconds, told))
-        before = None if seconds == 0 else seen - timedelta(seconds=5)
-        entries = self._world.look(seconds, wall_time=seen, previous_at=before)
-        outbox.write(Write(entries=entries))
-        IncidentReader(outbox, clock=ManualClock(wall=now)).run_once()
+    def close(self) -> None:
+        """Nothing to close."""
 
 
 @pytest.fixture
@@ -80,15 +57,25 @@ def pager() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def pair(alertmanager: str, tmp_path: Path, pager: Receiver) -> Iterator[list[Alertmanager]]:
-    with Receiver(200) as nobody:
-        started = [
-            Alertmanager(alertmanager, tmp_path / "one", pager.url),
-            Alertmanager(alertmanager, tmp_path / "other", nobody.url),
-        ]
-        yield started
-        for each in started:
-            each.process.kill()
+def manager(alertmanager: str, tmp_path: Path, pager: Receiver) -> Iterator[Alertmanager]:
+    started = Alertmanager(alertmanager, tmp_path / "am", pager.url)
+    yield started
+    started.process.kill()
+
+
+@contextmanager
+def observing(cluster: Cluster, path: Path, *urls: str) -> Iterator[Service]:
+    sinks = (AlertmanagerSinkSettings(name="am", urls=urls, repeat_interval=REPEAT_S),) if urls else ()
+    settings = Settings(
+        kafka=Kafka(bootstrap_servers="x:1", name="prod"),
+        observer=Observer(name=path.stem, interval=0.2),
+        alerts=Alerts(hold_down=HOLD_S, broker_hold_down=HOLD_S),
+        outbox=Outbox(path=str(path)),
+        http=Http(listen=(HOST, 0)),
+        sinks=sinks,
+    )
+    with Service(settings, lambda _kafka: cluster) as service:
+        yield service
 
 
 def notified(pager: Receiver) -> list[tuple[str, str]]:
@@ -97,74 +84,91 @@ def notified(pager: Receiver) -> list[tuple[str, str]]:
     return [(alert["status"], alert["labels"]["alertname"]) for body in bodies for alert in body["alerts"]]
 
 
-def test_an_alert_lasts_as_long_as_its_incident(
-    pair: list[Alertmanager], pager: Receiver, tmp_path: Path
+def fires(manager: Alertmanager) -> Callable[[], bool]:
+    return lambda: [alert["labels"]["alertname"] for alert in manager.active] == ["KafkaBrokerMissing"]
+
+
+def test_2000_partitions_under_two_observers_are_one_notification_and_one_end(
+    manager: Alertmanager, pager: Receiver, tmp_path: Path
 ) -> None:
-    one, other = pair
-    story, path = Story(), tmp_path / "outbox.db"
-    observer = Observer(path, one.url, other.url)
-    story.lose(observer.outbox)
-    for each in pair:
-        each.wait_until("firing", lambda each=each: len(each.active) == 1)  # type: ignore[misc]
-    pager.wait_for(1)
-    assert notified(pager) == [("firing", "KafkaBrokerLost")]
-
-    # Posted again and again, also by a process that begins anew and has nothing to deliver.
-    observer.close()
-    observer = Observer(path, one.url, other.url)
-    assert not observer.waits()
-    (alert,) = one.active
-    began = time.monotonic()
-    one.wait_until("older than it would get", lambda: time.monotonic() > began + 1.5 * LASTS_S)
-    (again,) = one.active
-    assert (again["fingerprint"], again["startsAt"]) == (alert["fingerprint"], alert["startsAt"])
-    assert again["endsAt"] > alert["endsAt"]
-
-    # One is enough to be told of the end, and nothing waits for the other.
-    other.process.kill()
-    story.regain(observer.outbox)
-    one.wait_until("over", lambda: one.active == [])
-    one.wait_until("told", lambda: notified(pager)[-1] == ("resolved", "KafkaBrokerLost"))
-    one.wait_until("settled", lambda: not observer.waits())
-    assert len(notified(pager)) == 2
-    observer.close()
+    cluster = Cluster()
+    with ExitStack() as one, observing(cluster, tmp_path / "b.db", manager.url) as other:
+        one.enter_context(observing(cluster, tmp_path / "a.db", manager.url))
+        manager.wait_until("ready", lambda: other.why_not_ready() is None)
+        cluster.lost, lost_at = True, time.monotonic()
+        manager.wait_until("firing", fires(manager))
+        assert time.monotonic() - lost_at < HOLD_S + 10.0
+        (alert,) = manager.active
+        assert alert["labels"] == {
+            "alertname": "KafkaBrokerMissing", "kafka_cluster": "prod", "broker": "2", "severity": "critical",
+        }  # fmt: skip
+        assert alert["annotations"]["partitions_offline"].startswith("2000: t00 0-99; ")
+        one.close()  # one of them is stopped amid it
+        began = time.monotonic()
+        manager.wait_until("older than it would get", lambda: time.monotonic() > began + 6 * REPEAT_S)
+        assert len(manager.active) == 1
+        cluster.lost = False
+        manager.wait_until("over", lambda: manager.active == [])
+        manager.wait_until("told", lambda: notified(pager)[-1][0] == "resolved")
+    assert notified(pager) == [("firing", "KafkaBrokerMissing"), ("resolved", "KafkaBrokerMissing")]
 
 
-def test_what_an_observer_leaves_behind_ends_by_itself(
-    pair: list[Alertmanager], pager: Receiver, tmp_path: Path
-) -> None:
-    one, _ = pair
-    observer = Observer(tmp_path / "outbox.db", one.url)
-    Story().lose(observer.outbox)
-    one.wait_until("firing", lambda: len(one.active) == 1)
-    observer.close()
-    one.wait_until("over", lambda: one.active == [])
-    pager.wait_for(2, timeout=LIMIT_S)
-    assert [status for status, _ in notified(pager)] == ["firing", "resolved"]
+def test_what_observers_leave_behind_ends_by_itself(manager: Alertmanager, tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.lost = True
+    with observing(cluster, tmp_path / "a.db", manager.url):
+        manager.wait_until("firing", fires(manager))
+    manager.wait_until("over", lambda: manager.active == [])
 
 
-def test_nothing_is_lost_while_there_is_none(alertmanager: str, tmp_path: Path, pager: Receiver) -> None:
-    (nobody,) = free_ports(1)
-    observer = Observer(tmp_path / "outbox.db", f"http://{HOST}:{nobody}")
-    Story().lose(observer.outbox)
-    assert observer.outbox.stats("am").waiting == 1
-    observer.close()
-    there = Alertmanager(alertmanager, tmp_path / "one", pager.url)
-    observer = Observer(tmp_path / "outbox.db", there.url)
-    there.wait_until("firing", lambda: len(there.active) == 1)
-    observer.close()
-    there.process.kill()
-
-
-def test_labels_are_as_alertmanager_wants_them(pair: list[Alertmanager], tmp_path: Path) -> None:
-    """An error in one alert is one of the whole request."""
-    one, _ = pair
-    observer = Observer(tmp_path / "outbox.db", one.url)
-    Story().lose(observer.outbox)
-    one.wait_until("firing", lambda: len(one.active) == 1)
-    assert set(one.active[0]["labels"]) == {
-        "alertname", "kafka_cluster", "broker", "severity", "incident_id",
+def test_a_silence_made_in_alertmanager_holds(manager: Alertmanager, pager: Receiver, tmp_path: Path) -> None:
+    now = time.time()
+    silence = {
+        "matchers": [{"name": "broker", "value": "2", "isRegex": False, "isEqual": True}],
+        "startsAt": _stamp(now - 60), "endsAt": _stamp(now + 600), "createdBy": "ada", "comment": "a test",
     }  # fmt: skip
-    assert observer.outbox.dead_letters() == []
-    assert observer.outbox.readers()["am"] is Stream.INCIDENTS
-    observer.close()
+    assert httpx.post(f"{manager.url}/api/v2/silences", json=silence).is_success
+    cluster = Cluster()
+    cluster.lost = True
+    with observing(cluster, tmp_path / "a.db", manager.url):
+        manager.wait_until("there", fires(manager))
+        time.sleep(3 * REPEAT_S)
+        assert manager.active[0]["status"]["state"] == "suppressed"
+    assert notified(pager) == []
+
+
+def test_scraped_and_posted_alerts_agree_in_names_and_labels(
+    prometheus: str, manager: Alertmanager, alertmanager: str, pager: Receiver, tmp_path: Path
+) -> None:
+    scraped = Alertmanager(alertmanager, tmp_path / "scraped", pager.url)
+    cluster, (port,) = Cluster(), free_ports(1)
+    rules = yaml.safe_load(RULES.read_text())
+    for rule in (rule for group in rules["groups"] for rule in group["rules"] if rule.get("for") == "30s"):
+        rule["for"] = f"{HOLD_S:g}s"
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
+    with observing(cluster, tmp_path / "a.db", manager.url) as service:
+        served = f"{HOST}:{service.address[1]}"
+        (tmp_path / "prometheus.yml").write_text(
+            "global: {scrape_interval: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yml]\n"
+            f"alerting: {{alertmanagers: [{{static_configs: [{{targets: ['{HOST}:{scraped.port}']}}]}}]}}\n"
+            f"scrape_configs: [{{job_name: k, static_configs: [{{targets: ['{served}']}}]}}]\n"
+        )
+        process = SupervisedProcess(
+            [
+                prometheus, f"--config.file={tmp_path / 'prometheus.yml'}",
+                f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address={HOST}:{port}",
+            ],
+            log=tmp_path / "prometheus.log",
+        )  # fmt: skip
+        try:
+            cluster.lost = True
+            for each in (manager, scraped):
+                each.wait_until("firing", fires(each))
+            assert scraped.active[0]["labels"] == manager.active[0]["labels"]
+        finally:
+            process.kill()
+            scraped.process.kill()
+
+
+def _stamp(moment: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))

@@ -1,4 +1,4 @@
-"""`kpe change`, `kpe ack` and `kpe instances` on a real Kafka, with a tracker, a producer and a group."""
+"""`kpe change` on a real Kafka, with a tracker, a producer and a group."""
 
 import threading
 import uuid
@@ -16,9 +16,9 @@ from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.records import Lease, TopicUse
-from kafka_partition_events.control.protocol.vocabulary import Role
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
@@ -53,7 +53,7 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
     cluster = own_kafka_cluster(brokers=1)
     made = World(cluster.bootstrap_servers, f"t{uuid.uuid4().hex[:8]}.", "orders")
     config = {"bootstrap.servers": made.address}
-    assert made.kpe("topics", "init") == 0
+    assert made.kpe("tracker", "init") == 0
     cluster.create_topic(made.topic, 6)
     cluster.create_topic("invoices", 2)
     producer = PartitioningProducer(
@@ -68,8 +68,6 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
         producer.poller,
         link,
         "shop-1",
-        app="shop",
-        client="confluent-kafka",
         idempotent=True,
         duties=partial(ProducerDuties, spread=0.1),
     )
@@ -98,9 +96,7 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
 def _leave_a_stale_lease(world: World) -> None:
     """Let an instance be lost at once."""
     use = TopicUse(topic="payments", seen=3, used=3)
-    lost = Lease(
-        instance_id="lost-1", incarnation="x", lease_seq=1, role=Role.PRODUCER, ttl_s=0.1, view=(use,)
-    )
+    lost = Lease(instance_id="lost-1", incarnation="x", lease_seq=1, ttl_s=0.1, view=(use,))
     writer = Producer({"bootstrap.servers": world.address})
     writer.produce(f"{world.prefix}leases", encode(lost), "lost-1")
     assert writer.flush(LIMIT_S) == 0
@@ -108,7 +104,8 @@ def _leave_a_stale_lease(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def tracker(world: World) -> Iterator[Tracker]:
-    tracker = Tracker({"bootstrap.servers": world.address}, prefix=world.prefix, interval=0.3)
+    config = {"bootstrap.servers": world.address}
+    tracker = Tracker(config, prefix=world.prefix, interval=0.3, open_prober=lambda: GroupProber(config))
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -124,14 +121,20 @@ def the_only(capsys: Captured) -> dict[str, Any]:
 
 
 def test_plan(world: World, capsys: Captured) -> None:
-    wait_until(lambda: world.kpe("instances", "ls") == 0 and "shop-1" in capsys.readouterr().out, "a lease")
-    assert world.kpe("change", "plan", "--topic", world.topic, "--to", "12", "--gate", "consumers-first") == 3
-    plan = the_only(capsys)
-    assert [(c["instance_id"], c["granted"]) for c in plan["capped"]] == [("shop-1", 8)]
+    plan: dict[str, Any] = {}
+
+    def planned() -> bool:
+        asked = ("--topic", world.topic, "--to", "12", "--gate", "consumers-first")
+        code = world.kpe("change", "plan", *asked)
+        plan.update(the_only(capsys))
+        return code == 3
+
+    wait_until(planned, "a lease of shop-1")
+    assert [(c["instance_id"], c["affords"]) for c in plan["capped"]] == [("shop-1", 8)]
     assert [(g["group"], g["members"], g["safety"]) for g in plan["groups"]] == [("billing", 1, "gate")]
     assert [(k["rule"], k["moves_exactly"]) for k in plan["keys"]] == [("crc32", "1/2")]
     assert world.kpe("change", "plan", "--topic", "invoices", "--to", "4") == 3
-    assert [(c["instance_id"], c["granted"]) for c in the_only(capsys)["capped"]] == [("shop-1", 2)]
+    assert [(c["instance_id"], c["affords"]) for c in the_only(capsys)["capped"]] == [("shop-1", 2)]
     assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8") == 1
     assert the_only(capsys)["verdict"] == "exposed"
     assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8", "--from", "5") == 4
@@ -140,11 +143,11 @@ def test_plan(world: World, capsys: Captured) -> None:
 
 def test_a_request_that_nobody_answers(world: World, capsys: Captured) -> None:
     alone = evolve(world, prefix=f"{world.prefix}alone.")
-    assert alone.kpe("topics", "init") == 0
+    assert alone.kpe("tracker", "init") == 0
     capsys.readouterr()
     wait_until(lambda: alone.request("--to", "8", "--dry-run") == 0, "the topics are there")
     assert documents(capsys.readouterr().out)[-1]["format"] == "kpe.command"
-    assert alone.request("--to", "8", "--answer-timeout", "1s") == 3
+    assert alone.request("--to", "8", "--timeout", "1s") == 3
     told = capsys.readouterr()
     assert "no tracker has answered within 1 s" in told.err
     assert alone.kpe("change", "show", documents(told.out)[0]["change_id"]) == 2
@@ -152,7 +155,7 @@ def test_a_request_that_nobody_answers(world: World, capsys: Captured) -> None:
 
 @pytest.mark.usefixtures("tracker")
 def test_a_gated_change_from_request_to_cancelling(world: World, capsys: Captured) -> None:
-    assert world.request("--to", "12", "--gate", "consumers-first", "--answer-timeout", "20s") == 0
+    assert world.request("--to", "12", "--gate", "consumers-first", "--timeout", "20s") == 0
     change = the_only(capsys)
     id_, spec = change["change_id"], change["spec"]
     assert (spec["from_count"], spec["to_count"], spec["gate"]) == (6, 12, "consumers_first")
@@ -160,55 +163,29 @@ def test_a_gated_change_from_request_to_cancelling(world: World, capsys: Capture
 
     assert world.request("--to", "24") == 1
     told = capsys.readouterr()
-    assert documents(told.out)[0]["reason"] == "another_change_open"
+    assert documents(told.out)[0]["answers"][0]["refused"] == "another_change_open"
     assert f"{id_} is requested; wait for it (kpe change wait)" in told.err
 
-    assert world.kpe("change", "wait", id_, "--until", "armed", "--timeout", "20s") == 0
+    assert world.kpe("change", "wait", id_, "--armed", "--timeout", "20s") == 0
     capsys.readouterr()
-    assert world.kpe("ack", "ls", id_) == 0
-    rows = {row["instance_id"]: row for row in documents(capsys.readouterr().out)}
-    assert (rows["shop-1"]["status"], rows["shop-1"]["seen"]) == ("held", 6)
-    assert world.kpe("ack", "ls", "--pending", id_) == 0
-    assert "shop-1" in capsys.readouterr().out
     assert world.kpe("change", "wait", id_, "--timeout", "1s") == 3
     capsys.readouterr()
 
-    assert world.kpe("change", "rollback", id_, "--actor", "bob", "--yes") == 1
-    assert "it has not happened: cancel it (kpe change cancel)" in capsys.readouterr().err
+    assert world.kpe("change", "cancel", id_, "--finish", "--actor", "bob", "--yes") == 1
+    assert "cancel it without an option" in capsys.readouterr().err
     assert world.kpe("change", "cancel", id_, "--actor", "bob", "--reason", "wrong topic") == 0
     assert the_only(capsys)["state"] == "cancelled"
     assert world.kpe("change", "ls") == 0
     assert documents(capsys.readouterr().out) == []
     assert world.kpe("change", "show", id_) == 0
-    assert the_only(capsys)["refusals"][0]["reason"] == "wrong_state"
-
-
-@pytest.mark.usefixtures("tracker")
-def test_a_decrease_is_rolled_back(world: World, capsys: Captured) -> None:
-    assert world.request("--to", "4", "--answer-timeout", "20s") == 0
-    id_ = the_only(capsys)["change_id"]
-    wait_until(
-        lambda: world.kpe("ack", "ls", id_) == 0 and '"status":"applied"' in capsys.readouterr().out,
-        "the producer has left two partitions",
-    )
-    assert world.kpe("change", "rollback", id_, "--actor", "bob", "--yes") == 0
-    assert the_only(capsys)["state"] in {"rolling_back", "rolled_back"}
-    assert world.kpe("change", "wait", id_, "--timeout", "20s") == 1
-    assert the_only(capsys)["state"] == "rolled_back"
-
-
-def test_instances(world: World, capsys: Captured) -> None:
-    assert world.kpe("instances", "ls") == 0
-    rows = {row["instance_id"]: row for row in documents(capsys.readouterr().out)}
-    assert (rows["shop-1"]["state"], rows["shop-1"]["app"]) == ("up", "shop")
-    assert world.topic in [use["topic"] for use in rows["shop-1"]["topics"]]
-    assert world.kpe("instances", "ls", "--stale") == 0
-    assert [row["instance_id"] for row in documents(capsys.readouterr().out)] == ["lost-1"]
+    assert the_only(capsys)["answers"][1]["refused"] == "wrong_state"
 
 
 def test_without_control_topics_nothing_is_created(world: World, capsys: Captured) -> None:
     elsewhere = evolve(world, prefix="nowhere.")
     assert elsewhere.request("--to", "12") == 2
-    assert "there is no topic nowhere.changes; `kpe topics init`" in capsys.readouterr().err
-    assert world.kpe("topics", "init", "--dry-run") == 0
+    error = capsys.readouterr().err
+    assert error.startswith("kpe: there is no topic nowhere.")
+    assert "`kpe tracker init` creates the control topics" in error
+    assert world.kpe("tracker", "init", "--dry-run") == 0
     assert documents(capsys.readouterr().out) == []

@@ -19,9 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from kafka import KafkaProducer
 
-from kafka_partition_events import GrowthSafePartitioner
+from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, Partitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.partitioners.pins import MemoryPinStore
 from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 
@@ -62,9 +61,8 @@ def write_by_kafka_python(servers: str, topic: str, keys: Iterable[bytes]) -> No
     producer.close()
 
 
-def write_growth_safe(servers: str, topic: str, keys: Iterable[bytes], **mapping: Any) -> None:
-    config = {"bootstrap.servers": servers}
-    with PartitioningProducer(config, GrowthSafePartitioner(hash_name="murmur2", **mapping)) as producer:
+def write_by_ours(servers: str, topic: str, keys: Iterable[bytes], partitioner: Partitioner) -> None:
+    with PartitioningProducer({"bootstrap.servers": servers}, partitioner) as producer:
         for key in keys:
             producer.produce(topic, b"v", key)
         assert producer.flush(LIMIT_S) == 0
@@ -116,19 +114,25 @@ def test_a_topic_that_has_grown(kafka_cluster: KafkaCluster, servers: str, kafka
 
 
 @pytest.mark.kafka
-def test_growth_safe_keys(kafka_cluster: KafkaCluster, servers: str, kafka_topic: MakeTopic) -> None:
-    """Both mappings on both sides of a growth: pinned is murmur2 of 6 partitions, rendezvous is itself."""
+def test_keys_over_growth(kafka_cluster: KafkaCluster, servers: str, kafka_topic: MakeTopic) -> None:
+    """Both ways on both sides of a growth: kept keys are murmur2 of 6 partitions, rendezvous is itself."""
     told = {}
-    for mapping, store in (("pinned", MemoryPinStore()), ("rendezvous", None)):
+    for way in ("kept", "rendezvous"):
         topic = kafka_topic(6)
-        write_growth_safe(servers, topic, EARLIER, mapping=mapping, store=store)
-        kafka_cluster.grow_topic(topic, 12)
-        write_growth_safe(servers, topic, LATER, mapping=mapping, store=store)
+        for keys in (EARLIER, LATER):
+            partitioner = (
+                DefaultPartitioner(hash_name="murmur2", key_partitions={topic: 6})
+                if way == "kept"
+                else GrowthSafePartitioner(mapping="rendezvous", hash_name="murmur2")
+            )
+            write_by_ours(servers, topic, keys, partitioner)
+            if keys is EARLIER:
+                kafka_cluster.grow_topic(topic, 12)
         code, document = diagnosed(servers, topic)
         (finding,) = document["findings"]
-        told[mapping] = (code, finding["hash"], finding["partition_counts"])
+        told[way] = (code, finding["hash"], finding["partition_counts"])
     assert told == {
-        "pinned": (0, "murmur2", [[6, 6]]),
+        "kept": (0, "murmur2", [[6, 6]]),
         "rendezvous": (0, "rendezvous-murmur2", [[6, 6], [12, 12]]),
     }
 

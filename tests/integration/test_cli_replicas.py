@@ -1,6 +1,5 @@
-"""``kpe doctor replicas`` on real clusters: what it foretells comes true, and Kafka takes its plan."""
+"""``kpe doctor replicas`` on real clusters: what it foretells comes true."""
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourcePatternType,
     ResourceType,
 )
-from kafka import KafkaAdminClient, TopicPartition
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
@@ -134,38 +132,6 @@ def test_what_it_foretells_of_a_broker_that_hangs_comes_true(four: KafkaCluster)
         four.thaw(VICTIM)
         four.await_registered()
     await_synced(servers, "halves")
-
-
-@pytest.mark.kafka
-def test_kafka_takes_the_plan_and_then_all_is_well(four: KafkaCluster) -> None:
-    servers = four.bootstrap_servers
-    place(servers, "crowded", around(8, 2, 2))
-    await_synced(servers, "crowded")
-    code, document = diagnosed(servers, "crowded")
-    assert (code, document["without_safe_alternative"]) == (1, 8)
-    assert document["advice"]["placement"] == {
-        "replicas": 16, "moved": 8, "blocked": 8, "blocked_then": 4
-    }  # fmt: skip
-    done = doctor(servers, "--topics", "crowded", "--json-plan")
-    assert (done.returncode, "8 of 16 replicas would be copied" in done.stderr) == (1, True)
-    reassign(servers, json.loads(done.stdout))
-    await_synced(servers, "crowded")
-    code, document = diagnosed(servers, "crowded")
-    assert (code, document["without_safe_alternative"], document["advice"]) == (0, 0, None)
-    assert foretold(document, "while_it_hangs") == {1: 4, 2: 4, 3: 4, 4: 4}
-
-
-def reassign(servers: str, plan: dict[str, Any]) -> None:
-    """Do what kafka-reassign-partitions.sh does, which is not among the kit's jars."""
-    wanted = {
-        TopicPartition(each["topic"], each["partition"]): each["replicas"] for each in plan["partitions"]
-    }
-    admin, deadline = KafkaAdminClient(bootstrap_servers=servers.split(",")), time.monotonic() + LIMIT_S
-    with contextlib.closing(admin):
-        admin.alter_partition_reassignments(wanted)
-        while admin.list_partition_reassignments():
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
 
 
 @pytest.mark.kafka

@@ -30,7 +30,7 @@ ON_BROKER_3 = frozenset({2, 5})
 
 @pytest.fixture(scope="module")
 def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    cluster = own_kafka_cluster(brokers=3, auto_create_topics=True)
+    cluster = own_kafka_cluster(brokers=3, broker_config={"auto.create.topics.enable": "true"})
     cluster.create_topic(TOPIC, assignment={partition: [partition % 3 + 1] for partition in range(6)})
     return cluster
 
@@ -70,7 +70,7 @@ def kafka_python_client(cluster: KafkaCluster, closing: contextlib.ExitStack) ->
     producer = KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers.split(","), partitioner=DefaultPartitioner()
     )
-    closing.callback(producer.close, timeout=LIMIT_S)
+    closing.callback(lambda: producer.close(timeout=LIMIT_S))  # as it is then: `attach` adds to it
 
     def send(key: bytes | None, count: int) -> Counter[int]:
         got: Counter[int] = Counter()

@@ -17,9 +17,10 @@ from kafka_partition_events import (
     ConfigurationError,
     GrowthSafePartitioner,
     MetadataPoller,
+    PollerClosedError,
     RoundRobinPartitioner,
 )
-from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer, adapter
 from kafka_partition_events.testing import MockCluster
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -198,7 +199,7 @@ def with_copies_queued(cluster: MockCluster, outcomes: Outcomes, **options: Any)
     for number in range(10):
         producer.produce("t", b"%d" % number, on_delivery=outcomes)
     deadline = time.monotonic() + LIMIT_S
-    while producer._rescue is not None and len(producer._rescue.account.queue) < 10:
+    while producer._flight.waiting < 10:
         assert time.monotonic() < deadline
         Producer.poll(producer, 0.05)  # without the copies being sent
     for broker in (1, 2, 3):
@@ -209,8 +210,7 @@ def with_copies_queued(cluster: MockCluster, outcomes: Outcomes, **options: Any)
 def test_copies_that_are_purged_are_not_sent(cluster: MockCluster) -> None:
     outcomes = Outcomes()
     producer = with_copies_queued(cluster, outcomes)
-    assert producer._rescue is not None
-    assert producer._rescue.account.waiting == 10
+    assert producer._flight.waiting == 10
     producer.purge()
     assert producer.flush(LIMIT_S) == 0
     assert outcomes.errors == ["_PURGE_QUEUE"] * 10
@@ -248,7 +248,7 @@ def test_a_signal_handler_may_produce(cluster: MockCluster, rescue: Any) -> None
         done = threading.Event()
 
         def interrupted() -> None:
-            with turn._lock, producer._chooser._adding, producer.partitioner.routing._swapping:
+            with turn._lock, producer.partitioner.routing._deriving:
                 producer.produce("t", b"going down")
             done.set()
 
@@ -365,83 +365,89 @@ def test_a_partitioner_that_follows_two_pollers_is_refused(cluster: MockCluster)
         know(after)
 
 
-def test_keys_that_librdkafka_must_not_place_wait_for_their_topic_without_stopping_the_caller(
-    cluster: MockCluster,
-) -> None:
-    """The topic comes into being by them, as by a plain producer's records."""
-    told: list[tuple[bytes, int]] = []
+class TestKeysThatLibrdkafkaMustNotPlace:
+    """`produce` waits for their topic's metadata; an event loop waits before, by `wait_for_topic`."""
 
-    def note(error: KafkaError | None, message: Any) -> None:
-        assert error is None
-        told.append((message.key(), message.partition()))
+    @pytest.mark.parametrize("waited", [False, True])
+    @pytest.mark.parametrize("batch", [False, True])
+    def test_wait_for_their_topic_which_comes_into_being_as_by_a_plain_producer(
+        self, cluster: MockCluster, waited: bool, batch: bool
+    ) -> None:
+        told: list[tuple[bytes, int]] = []
 
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
-    with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
-        for number in range(20):
-            producer.produce("new", b"v", key=b"k%d" % number, on_delivery=note)
-        producer.produce_batch("new", [{"key": b"k%d" % n} for n in range(20, 40)], on_delivery=note)
-        assert len(producer) == 40
-        assert producer.partitioner.route("new") is None, "nobody waited"
-        assert producer.flush(LIMIT_S) == 0
-        route = producer.partitioner.route("new")
-        assert route is not None
-        homes = [(b"k%d" % n, producer.partitioner.home(route, b"k%d" % n)) for n in range(40)]
-    assert sorted(told) == sorted(homes)
+        def note(error: KafkaError | None, message: Any) -> None:
+            assert error is None
+            told.append((message.key(), message.partition()))
 
+        topic = f"new-{waited}-{batch}"
+        config = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
+        with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
+            if waited:
+                producer.wait_for_topic(topic, LIMIT_S)
+            keys = [b"k%d" % number for number in range(20)]
+            if batch:
+                assert producer.produce_batch(topic, [{"key": key} for key in keys], on_delivery=note) == 20
+            else:
+                for key in keys:
+                    producer.produce(topic, b"v", key, on_delivery=note)
+            route = producer.partitioner.route(topic)
+            assert route is not None
+            homes = [(key, producer.partitioner.home(route, key)) for key in keys]
+            assert producer.flush(LIMIT_S) == 0
+        assert sorted(told) == sorted(homes)
 
-def test_keys_that_librdkafka_must_not_place_fail_when_their_time_is_up() -> None:
-    told = []
-    config = {**NOWHERE, "message.timeout.ms": 300, "linger.ms": 0}
-    producer = PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous"))
-    producer.produce("t", b"v", key=b"k", on_delivery=lambda error, _message: told.append(error.name()))
-    producer.produce("t", b"v", key=b"other")
-    assert producer.flush(LIMIT_S) == 0
-    producer.produce("t", b"v", key=b"k", on_delivery=lambda error, _message: told.append(error.name()))
-    producer.purge()
-    assert producer.flush(LIMIT_S) == 0
-    producer.close()
-    assert told == ["_MSG_TIMED_OUT", "_PURGE_QUEUE"]
+    def test_are_refused_when_nothing_is_known_in_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(adapter, "METADATA_WAIT_S", 0.3)
+        told: list[str] = []
+        config = {**NOWHERE, "message.timeout.ms": 300, "linger.ms": 0}
+        with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
+            producer.produce(
+                "t", b"unkeyed: does not wait", on_delivery=lambda error, _: told.append(error.name())
+            )
+            batch = [{"key": b"k"}, {"value": b"v"}]
+            for send in (
+                partial(producer.produce, "t", b"v", b"k"),
+                lambda: producer.produce_batch("t", batch),
+            ):
+                began = time.monotonic()
+                with pytest.raises(KafkaException, match="nothing is known of topic t") as caught:
+                    send()
+                assert caught.value.args[0].name() == "_UNKNOWN_TOPIC"
+                assert time.monotonic() - began < LIMIT_S
+            assert "_error" not in batch[0]
+            with pytest.raises(TimeoutError, match="nothing is known of topic t"):
+                producer.wait_for_topic("t", 0.1)
+            assert producer.flush(LIMIT_S) == 0
+        assert told == ["_MSG_TIMED_OUT"]
 
-
-def test_keys_are_placed_when_the_topic_is_known_although_nobody_polls(cluster: MockCluster) -> None:
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
-    with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
-        producer.produce("nobody-polls", b"v", key=b"k")
-        assert producer._unassigned is not None
-        deadline = time.monotonic() + LIMIT_S
-        while producer._unassigned.topics():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        assert producer.flush(LIMIT_S) == 0
-
-
-@pytest.mark.parametrize("commits", [True, False])
-def test_a_transaction_takes_along_what_waits_for_its_topic(cluster: MockCluster, commits: bool) -> None:
-    told: list[str | None] = []
-    topic = f"transaction-{commits}"
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
-    with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
-        producer.init_transactions(LIMIT_S)
-        producer.begin_transaction()
-        producer.produce(
-            topic, b"v", key=b"k", on_delivery=lambda error, _: told.append(error and error.name())
+    def test_are_refused_by_a_closed_producer_as_by_a_plain_one(self, cluster: MockCluster) -> None:
+        config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+        ours = PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous"))
+        plain = Producer(config)
+        for wrong in ({"value": 5}, {"value": b"v", "headers": 5}):
+            calls = [partial(made.produce, "wrong", key=b"k", **wrong) for made in (ours, plain)]
+            assert outcome(calls[0]) == outcome(calls[1])
+        assert len(ours) == 0
+        for made in (ours, plain):
+            made.close()
+        assert outcome(lambda: ours.produce("t", b"v", key=b"k")) == outcome(
+            lambda: plain.produce("t", b"v", key=b"k")
         )
-        assert producer.partitioner.route(topic) is None
-        (producer.commit_transaction if commits else producer.abort_transaction)(LIMIT_S)
-        producer.flush(LIMIT_S)
-    assert told == [None if commits else "_PURGE_QUEUE"]
+        with pytest.raises(PollerClosedError):
+            ours.wait_for_topic("t", LIMIT_S)
 
-
-def test_keys_that_wait_are_refused_as_by_a_plain_producer(cluster: MockCluster) -> None:
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
-    ours = PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous"))
-    plain = Producer(config)
-    for wrong in ({"value": 5}, {"value": b"v", "headers": 5}):
-        calls = [partial(made.produce, "never-known", key=b"k", **wrong) for made in (ours, plain)]
-        assert outcome(calls[0]) == outcome(calls[1])
-    assert len(ours) == 0
-    for made in (ours, plain):
-        made.close()
-    assert outcome(lambda: ours.produce("t", b"v", key=b"k")) == outcome(
-        lambda: plain.produce("t", b"v", key=b"k")
-    )
+    @pytest.mark.parametrize("commits", [True, False])
+    def test_go_with_their_transaction(self, cluster: MockCluster, commits: bool) -> None:
+        told: list[str | None] = []
+        topic = f"transaction-{commits}"
+        config = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
+        with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
+            producer.init_transactions(LIMIT_S)
+            producer.begin_transaction()
+            producer.produce(
+                topic, b"v", b"k", on_delivery=lambda error, _: told.append(error and error.name())
+            )
+            (producer.commit_transaction if commits else producer.abort_transaction)(LIMIT_S)
+            producer.flush(LIMIT_S)
+        assert len(told) == 1
+        assert not commits or told == [None]

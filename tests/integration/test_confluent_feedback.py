@@ -21,9 +21,14 @@ from kafka_partition_events import (
     RecordsRescued,
 )
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.clients.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, RescueLimits
+from kafka_partition_events.clients.flight.rescue import (
+    ATTEMPT_HEADER,
+    ID_HEADER,
+    PARTITION_HEADER,
+    RescueLimits,
+)
+from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.metadata.events import Clearance, Suspicion
-from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 
 pytestmark = pytest.mark.kafka
@@ -108,6 +113,14 @@ def warm_up(producer: PartitioningProducer, topic: str) -> int:
     return outcomes.sent
 
 
+def write_until_suspected(producer: PartitioningProducer, topic: str, heard: RecordingListener) -> None:
+    """Send until the victim is suspected: a quarter of a second, and some where the machine is busy."""
+    deadline = time.monotonic() + LIMIT_S
+    while not any(event.broker == VICTIM for event in heard.of(BrokerSuspected)):
+        write(producer, topic, Outcomes(), 0.1)
+        assert time.monotonic() < deadline
+
+
 def suspicion_of_the_victim(heard: RecordingListener) -> BrokerSuspected:
     # A busy machine may make another broker look silent for a moment, which is another matter.
     return next(event for event in heard.of(BrokerSuspected) if event.broker == VICTIM)
@@ -165,7 +178,6 @@ def test_a_killed_broker_is_suspected_before_metadata_knows(
     stats = producer.stats
     assert stats.avoided > 0
     assert stats.deliveries.exclusions >= 1
-    assert stats.turns.switches > 0
     assert sum(stats.records.values()) == pytest.approx(sent + warm, rel=0.01)
 
 
@@ -176,7 +188,7 @@ def test_a_frozen_broker_is_left_out_and_welcomed_back(
     warm_up(producer, topic)
     cluster.freeze(VICTIM)
     try:
-        write(producer, topic, Outcomes(), 0.3)
+        write_until_suspected(producer, topic, heard)
         outcomes = Outcomes()
         write(producer, topic, outcomes, 0.5)
         suspected = suspicion_of_the_victim(heard)
@@ -184,7 +196,7 @@ def test_a_frozen_broker_is_left_out_and_welcomed_back(
         assert suspected.outstanding >= 1
         assert suspected.usual_ms is not None
         # Patience has an upper bound: a starved machine may usually answer later than that.
-        assert suspected.silence_ms > min(suspected.usual_ms, Policy().most_silence * 1000)
+        assert suspected.silence_ms > min(suspected.usual_ms, DetectorPolicy().longest_stall * 1000)
         assert not LED & outcomes.partitions.keys()
     finally:
         cluster.thaw(VICTIM)

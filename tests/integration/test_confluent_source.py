@@ -1,17 +1,16 @@
 """`ConfluentMetadataSource` against a real Kafka: what it tells, what it never does, how it fails."""
 
-import os
 import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, Producer
 
 from kafka_partition_events import (
     ConfigurationError,
+    ForkedError,
     MetadataFetchError,
     MetadataPoller,
     Observation,
@@ -20,6 +19,7 @@ from kafka_partition_events import (
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.testing import KafkaCluster, MockCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.fork_kit import in_child
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
@@ -84,32 +84,9 @@ def test_a_recreated_topic_is_known_by_its_id(kafka_cluster: KafkaCluster, kafka
     assert event.old.topic_id != event.new.topic_id
 
 
-def borrowed(kind: str, servers: str) -> Any:
-    config: dict[str, Any] = {"bootstrap.servers": servers, "group.id": "borrowed"}
-    if kind == "consumer":
-        return Consumer(config)
-    return Producer({"bootstrap.servers": servers}) if kind == "producer" else AdminClient(config)
-
-
-@pytest.mark.parametrize("kind", ["producer", "consumer", "admin client"])
-def test_a_client_of_the_users_own_can_be_asked(
-    kind: str, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic = kafka_topic(partitions=3)
-    client = borrowed(kind, kafka_cluster.bootstrap_servers)
-    source = ConfluentMetadataSource(client)
-    seen = ask(source, topic, "no-such-topic")
-    assert {p.partition: p.leader for p in seen.topics[topic].partitions} == kafka_cluster.leaders(topic)
-    assert seen.errors == {"no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION"}
-    assert (len(seen.nodes), seen.cluster_id) == (3, kafka_cluster.cluster_id)
-    assert seen.proof.topic_ids == seen.proof.racks == (kind == "admin client")
-    source.close()
-    assert client.list_topics(timeout=LIMIT_S).topics, "the user's client is left alone"
-
-
 def test_nothing_else_can_be_asked() -> None:
-    with pytest.raises(ConfigurationError, match="settings or a confluent-kafka client, not a str"):
-        ConfluentMetadataSource("localhost:9092")
+    with pytest.raises(ConfigurationError, match="settings, as a dict, not a str"):
+        ConfluentMetadataSource("localhost:9092")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("allowed", [True, False], ids=["creation allowed", "creation forbidden"])
@@ -119,7 +96,8 @@ def test_the_producer_knows_new_partitions_before_the_answer_is_there(
     topic = kafka_topic(partitions=2)
     config = {"bootstrap.servers": kafka_cluster.bootstrap_servers, "allow.auto.create.topics": allowed}
     producer = Producer({**config, "log_level": 2})
-    source = ConfluentMetadataSource(config, producer=producer)
+    source = ConfluentMetadataSource(config)
+    source.keep_ahead(producer)
     producer.produce(topic, b"")
     assert len(ask(source, topic).topics[topic].partitions) == 2
     kafka_cluster.grow_topic(topic, 4)
@@ -128,16 +106,6 @@ def test_the_producer_knows_new_partitions_before_the_answer_is_there(
     assert len(ask(source, topic).topics[topic].partitions) == 4
     producer.produce(topic, b"", partition=3)
     assert producer.flush(LIMIT_S) == 0
-
-
-def test_a_source_of_a_closed_producer_says_so(kafka_cluster: KafkaCluster) -> None:
-    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
-    producer = Producer(config)
-    source = ConfluentMetadataSource(config, producer=producer)
-    ask(source)
-    source.release()
-    with pytest.raises(MetadataFetchError, match="closed"):
-        ask(source)
 
 
 @pytest.mark.parametrize(
@@ -166,33 +134,31 @@ def test_the_mock_cluster_is_asked_the_only_way_it_answers(mock_cluster: MockClu
     assert not seen.proof.topic_ids
 
 
-def test_a_forked_child_connects_anew_but_cannot_use_the_parents_producer(
+def test_a_forked_child_makes_a_source_of_its_own(
     kafka_cluster: KafkaCluster, source: ConfluentMetadataSource
 ) -> None:
     config: dict[str, Any] = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
-    producer = Producer(config)
-    taught = ConfluentMetadataSource(config, producer=producer)
+    of_producer = ConfluentMetadataSource(config)
+    of_producer.keep_ahead(Producer(config))
     ask(source)
-    ask(taught)
+    ask(of_producer)
 
-    def works(which: ConfluentMetadataSource) -> str:
-        try:
-            return f"{len(ask(which).nodes)} brokers"
-        except MetadataFetchError as error:
-            return str(error)
+    def check() -> None:
+        for parents in (source, of_producer):
+            with pytest.raises(ForkedError, match="made before a fork"):
+                ask(parents)
+        own = ConfluentMetadataSource(config)
+        assert len(ask(own).nodes) == 3
+        own.close()
 
-    child = os.fork()
-    if child == 0:
-        expected = works(source) == "3 brokers" and "made before a fork" in works(taught)
-        os._exit(0 if expected else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    in_child(check)
 
 
 def test_a_dead_controller_is_not_waited_for(own_kafka_cluster: Callable[..., KafkaCluster]) -> None:
     # librdkafka describes through "the controller", a broker that each answer names anew, at random. For the
     # whole session metadata goes on naming the dead ones too: with two of three dead, four fetches that all
-    # find the third are one in 81.
-    cluster = own_kafka_cluster(brokers=3, session_timeout_ms=9000)
+    # find the third are one in 81. A description may take a quarter of a fetch's time, and listing little.
+    cluster = own_kafka_cluster(brokers=3, session_timeout_ms=45_000)
     cluster.create_topic("orders", 1, replication_factor=3)
     source = ConfluentMetadataSource({"bootstrap.servers": cluster.bootstrap_servers})
     for _ in range(2):
@@ -206,8 +172,8 @@ def test_a_dead_controller_is_not_waited_for(own_kafka_cluster: Callable[..., Ka
         seen = ask(source, "orders")
         took.append(time.monotonic() - began)
         assert len(seen.topics["orders"].partitions) == 1
-    assert max(took) < LIMIT_S / 4, took
-    assert time.monotonic() - killed < 9, "the session is over: this shows nothing"
+    assert max(took) < LIMIT_S / 2, took
+    assert time.monotonic() - killed < 45, "the session is over: this shows nothing"
 
 
 def test_with_a_suspect_it_lists(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:

@@ -21,10 +21,7 @@ from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, gated
 from tests.waiting_kit import own_control_topics, waiting
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
-]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
 wait_until = waiting(LIMIT_S, every_s=0.05)
 
@@ -123,7 +120,7 @@ def test_it_tells_when_a_record_was_appended(link: Link) -> None:
 
 
 def test_topics_that_are_not_there_are_an_error_with_a_cure(opens: Opens) -> None:
-    with pytest.raises(ControlTopicError, match="kpe topics init"):
+    with pytest.raises(ControlTopicError, match="kpe tracker init"):
         opens("no-such.").read_changes(5.0)
 
 

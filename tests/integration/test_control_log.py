@@ -8,17 +8,15 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.operate import control_log
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import Record, encode, key_of
-from kafka_partition_events.control.protocol.records import Change, Command
+from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.topics import control_topics, differences
-from kafka_partition_events.control.protocol.vocabulary import Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import ONE, Story, ack, growth, lease
 
@@ -99,11 +97,11 @@ def test_it_reads_everything_to_the_end_and_then_what_is_new(log: ControlLog, wr
     before = time.time() * 1_000
     write(*(lease(name) for name in "abcdef"), ack("a", Status.HELD))
     log.read(LIMIT_S)
-    assert sorted(log.ledger.tenancies) == [*"abcdef"]
-    assert before - 1_000 < log.ledger.tenancies["a"].holder.at_ms < time.time() * 1_000 + 1_000
+    assert sorted(log.ledger.leases) == [*"abcdef"]
+    assert before - 1_000 < log.ledger.leases["a"].at_ms < time.time() * 1_000 + 1_000
     write(ack("a", Status.APPLIED, ack_seq=2), lease("g"))
     log.read(LIMIT_S)
-    assert "g" in log.ledger.tenancies
+    assert "g" in log.ledger.leases
     assert log.ledger.acks[ONE]["a"].record.status is Status.APPLIED
 
 
@@ -130,7 +128,7 @@ def test_it_waits_for_a_leader_that_is_being_elected(
 ) -> None:
     """Of a topic that was just created, a broker may not know yet that it leads."""
     write(lease("a"))
-    admin = log._connection.admin()
+    admin = log._topics._connection.admin()
     list_offsets, refused = admin.list_offsets, Future[Any]()
     refused.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
 
@@ -140,7 +138,7 @@ def test_it_waits_for_a_leader_that_is_being_elected(
 
     monkeypatch.setattr(admin, "list_offsets", ask)
     log.read(LIMIT_S)
-    assert "a" in log.ledger.tenancies
+    assert "a" in log.ledger.leases
 
 
 def test_it_finds_the_partitions_that_a_topic_has_gained(
@@ -150,7 +148,7 @@ def test_it_finds_the_partitions_that_a_topic_has_gained(
     log.read(LIMIT_S)
     kafka_cluster.grow_topic(f"{prefix}leases", 13)
     write(lease("b"), partition=12)
-    read_until(log, lambda: "b" in log.ledger.tenancies)
+    read_until(log, lambda: "b" in log.ledger.leases)
 
 
 def test_a_topic_that_was_created_anew_is_read_from_its_beginning(
@@ -159,11 +157,11 @@ def test_a_topic_that_was_created_anew_is_read_from_its_beginning(
     write(lease("a"), lease("b"))
     log.read(LIMIT_S)
     kafka_cluster.delete_topic(f"{prefix}leases")
-    with pytest.raises(ControlTopicError, match=rf"no topic {prefix}leases; `kpe topics init`"):
+    with pytest.raises(ControlTopicError, match=rf"no topic {prefix}leases; `kpe tracker init`"):
         log.read(LIMIT_S)
     kafka_cluster.create_topic(f"{prefix}leases", 12)
     write(lease("c"))
-    read_until(log, lambda: "c" in log.ledger.tenancies)
+    read_until(log, lambda: "c" in log.ledger.leases)
 
 
 def test_what_is_not_understood_is_counted(kafka_cluster: KafkaCluster, log: ControlLog, prefix: str) -> None:
@@ -175,36 +173,9 @@ def test_what_is_not_understood_is_counted(kafka_cluster: KafkaCluster, log: Con
     assert log.skipped.counts == {"malformed": 1, "version": 1}
 
 
-def test_of_very_many_only_the_latest_of_each_key_is_understood(
-    kafka_cluster: KafkaCluster, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A fleet's leases of an hour are a million, of which compaction leaves one for each instance."""
-    monkeypatch.setattr(control_log, "_MANY", 3)
-    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    old = [b"rubbish", b"more of it", encode(lease("a"))]
-    for value in (*old, encode(evolve(lease("a"), lease_seq=7))):
-        producer.produce(f"{prefix}leases", value, "a", partition=0)
-    assert producer.flush(LIMIT_S) == 0
-    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
-    for every, skipped in ((False, 0), (True, 2)):
-        with contextlib.closing(ControlLog(config, prefix, every=every)) as log:
-            read_until(log, lambda: "a" in log.ledger.tenancies)
-            assert log.ledger.tenancies["a"].holder.record.lease_seq == 7
-            assert log.skipped.counts.total() == skipped
-
-
-def test_commands_are_read_whenever_they_are_asked_for(log: ControlLog, write: Writes) -> None:
-    command = Command(change_id=ONE, verb=Verb.CANCEL, actor="bob")
-    write(command)
-    for _ in range(2):
-        (given,) = log.read_commands(LIMIT_S)
-        assert given.command == command
-        assert given.at_ms > 0
-
-
 def test_nobody_there_is_an_error_that_says_so() -> None:
     log = ControlLog({"bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(ControlTopicError, match=r"127\.0\.0\.1:1.*; are the brokers up") as failed:
         log.read(1.0)
-    assert "kpe topics init" not in str(failed.value)  # nobody has said that a topic is missing
+    assert "kpe tracker init" not in str(failed.value)  # nobody has said that a topic is missing
     log.close()

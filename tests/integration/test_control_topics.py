@@ -1,4 +1,4 @@
-"""`kpe topics init` on a real Kafka."""
+"""`kpe tracker init` on a real Kafka."""
 
 import json
 import time
@@ -24,7 +24,7 @@ def prefix() -> str:
 
 
 def init(cluster: KafkaCluster, prefix: str, *more: str) -> int:
-    return run(["topics", "init", "-b", cluster.bootstrap_servers, "--prefix", prefix, *more])
+    return run(["tracker", "init", "-b", cluster.bootstrap_servers, "--prefix", prefix, *more])
 
 
 def actions(capsys: Captured) -> list[tuple[str, str, bool]]:
@@ -33,7 +33,7 @@ def actions(capsys: Captured) -> list[tuple[str, str, bool]]:
 
 
 def test_it_creates_what_is_missing_once(kafka_cluster: KafkaCluster, prefix: str, capsys: Captured) -> None:
-    names = ["commands", "approvals", "changes", "leases", "acks"]
+    names = ["commands", "changes", "leases", "acks"]
     assert init(kafka_cluster, prefix, "--dry-run") == 0
     assert actions(capsys) == [(name, "create", False) for name in names]
     assert init(kafka_cluster, prefix) == 0

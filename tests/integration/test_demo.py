@@ -15,12 +15,12 @@ from attrs import frozen
 
 KPE = [sys.executable, "-m", "kafka_partition_events.cli", "demo"]
 ROW = re.compile(
-    r"^ *(?P<who>confluent-kafka|kafka-python|ours|ours, rescue=\"hedge\") +(?P<stall>[\d.]+)% +"
+    r"^ *(?P<who>confluent-kafka|kafka-python|ours|ours, hedge \+ move) +(?P<stall>[\d.]+)% +"
     r"(?P<kill>[\d.]+)% +(?P<longest>[\d.]+) s +(?P<failed>[\d,]+) +"
     r"(?P<stall_noticed>never|[\d.]+ s) +(?P<kill_noticed>never|[\d.]+ s)",
     re.MULTILINE,
 )
-HEDGE = 'ours, rescue="hedge"'
+MOVE = "ours, hedge + move"
 CALM = 2.0
 
 pytestmark = pytest.mark.kafka
@@ -30,6 +30,11 @@ pytestmark = pytest.mark.kafka
 class Ran:
     output: str
     page: str
+
+    @property
+    def rate(self) -> int:
+        """Records a second of each producer in the scenes; less than asked for where the machine is slow."""
+        return int(([*re.findall(r"from now on (\d+) records/s", self.output)] or ["200"])[-1])
 
     @property
     def verdict(self) -> dict[str, dict[str, str]]:
@@ -48,7 +53,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     for _ in range(2):
         done = subprocess.run(
             [*KPE, "--seconds", "20s", "--rate", "200", "--out", str(page)],
-            capture_output=True, text=True, check=False, timeout=240,
+            capture_output=True, text=True, check=False, timeout=400,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr
@@ -64,20 +69,20 @@ def late_in_calm(output: str) -> float:
 
 
 def test_a_stalled_broker_makes_plain_producers_late_and_ours_far_less(ran: Ran) -> None:
-    assert set(ran.verdict) == {"confluent-kafka", "kafka-python", "ours", HEDGE}, ran.output
+    assert set(ran.verdict) == {"confluent-kafka", "kafka-python", "ours", MOVE}, ran.output
     for plain in ("confluent-kafka", "kafka-python"):
         assert ran.late(plain) > 40, ran.output
         # Without a rescue what is on its way when the stall begins is late, and on a busy machine it is seen
         # later: 11 - 59% of plain's beside five busy loops; below is what holds on a quiet machine.
         assert ran.late("ours") < ran.late(plain) * 2 / 3, ran.output
-        assert ran.late(HEDGE) < ran.late(plain) / 2, ran.output
+        assert ran.late(MOVE) < ran.late(plain) / 2, ran.output
     assert ran.verdict["confluent-kafka"]["stall_noticed"] == "never"
     assert "never" not in {ran.verdict["ours"][fault] for fault in ("stall_noticed", "kill_noticed")}
 
 
 @pytest.mark.weekly
 def test_on_a_quiet_machine_hardly_any_of_ours_is_late(ran: Ran) -> None:
-    assert ran.late(HEDGE) <= 1, ran.output
+    assert ran.late(MOVE) <= 1, ran.output
     # What was on its way when the stall began is late without a rescue: some 20 records, in a stall of 5 s.
     assert ran.late("ours") <= 5, ran.output
 
@@ -88,16 +93,25 @@ def test_ours_notices_within_a_second_what_metadata_never_says(ran: Ran) -> None
         assert float(ran.verdict["ours"][fault].removesuffix(" s")) < 1, ran.output
 
 
+def test_keys_that_move_are_late_far_less_when_a_broker_is_killed(ran: Ran) -> None:
+    line = next(line for line in ran.output.splitlines() if line.startswith("Keyed records"))
+    shares = {who: float(share) for who, share in re.findall(r"(\w[^%]*?) ([\d.]+)%", line.split(": ")[1])}
+    assert set(shares) == set(ran.verdict), line
+    if late_in_calm(ran.output) <= CALM:
+        assert shares[MOVE] < shares["confluent-kafka"] * 2 / 3, line
+
+
 def test_every_record_is_accounted_for(ran: Ran) -> None:
     found = re.search(r"Accounted for: ([\d,]+) of ([\d,]+) delivered records are in the topics", ran.output)
     assert found, ran.output
     assert found[1] == found[2]
-    assert int(found[1].replace(",", "")) > 4 * 200 * 18
-    assert ran.verdict["ours"]["failed"] == ran.verdict[HEDGE]["failed"] == "0"
+    assert int(found[1].replace(",", "")) > 4 * ran.rate * 18
+    if late_in_calm(ran.output) <= CALM:  # else an election may take longer than a record may, too
+        assert ran.verdict["ours"]["failed"] == ran.verdict[MOVE]["failed"] == "0"
 
 
 def test_it_ends_in_what_to_do_next(ran: Ran) -> None:
-    assert '+ producer = PartitioningProducer(conf, rescue="hedge")' in ran.output
+    assert '+ PartitioningProducer(conf, rescue="hedge", keys="move")' in ran.output
     assert ran.output.rstrip().endswith("kpe demo growth")
 
 
@@ -110,7 +124,7 @@ def test_a_pipe_gets_a_line_a_second_and_producer_at_most(ran: Ran) -> None:
 def test_the_page_tells_the_same(ran: Ran) -> None:
     assert "Kafka&#x27;s metadata said that all was well" in ran.page.partition("</h1>")[0], ran.page[:2_000]
     assert "It adds up." in ran.page
-    assert "kpe demo --rate 200 --seconds 20s" in ran.page
+    assert f"kpe demo --rate {ran.rate} --seconds 20s" in ran.page
     assert not re.search(r"https?:|<script|<link|<img", ran.page)
 
 

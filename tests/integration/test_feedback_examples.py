@@ -99,7 +99,7 @@ def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once
     finished = subprocess.run(
         [
             sys.executable,
-            str(EXAMPLES / "deduplicating_consumer.py"),
+            str(EXAMPLES / "ordered_consumer.py"),
             f"--bootstrap-servers={cluster.bootstrap_servers}",
             f"--topic={TOPIC}",
             "--idle-seconds=4",

@@ -1,70 +1,121 @@
-"""Forked children of processes that have real connections."""
+"""Workers of a pre-fork server, whose parent has made a producer when it imported the application."""
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kafka_partition_events_listeners.webhook.sink import WebhookSink
-from tests.fork_kit import FORKS, in_child
-from tests.http_receiver import Receiver
-from tests.outbox_kit import entry
+from kafka_partition_events.testing.mock_cluster import MockCluster
+from tests.fork_kit import FORKS
 
 pytestmark = FORKS
 
+WORKERS = 4
+LIMIT_S = 180
 
-def test_a_webhook_uses_a_connection_of_its_own_in_each_process() -> None:
-    with Receiver() as receiver:
-        sink = WebhookSink(receiver.url, allow_private=True)
-        sink.deliver([entry("1")])
-        in_child(lambda: sink.deliver([entry("2")]))
-        sink.deliver([entry("3")])
-        assert [request.headers["webhook-id"] for request in receiver.requests] == ["1", "2", "3"]
-        assert receiver.connections == 2, "the parent still has its own"
-        sink.close()
-
-
-CLIENTS = {
-    "connection": """
-from kafka_partition_events.clients.confluent.connection import Connection
-backoff = {"reconnect.backoff.ms": 60_000, "reconnect.backoff.max.ms": 60_000}
-client = Connection({"bootstrap.servers": "127.0.0.1:1", **backoff})
-while not client._complaints:  # a fork in mid-attempt leaves librdkafka's locks held in the child
-    client.admin().poll(0.1)
-def use():
-    client.admin()
-    client.close()
-""",
-    "listener": """
-from kafka_partition_events_listeners.kafka_events import KafkaEventListener
-client = KafkaEventListener({"bootstrap.servers": "127.0.0.1:1"})
-def use():
-    client.stats
-""",
-    "sink": """
-from kafka_partition_events_listeners.kafka_sink import KafkaSink
-client = KafkaSink({"bootstrap.servers": "127.0.0.1:1"})
-def use():
-    client.close()
-""",
-}
-FORK = """
+SERVER = """
+# As gunicorn with --preload: the application is imported, then the workers are forked, each is given a task,
+# and each ends by sys.exit.
 import os, signal, sys
-pid = os.fork()
-if pid == 0:
-    signal.alarm(10)
-    use()
-    del client
-    sys.exit(0)  # as workers of prefork servers do: the interpreter destroys what is left
-_, status = os.waitpid(pid, 0)
-os._exit(-os.waitstatus_to_exitcode(status))
+from kafka_partition_events import AdaptivePartitioner, MetadataPoller
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
+from kafka_partition_events.errors import ForkedError
+
+config = {"bootstrap.servers": sys.argv[1], "log_level": 0}
+partitioner = AdaptivePartitioner()
+producer = PartitioningProducer(config, partitioner, poller_options={"interval": 0.05, "min_interval": 0.05})
+for _ in range(100):
+    producer.produce("t", b"the parent's", key=b"k")
+    producer.produce("t", b"the parent's")
+assert producer.flush(60) == 0
+producer.produce("t", b"on its way")
+
+
+def refused(use, what):
+    try:
+        use()
+    except ForkedError as error:
+        words = f"this {what} was made before a fork, in process {os.getppid()}: make a new one"
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"{use} raises nothing")
+
+
+def work():
+    refused(lambda: producer.produce("t", b"x"), "PartitioningProducer")
+    refused(lambda: producer.produce("t", b"x", key=b"k"), "PartitioningProducer")
+    refused(lambda: producer.produce("t", b"x", partition=0), "PartitioningProducer")
+    refused(lambda: producer.produce_batch("t", [{"value": b"x"}]), "PartitioningProducer")
+    refused(producer.flush, "PartitioningProducer")
+    refused(producer.close, "PartitioningProducer")
+    refused(lambda: PartitioningProducer(config, partitioner), "AdaptivePartitioner")
+    refused(lambda: PartitioningProducer(config, poller=producer.poller), "MetadataPoller")
+    mine = PartitioningProducer(config)
+    mine.poller.refresh("the worker's", wait=60)
+    delivered = []
+    for _ in range(10):
+        mine.produce("t", b"x", callback=lambda error, message: delivered.append(error))
+    assert mine.flush(60) == 0
+    assert delivered == [None] * 10
+    mine.close()
+
+
+workers = []
+for _ in range(int(sys.argv[2])):
+    if (pid := os.fork()) == 0:
+        signal.alarm(120)  # a child that hangs ends here
+        work()
+        LAST
+    workers.append(pid)
+codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in workers]
+assert producer.flush(60) == 0
+producer.produce("t", b"the parent goes on")
+assert producer.flush(60) == 0
+producer.close()
+print(codes)
 """
 
 
-@pytest.mark.parametrize("which", CLIENTS)
-def test_a_child_ends_though_its_parent_has_a_librdkafka_client(which: str, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(CLIENTS[which] + FORK)
-    done = subprocess.run([sys.executable, program], check=False, timeout=60)
-    assert done.returncode == 0, "the child hung"
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(3) as cluster:
+        cluster.create_topic("t", 12, 1)
+        yield cluster
+
+
+@pytest.mark.parametrize("last", ["sys.exit(0)", "os._exit(0)"])
+def test_raise_in_words_work_with_their_own_and_end(cluster: MockCluster, tmp_path: Path, last: str) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(SERVER.replace("LAST", last))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", program, cluster.bootstrap_servers, str(WORKERS)],
+        check=False,
+        timeout=LIMIT_S,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str([0] * WORKERS), done.stderr
+
+
+IN_A_WITH_BLOCK = """
+import os, signal, sys
+from kafka_partition_events.clients.confluent import PartitioningProducer
+with PartitioningProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}) as producer:
+    if (pid := os.fork()) == 0:
+        signal.alarm(20)
+        sys.exit(7)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print(code)
+"""
+
+
+def test_a_worker_that_ends_inside_of_the_parents_with_block(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(IN_A_WITH_BLOCK)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", program], check=True, timeout=LIMIT_S, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "7", "the worker's own exit is not replaced"

@@ -19,10 +19,7 @@ from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Link, grown, growth
 from tests.kafka_version import HAS_NEW_GROUPS
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
-]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
 FROZEN_S = 5.0
 EACH = 5

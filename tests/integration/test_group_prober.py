@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.control.groups.prober import GroupProber
-from kafka_partition_events.control.protocol.records import Ack, Change
-from kafka_partition_events.control.protocol.vocabulary import Status
+from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
+from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Story, gated
 from tests.kafka_version import HAS_NEW_GROUPS
@@ -101,60 +101,48 @@ def test_it_sees_groups_follow_level_by_level(
     topic, now_ms = groups.topic, round(1_000 * time.time())
     change = change_of(kafka_cluster, topic, settle_s=0)
 
-    def look() -> list[Ack]:
-        return sorted(prober.look([change], now_ms).acks, key=lambda ack: ack.instance_id)
+    def look() -> dict[str, Coverage]:
+        return dict(prober.look([change], now_ms).groups[change.change_id])
 
     def shell(*more: str) -> tuple[int, list[dict[str, object]]]:
-        code = run(["group", "probe", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, *more])
+        code = run(["groups", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, *more])
         return code, list(map(json.loads, capsys.readouterr().out.splitlines()))
 
     first = prober.look([change], now_ms)
     assert (first.readers, first.unseen) == ({topic: groups.names}, frozenset())
     assert first.writers == {topic: 0}
-    assert [(ack.members, ack.assigned, ack.seen_count) for ack in first.acks] == [(1, frozenset(), 6)] * len(
-        PROTOCOLS
-    )
-    assert look() == [], "there is nothing new"
+    assert {one.assigned for one in look().values()} == {PartitionSet()}
 
     kafka_cluster.grow_topic(topic, 12)
     wait_until(lambda: groups.have(12), "all groups have the new partitions")
     assigned = look()
-    assert [ack.instance_id for ack in assigned] == sorted(f"group:{name}" for name in groups.names)
-    assert [(ack.assigned, ack.positioned) for ack in assigned] == [(NEW, frozenset())] * len(PROTOCOLS)
-    code, found = shell("--partitions", "6-11")
+    assert assigned.keys() == groups.names
+    assert {(one.assigned, one.positioned) for one in assigned.values()} == {
+        (PartitionSet.of(NEW), PartitionSet())
+    }
+    code, found = shell("--partition", "6-11")
     assert code == 1, "not positioned"
     assert {str(one["group"]): one["protocol"] for one in found} == {groups.name(p): p for p in PROTOCOLS}
-    assert [(one["assigned"], one["positioned"], one["lag"]) for one in found] == [("6-11", "", None)] * len(
-        PROTOCOLS
-    )
+    assert [(one["assigned"], one["positioned"]) for one in found] == [("6-11", "")] * len(PROTOCOLS)
 
     groups.commit(0)
-    positioned = look()
-    assert [(ack.positioned, ack.flowing, ack.status) for ack in positioned] == [
-        (NEW, frozenset(), Status.APPLIED)
-    ] * len(PROTOCOLS)
-    # Nothing is in the partitions yet, so everything was read.
-    assert [ack.drained for ack in positioned] == [NEW] * len(PROTOCOLS)
-    assert shell("--partitions", "6-11")[0] == 0
+    assert {one.positioned for one in look().values()} == {PartitionSet.of(NEW)}
+    assert shell("--partition", "6-11")[0] == 0
 
     writer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "enable.idempotence": True})
     for partition in [*NEW] * 3:
         writer.produce(topic, b"v", partition=partition)
     assert writer.flush(LIMIT_S) == 0
-    assert [ack.drained for ack in look()] == [frozenset()] * len(PROTOCOLS)
 
     groups.commit(1)
-    assert [(ack.flowing, ack.drained) for ack in look()] == [(NEW, frozenset())] * len(PROTOCOLS)
-    _, found = shell("--partitions", "6-11", "--group", groups.name("classic"))
-    assert [(one["flowing"], one["drained"], one["lag"]) for one in found] == [("6-11", "", 12)]
+    _, found = shell("--partition", "6-11", "--group", groups.name("classic"))
+    assert [one["positioned"] for one in found] == ["6-11"]
 
     groups.commit(3)
-    assert [ack.drained for ack in look()] == [NEW] * len(PROTOCOLS)
     assert prober.look([change], now_ms).writers == {topic: 1}
 
     groups.close()
     gone = prober.look([change], now_ms)
-    assert [ack.members for ack in gone.acks] == [0] * len(PROTOCOLS)
     assert (gone.readers, gone.unseen) == ({topic: frozenset()}, frozenset())
 
 
@@ -165,16 +153,17 @@ def test_a_stable_assignment_is_a_position_after_a_while(
     kafka_cluster.grow_topic(groups.topic, 12)
     wait_until(lambda: groups.have(12), "all groups have the new partitions")
     now_ms = round(1_000 * time.time())
-    assert [ack.positioned for ack in prober.look([change], now_ms).acks] == [frozenset()] * len(PROTOCOLS)
-    assert [ack.positioned for ack in prober.look([change], now_ms + 30_000).acks] == [NEW] * len(PROTOCOLS)
+    for seconds, positioned in ((0, PartitionSet()), (30, PartitionSet.of(NEW))):
+        found = prober.look([change], now_ms + 1_000 * seconds).groups[change.change_id]
+        assert {one.positioned for one in found.values()} == {positioned}
 
 
 def test_what_is_not_there_is_told(kafka_cluster: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    at = ["group", "probe", "-b", kafka_cluster.bootstrap_servers]
+    at = ["groups", "-b", kafka_cluster.bootstrap_servers]
     assert run([*at, "--topic", "no-such-topic"]) == 2
     assert "there is no topic no-such-topic" in capsys.readouterr().err
     kafka_cluster.create_topic("unread", 2)
-    assert run([*at, "--topic", "unread", "--partitions", "1-2"]) == 2
+    assert run([*at, "--topic", "unread", "--partition", "1-2"]) == 2
     assert "has partitions 0-1, not 2" in capsys.readouterr().err
     assert run([*at, "--topic", "unread"]) == 0
     assert "no group reads unread" in capsys.readouterr().err

@@ -19,10 +19,7 @@ from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
-]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
 CAP = 9
 PAUSE_S = 0.004

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream
+from kafka_partition_events.outbox import Entry, SqliteOutbox
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
@@ -69,7 +69,7 @@ def observe(path: Path, servers: str) -> None:
 
 def journal(path: Path) -> list[Entry]:
     with closing(SqliteOutbox(path)) as outbox:
-        outbox.subscribe("test", Stream.EVENTS)
+        outbox.subscribe("test")
         return list(outbox.read("test", 100_000))
 
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.listeners import KafkaEventListener
+from kafka_partition_events.listeners import KafkaSink, SinkListener
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.outbox import RetryPolicy
 from kafka_partition_events.testing import MockCluster, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 
@@ -43,7 +44,7 @@ def consume(bootstrap: str, count: int) -> list[dict[str, Any]]:
         consumer.close()
 
 
-def watch(listener: KafkaEventListener, *steps: Any) -> None:
+def watch(listener: SinkListener, *steps: Any) -> None:
     """Play the steps to a poller and close it, which delivers what is queued."""
     poller = MetadataPoller(ScriptedSource(*steps))
     poller.register(listener)
@@ -53,10 +54,10 @@ def watch(listener: KafkaEventListener, *steps: Any) -> None:
 
 
 def test_an_outage_reaches_the_topic_with_its_interval(bootstrap: str) -> None:
-    listener = KafkaEventListener({"bootstrap.servers": bootstrap}, TOPIC, observer="a")
+    listener = SinkListener(KafkaSink({"bootstrap.servers": bootstrap}, TOPIC), observer="a")
     watch(listener, UP, DOWN, UP)
-    events = consume(bootstrap, listener.stats.published)
-    assert listener.stats.failed == listener.stats.pending == 0
+    events = consume(bootstrap, listener.stats.delivered)
+    assert listener.stats.lost == 0
     names = [event["type"].removeprefix("io.github.kafka-partition-events.") for event in events]
     assert names == [
         "broker.joined.v1", "broker.joined.v1", "topic.created.v1",
@@ -73,7 +74,7 @@ def test_an_outage_reaches_the_topic_with_its_interval(bootstrap: str) -> None:
 
 
 def test_what_happened_while_the_cluster_did_not_answer_is_marked(bootstrap: str) -> None:
-    listener = KafkaEventListener({"bootstrap.servers": bootstrap}, TOPIC)
+    listener = SinkListener(KafkaSink({"bootstrap.servers": bootstrap}, TOPIC))
     watch(listener, UP, OSError("no route"), DOWN, UP)
     gaps = {
         event["type"].split("events.")[1]: event["data"]["snapshot"]["gap"] for event in consume(bootstrap, 9)
@@ -82,33 +83,20 @@ def test_what_happened_while_the_cluster_did_not_answer_is_marked(bootstrap: str
     assert not gaps["partition.online.v1"]
 
 
-def test_a_producer_of_the_applications_own_is_used_and_left_open(bootstrap: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
-    listener = KafkaEventListener(producer, TOPIC)
-    watch(listener, UP)
-    assert listener.stats.published == 3
-    producer.produce(TOPIC, b"{}")
-    assert producer.flush(20) == 0
-
-
-def test_events_that_cannot_be_delivered_are_counted_and_nobody_waits_long_for_them() -> None:
+def test_events_that_cannot_be_delivered_in_time_are_counted() -> None:
     nowhere = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 200, "log_level": 0}
-    listener = KafkaEventListener(nowhere, TOPIC, flush_timeout=10)
+    listener = SinkListener(KafkaSink(nowhere, TOPIC), retry=RetryPolicy(max_delay=1.0, max_age=1e-3))
     watch(listener, UP)
-    assert listener.stats.failed == 3
-    assert listener.stats.published == 0
+    assert (listener.stats.delivered, listener.stats.lost) == (0, 3)
 
 
-def test_an_event_that_the_queue_has_no_room_for_is_counted_and_nothing_is_raised() -> None:
-    full = {"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 1, "log_level": 0}
-    listener = KafkaEventListener(full, TOPIC, flush_timeout=0)
+def test_more_events_than_the_queue_has_room_for_arrive_one_after_the_other(bootstrap: str) -> None:
+    narrow = {"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1}
+    listener = SinkListener(KafkaSink(narrow, TOPIC), retry=RetryPolicy(first_delay=1e-6))
     watch(listener, UP)
-    assert listener.stats.failed == 2
-    assert listener.stats.pending == 1
+    assert (listener.stats.delivered, listener.stats.lost) == (3, 0)
 
 
 def test_wrong_arguments_are_refused_at_construction() -> None:
-    with pytest.raises(ConfigurationError, match="flush_timeout"):
-        KafkaEventListener({"bootstrap.servers": "127.0.0.1:1"}, flush_timeout=-1)
     with pytest.raises(ConfigurationError, match="topic"):
-        KafkaEventListener({"bootstrap.servers": "127.0.0.1:1"}, topic="")
+        KafkaSink({"bootstrap.servers": "127.0.0.1:1"}, topic="")

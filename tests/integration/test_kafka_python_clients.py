@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import os
 import threading
 import time
 import uuid
@@ -18,6 +17,7 @@ from kafka_partition_events import (
     BufferBudget,
     ConfigurationError,
     DefaultPartitioner,
+    ForkedError,
     MetadataFetchError,
     MetadataPoller,
     Observation,
@@ -29,11 +29,9 @@ from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSourc
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.fork_kit import in_child
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
-]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
 
 Make = Callable[..., Any]
@@ -284,25 +282,22 @@ def test_a_source_of_a_closed_producer_says_so(make: Make) -> None:
         ask(source)
 
 
-def test_a_forked_child_connects_anew_but_cannot_use_the_parents_producer(
-    make: Make, kafka_cluster: KafkaCluster
-) -> None:
-    own = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
+def test_a_forked_child_makes_a_source_of_its_own(make: Make, kafka_cluster: KafkaCluster) -> None:
+    settings = {"bootstrap_servers": kafka_cluster.bootstrap_servers}
+    source = KafkaPythonMetadataSource(settings)
     of_producer = KafkaPythonMetadataSource(make(DefaultPartitioner()))
+    assert len(ask(source).nodes) == len(ask(of_producer).nodes) == 3
 
-    def works(which: KafkaPythonMetadataSource) -> str:
-        try:
-            return f"{len(ask(which).nodes)} brokers"
-        except MetadataFetchError as error:
-            return str(error)
+    def check() -> None:
+        for parents in (source, of_producer):
+            with pytest.raises(ForkedError, match="made before a fork"):
+                ask(parents)
+        own = KafkaPythonMetadataSource(settings)
+        assert len(ask(own).nodes) == 3
+        own.close()
 
-    assert works(own) == works(of_producer) == "3 brokers"
-    child = os.fork()
-    if child == 0:
-        expected = works(own) == "3 brokers" and "made before a fork" in works(of_producer)
-        os._exit(0 if expected else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    own.close()
+    in_child(check)
+    source.close()
 
 
 def test_a_producer_is_taught_only_what_it_knows_already(

@@ -25,14 +25,16 @@ from kafka_partition_events import (
     PartitionOffline,
     RecordsRescued,
 )
+from kafka_partition_events.clients.flight.rescue import (
+    ATTEMPT_HEADER,
+    ID_HEADER,
+    PARTITION_HEADER,
+    RescueLimits,
+)
 from kafka_partition_events.clients.kafka_python import attach, rescue_stats
-from kafka_partition_events.clients.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, RescueLimits
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
-]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
 RATE = 500.0
 VICTIM = 2

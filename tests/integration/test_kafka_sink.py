@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from attrs import evolve
 from cloudevents.core.v1.event import CloudEvent
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.events.entries import to_entry
-from kafka_partition_events.listeners import CloudEventsListener, KafkaEventListener, KafkaSink
+from kafka_partition_events.events.cloudevents import to_entry
+from kafka_partition_events.listeners import CloudEventsListener, KafkaSink
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.outbox import DeliveryError, Entry
 from kafka_partition_events.testing import KafkaCluster, ManualClock
@@ -98,19 +98,14 @@ def of_one_key(entries: Sequence[Entry], count: int) -> list[Entry]:
     return [evolve(entries[0], id=str(n), body=b'{"id": "%d"}' % n) for n in range(count)]
 
 
-def test_the_records_are_those_of_the_listener(
+def test_the_records_are_those_of_the_events(
     cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
 ) -> None:
-    by_listener, by_sink = make_topic(), make_topic()
-    listener = KafkaEventListener({"bootstrap.servers": cluster.bootstrap_servers}, by_listener, observer="a")
-    listener._clock = ManualClock(wall=SEEN)
-    for event in EVERY_EVENT:
-        event.deliver(listener)
-    listener.close()
-    make(by_sink).deliver(entries)
-    written = records(cluster, by_sink)
-    assert written == records(cluster, by_listener)
-    assert sum(map(len, written.values())) == len(EVERY_EVENT)
+    topic = make_topic()
+    make(topic).deliver(entries)
+    written = [record for of_partition in records(cluster, topic).values() for record in of_partition]
+    headers = [("content-type", b"application/cloudevents+json")]
+    assert sorted(written) == sorted((entry.key.encode(), entry.body, headers) for entry in entries)
 
 
 def test_all_of_a_batch_is_there_when_it_returns_and_each_key_is_in_order(
@@ -201,19 +196,6 @@ def test_after_an_outage_the_same_entries_are_delivered_and_nothing_that_was_giv
     ]
     assert len(written) <= 31  # what was on its way at first may have arrived, and comes again
     assert written[-1] == b'{"id": "20"}'
-
-
-def test_a_producer_of_the_applications_own_is_used_and_left_open(
-    cluster: KafkaCluster, make_topic: Callable[..., str], entries: Sequence[Entry]
-) -> None:
-    topic = make_topic()
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    sink = KafkaSink(producer, topic)
-    sink.deliver(entries)
-    sink.close()
-    producer.produce(topic, b"{}")
-    assert producer.flush(LIMIT_S) == 0
-    assert len(values(cluster, topic)) == len(entries) + 1
 
 
 def test_a_queue_that_is_full_takes_a_part_now_and_the_rest_later(

@@ -19,10 +19,7 @@ from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.testing import KafkaCluster
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
-]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
 OLD, NEW = range(3), range(3, 6)
 

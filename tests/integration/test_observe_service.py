@@ -16,7 +16,7 @@ from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
 from kafka_partition_events.observe.settings import (
-    ClusterSettings,
+    Client,
     Control,
     Http,
     Kafka,
@@ -24,7 +24,7 @@ from kafka_partition_events.observe.settings import (
     Outbox,
     Settings,
 )
-from kafka_partition_events.outbox import SqliteOutbox, Stream
+from kafka_partition_events.outbox import SqliteOutbox
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 
@@ -73,7 +73,7 @@ DERIVED = {"cluster.summary", "alternatives.changed"}
 def journal(settings: Settings) -> list[str]:
     """Return what was told, but for what is derived of it a moment later."""
     outbox = SqliteOutbox(settings.outbox.path)
-    changes = (entry for entry in outbox.history(Stream.EVENTS) if entry.name not in DERIVED)
+    changes = (entry for entry in outbox.history() if entry.name not in DERIVED)
     told = [f"{entry.name} {entry.subject}" for entry in changes]
     outbox.close()
     return told
@@ -101,7 +101,7 @@ def test_looking_at_other_topics_is_no_news_of_the_cluster(
         live_through(evolve(settings, observer=observer), TWO)
     assert not [told for told in journal(settings) if "deleted" in told]
     outbox = SqliteOutbox(settings.outbox.path)
-    created = [e for e in outbox.history(Stream.EVENTS) if e.name == "topic.created"]
+    created = [e for e in outbox.history() if e.name == "topic.created"]
     assert created
     assert all(b'"initial":true' in e.body.replace(b" ", b"") for e in created)
     assert set(outbox.values("topic/")) == {"topic/orders"} | ({"topic/other"} if after == ".*" else set())
@@ -112,7 +112,7 @@ def test_looking_at_other_topics_is_no_news_of_the_cluster(
     ("before", "after"), [("kafka-python", "confluent-kafka"), ("confluent-kafka", "kafka-python")]
 )
 def test_looking_with_another_client_is_no_news_of_the_cluster(
-    before: str, after: str, settings: Settings
+    before: Client, after: Client, settings: Settings
 ) -> None:
     """Only one of them knows leader epochs: taken together, each partition would seem to have a new one."""
     sights = {
@@ -156,7 +156,7 @@ def test_the_cluster_is_told_in_numbers_once_in_a_period_over_restarts_too(setti
     for _ in range(2):
         live_through(settings, TWO)
     outbox = SqliteOutbox(settings.outbox.path)
-    (summary,) = outbox.history(Stream.EVENTS, names=["cluster.summary"])
+    (summary,) = outbox.history(names=["cluster.summary"])
     assert summary.churn
     data = json.loads(summary.body)["data"]
     assert (data["topics"], data["partitions"], data["offline"]) == (2, 2, 0)
@@ -207,47 +207,16 @@ def test_an_observer_whose_outbox_is_damaged_while_it_runs_is_not_fit(settings: 
         assert "it is damaged" in ask(service, "/readyz")[1]
 
 
-def test_a_damaged_outbox_is_refused_at_the_start_or_set_aside_as_it_is_configured(
-    settings: Settings,
-) -> None:
+def test_a_damaged_outbox_is_refused_at_the_start(settings: Settings) -> None:
     live_through(settings, TWO)
     spoilt(settings)
-    with pytest.raises(OutboxError, match=r"damaged, .* \(`kpe outbox set-aside` does\)"):
+    with pytest.raises(OutboxError, match=r"damaged, .* move it away"):
         Service(settings, lambda _config: ScriptedSource(TWO))
-    live_through(evolve(settings, outbox=evolve(settings.outbox, on_corrupt="set_aside")), TWO)
-    path = Path(settings.outbox.path)
-    assert [found.name for found in path.parent.glob("*.corrupt-*Z")]
-    assert [told for told in journal(settings) if told.startswith("topic")] == [
-        "topic.created topic/orders",
-        "topic.created topic/other",
-    ]
 
 
-def test_several_clusters_have_an_outbox_each_and_one_page(settings: Settings, tmp_path: Path) -> None:
-    answers = {
-        "eu:1": observe({"orders": [1]}, cluster_id="cluster-eu"),
-        "us:1": observe({"orders": [1, 1]}, cluster_id="cluster-us"),
-    }
-    several = evolve(
-        settings,
-        kafka=Kafka(),
-        clusters=(
-            ClusterSettings(name="eu", bootstrap_servers="eu:1"),
-            ClusterSettings(name="us", bootstrap_servers="us:1"),
-        ),
-    )
-    sources = {name: ScriptedSource(answer) for name, answer in answers.items()}
-    with Service(several, lambda kafka: sources[str(kafka.bootstrap_servers)]) as service:
-        wait_until(lambda: ask(service, "/readyz") == (200, "eu: ok\nus: ok\n"))
-        assert ask(service, "/livez") == (200, "eu: ok\nus: ok\n")
-        page = ask(service, "/metrics")[1]
-        partitions = ask(service, "/metrics?name[]=kpe_partitions")[1]
-        told = list(service.describe())
-    assert "us: observing us:1 by kafka-python every 0.1 s as noc-1" in told
-    for line in ('kpe_up{kafka_cluster="cluster-eu"} 1.0', 'kpe_up{kafka_cluster="cluster-us"} 1.0'):
-        assert line in page
-    assert page.count("# HELP kpe_up ") == 1
-    assert 'kafka_cluster="cluster-us"' in partitions
-    assert len({line.rpartition(" ")[0] for line in page.splitlines()}) == len(page.splitlines())
-    for name in ("eu", "us"):
-        assert journal(evolve(settings, outbox=Outbox(path=str(tmp_path / f"outbox-{name}.db"))))
+def test_the_cluster_is_called_by_its_name_everywhere(settings: Settings) -> None:
+    named = evolve(settings, kafka=evolve(settings.kafka, name="prod"))
+    with Service(named, lambda _config: ScriptedSource(TWO)) as service:
+        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"))
+        page = ask(service, "/metrics")[1].splitlines()
+    assert {line for line in page if line[0] != "#" and 'kafka_cluster="prod"' not in line} == set()

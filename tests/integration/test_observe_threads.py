@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.observe.cluster_observer import ClusterObserver
+from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.observe.service import Service
 from kafka_partition_events.observe.settings import (
+    AlertmanagerSinkSettings,
     Control,
-    Election,
     Http,
     Kafka,
     Observer,
     Outbox,
     Settings,
+    WebhookSinkSettings,
 )
-from kafka_partition_events.observe.sink_settings import WebhookSinkSettings
 from kafka_partition_events.testing import MockCluster, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 
@@ -43,15 +43,17 @@ def settings(tmp_path: Path) -> Settings:
         observer=Observer(name="noc-1", interval=0.1),
         outbox=Outbox(path=str(tmp_path / "outbox.db")),
         http=Http(listen=("127.0.0.1", 0)),
-        sinks=(WebhookSinkSettings(name="pager", url="http://127.0.0.1:9/", allow_private=True),),
+        sinks=(
+            WebhookSinkSettings(name="pager", url="http://127.0.0.1:9/"),
+            AlertmanagerSinkSettings(name="am", urls=("http://127.0.0.1:9/",)),
+        ),
     )
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[ClusterObserver]:
+def running(settings: Settings) -> Iterator[Service]:
     seen = observe({"orders": {"id": "A", "partitions": [1]}})
-    with Service(settings, lambda _config: ScriptedSource(seen)) as service:
-        (observer,) = service._observers.values()
+    with Service(settings, lambda _config: ScriptedSource(seen)) as observer:
         wait_for(lambda: "kpe-sink-pager" in threads() and not observer.why_not_ready())
         assert observer.why_not_live() is None
         yield observer
@@ -79,23 +81,19 @@ def end(thread: threading.Thread) -> None:
 
 
 def test_whichever_thread_ends_is_told_of(settings: Settings, mock_cluster: MockCluster) -> None:
-    for topic in ("kpe.election", "kpe.observers", "kpe.changes"):
-        mock_cluster.create_topic(topic, 1)
+    mock_cluster.create_topic("kpe.changes", 1)
     everything = evolve(
         settings,
         kafka=Kafka(bootstrap_servers=mock_cluster.bootstrap_servers),
-        election=Election(enabled=True, topic="kpe.election"),
         control=Control(enabled=True),
     )
     with running(everything) as observer:
         found = threads()
         assert found.keys() >= {
-            "kpe-election", "kpe-incidents", "kpe-labels", "kpe-poller", "kpe-shared", "kpe-sink-pager",
-            "kpe-listener-JournalListener",
+            "kpe-poller", "kpe-sink-pager", "kpe-alerts-am", "kpe-listener-JournalListener",
         }  # fmt: skip
-        # Sinks first: they are stopped when the election ends, and by who leaves it when another thread has.
-        for name in sorted(found.keys() - EXCEPTED, key=lambda name: ("sink" not in name, name)):
-            called = name.removeprefix("kpe-").removeprefix("sink-")
+        for name in sorted(found.keys() - EXCEPTED):
+            called = name.removeprefix("kpe-").removeprefix("sink-").removeprefix("alerts-")
             deadline = time.monotonic() + LIMIT_S
             while called not in (observer.why_not_live() or ""):
                 assert time.monotonic() < deadline, name
@@ -103,7 +101,10 @@ def test_whichever_thread_ends_is_told_of(settings: Settings, mock_cluster: Mock
                 time.sleep(0.5)
 
 
-def test_a_poller_that_ends_is_told_of(settings: Settings) -> None:
+def test_a_poller_that_ends_is_told_of(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(_poller: MetadataPoller) -> None:  # between two polls: `end` above may hit it where it has a lock
+        raise SystemExit
+
     with running(settings) as observer:
-        end(threads()["kpe-poller"])
+        monkeypatch.setattr(MetadataPoller, "poll_once", end)
         wait_for(lambda: observer.why_not_live() == "the polling thread has ended")

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
+from kafka_partition_events.outbox import SqliteOutbox, Write
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, append, entry, ids
 
@@ -32,12 +32,12 @@ outbox.close()
 
 READER = """
 import json, sys
-from kafka_partition_events.outbox import SqliteOutbox, Stream
+from kafka_partition_events.outbox import SqliteOutbox
 outbox = SqliteOutbox(sys.argv[1])
 print("ready", flush=True)
 looks = []
 while not looks or looks[-1] < int(sys.argv[2]):
-    seen = [entry.id for entry in outbox.history(Stream.EVENTS)]
+    seen = [entry.id for entry in outbox.history()]
     assert seen == [str(number) for number in range(len(seen))], seen
     looks.append(len(seen))
 print(json.dumps(looks))
@@ -46,7 +46,7 @@ print(json.dumps(looks))
 LIMITED = """
 import json, resource, sys
 from kafka_partition_events.errors import OutboxError
-from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
+from kafka_partition_events.outbox import SqliteOutbox, Write
 sys.path.insert(0, sys.argv[2])
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, append, entry
@@ -106,7 +106,7 @@ def test_processes_that_make_one_outbox_at_once_all_write_to_it(path: Path) -> N
         _, errors = writer.communicate(timeout=60)
         assert writer.returncode == 0, errors
     with closing(opened(path)) as outbox:
-        counts = Counter(id_.partition("-")[0] for id_ in ids(outbox.history(Stream.EVENTS)))
+        counts = Counter(id_.partition("-")[0] for id_ in ids(outbox.history()))
         assert counts == {**{str(who): 50 for who in range(5)}, "shared": 50}
         assert outbox.values("v/") == {f"v/{who}": b"49" for who in range(5)}
 
@@ -114,7 +114,7 @@ def test_processes_that_make_one_outbox_at_once_all_write_to_it(path: Path) -> N
 def test_a_process_that_only_looks_sees_whole_writes_and_hinders_nobody(path: Path) -> None:
     with closing(opened(path)) as outbox, start(READER, path, 3000) as reader:
         assert line_of(reader.stdout) == "ready\n"
-        outbox.subscribe("a", Stream.EVENTS)
+        outbox.subscribe("a")
         for number in range(0, 3000, 10):
             entries = [entry(str(n)) for n in range(number, number + 10)]
             outbox.write(Write(entries=entries, cursors={"a": number}))
@@ -137,4 +137,4 @@ def test_a_process_that_may_write_no_more_is_told_loses_nothing_and_goes_on(path
         assert "disk" in error
     with closing(opened(path)) as outbox:
         append(outbox, "again")
-        assert ids(outbox.history(Stream.EVENTS)) == [*told["written"], "after", "again"]
+        assert ids(outbox.history()) == [*told["written"], "after", "again"]

@@ -15,7 +15,7 @@ from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics, differences
-from kafka_partition_events.control.protocol.vocabulary import Kind, State
+from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing import KafkaCluster
 from tests.observe_kit import Observer, Reader, kafka_sink
 
@@ -64,7 +64,6 @@ def reader(kafka_cluster: KafkaCluster, prefix: str) -> Iterator[Reader]:
 def request(tracker: Producer, prefix: str, created: dict[str, Any], to_count: int) -> None:
     """Let the tracker accept a change of the topic that an event tells of."""
     spec = Spec(
-        kind=Kind.INCREASE,
         cluster_id=created["cluster_id"],
         topic=created["topic"],
         topic_id=created["topic_id"],
@@ -73,7 +72,6 @@ def request(tracker: Producer, prefix: str, created: dict[str, Any], to_count: i
     )
     change = Change(
         change_id="chg-1",
-        number=1,
         tracker_epoch=1,
         revision=1,
         state=State.REQUESTED,

@@ -31,10 +31,10 @@ def commands(page: str) -> list[str]:
 
 README = commands("README.md")
 KPE = list(dict.fromkeys([*README, *commands("docs/cli.md")]))
-LIMIT_S = 60
-ELSEWHERE = {"spark", "topics", "tracker", "change", "group", "events"}
+LIMIT_S = 240
+ELSEWHERE = {"spark", "top", "tracker", "change", "groups", "events"}
 """What takes more than a cluster, and is run elsewhere: test_fleet_pipeline, test_spark_whatif_command,
-test_change_story, test_cli_events. Here, whether there are such options."""
+test_change_story, test_cli_events, test_cli_top. Here, whether there are such options."""
 
 pytestmark = pytest.mark.kafka
 

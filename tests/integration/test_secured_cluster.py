@@ -25,20 +25,13 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent import (
     ConfluentMetadataSource,
-    KafkaPinStore,
     PartitioningProducer,
 )
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
-from kafka_partition_events.errors import PinStoreError
-from kafka_partition_events.partitioners.pins import first_pin
 from kafka_partition_events.testing import KafkaCluster
 from tests.login_kit import login_options
 
-pytestmark = [
-    pytest.mark.kafka,
-    # kafka-python forgets to close it
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <(ssl.SSLS|s)ocket"),
-]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
 WRONG = "hunter2-is-not-it"
 
@@ -156,29 +149,6 @@ def test_new_credentials_reach_every_connection_of_a_producer(cluster: KafkaClus
         assert producer.flush(LIMIT_S) == 0
 
 
-def test_pin_store(cluster: KafkaCluster) -> None:
-    store = KafkaPinStore(cluster.confluent_options)
-    assert store.replace("orders", None, first_pin(3, 0.0))
-    assert store.read() == {"orders": first_pin(3, 0.0)}
-    store.close()
-
-
-def test_new_credentials_reach_every_connection_of_a_pin_store(cluster: KafkaCluster) -> None:
-    right = cluster.confluent_options
-    store = KafkaPinStore({**right, "sasl.password": WRONG, "log_level": 0})
-    with pytest.raises(PinStoreError, match="invalid credentials"):
-        store.read()
-    store.log_in(right["sasl.username"], right["sasl.password"])
-    deadline = time.monotonic() + LIMIT_S
-    pins: Any = None
-    while pins is None:
-        assert time.monotonic() < deadline
-        with contextlib.suppress(PinStoreError):  # librdkafka waits before it connects again
-            pins = store.read()
-    assert store.replace("payments", None, first_pin(3, 0.0))
-    store.close()
-
-
 def test_kafka_python_source(cluster: KafkaCluster) -> None:
     assert_sees_orders(KafkaPythonMetadataSource(cluster.kafka_python_options), cluster)
 
@@ -252,14 +222,6 @@ def test_kafka_python_names_the_cause(
         assert_refused(source, KAFKA_PYTHON_CAUSES[name], secrets, timeout=5.0)
     source.close()
     gc.collect()
-
-
-def test_a_pin_store_names_the_cause(cluster: KafkaCluster, secrets: list[str]) -> None:
-    store = KafkaPinStore({**cluster.confluent_options, "sasl.password": WRONG})
-    with pytest.raises(PinStoreError, match=r"_AUTHENTICATION: .*invalid credentials") as refusal:
-        store.read()
-    assert not [secret for secret in secrets if secret in str(refusal.value)]
-    store.close()
 
 
 def test_a_ca_file_that_does_not_exist_is_told_at_once(cluster: KafkaCluster, tmp_path: Path) -> None:

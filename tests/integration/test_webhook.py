@@ -5,7 +5,7 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -18,12 +18,9 @@ from kafka_partition_events.outbox import DeliveryError, Entry, RetryPolicy
 from kafka_partition_events.testing import RecordingListener, ScriptedSource
 from kafka_partition_events.testing.ports import free_ports
 from kafka_partition_events.testing.scripted import observe
-from kafka_partition_events_listeners.webhook.egress import Egress
-from kafka_partition_events_listeners.webhook.listener import WebhookListener
-from kafka_partition_events_listeners.webhook.signature import verify
+from kafka_partition_events_listeners.sink_listener import SinkListener
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
-from kafka_partition_events_listeners.webhook.target import CheckedTransport
-from tests.http_receiver import Receiver
+from tests.http_receiver import Receiver, is_signed
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 CERTIFICATE = Path(__file__).parents[1] / "vectors" / "hooks.example.com.pem"
@@ -41,7 +38,7 @@ def entry(n: int) -> Entry:
 
 def deliver(url: str, *numbers: int, **options: Any) -> None:
     """Try once to deliver entries."""
-    sink = WebhookSink(url, **{"allow_private": True, "timeout": 5.0, **options})
+    sink = WebhookSink(url, **{"timeout": 5.0, **options})
     try:
         sink.deliver([entry(n) for n in numbers or (1,)])
     finally:
@@ -54,17 +51,12 @@ def failure(url: str, **options: Any) -> DeliveryError:
     return caught.value
 
 
-def loopback(host: str, port: int) -> Sequence[str]:
-    """Resolve any name to this machine, as a name server that means no good would."""
-    return ["127.0.0.1"]
-
-
 # -- one try -------------------------------------------------------------------------------------------
 
 
 def test_connections_are_used_again() -> None:
     with Receiver(200, 503, 200) as receiver:
-        sink = WebhookSink(receiver.url, allow_private=True)
+        sink = WebhookSink(receiver.url)
         sink.deliver([entry(1)])
         with pytest.raises(DeliveryError):
             sink.deliver([entry(2)])
@@ -104,13 +96,12 @@ def test_a_target_that_nobody_listens_at() -> None:
     (port,) = free_ports(1)
     error = failure(f"http://127.0.0.1:{port}/T0K3N")
     assert error.reason == "connect"
-    assert str(error).startswith(f"webhook: http://127.0.0.1:{port}: ")
+    assert str(error).startswith(f"http://127.0.0.1:{port}/***: ")
 
 
 def test_a_name_that_there_is_not() -> None:
     error = failure(f"https://{'a' * 64}.example.com/T0K3N")  # one letter too many: no name server is asked
     assert error.reason == "connect"
-    assert "resolved" in str(error)
 
 
 def test_a_redirect_to_this_machine_is_not_followed() -> None:
@@ -161,29 +152,9 @@ def test_an_answer_that_trickles_does_not_keep_us() -> None:
         over.set()
 
 
-@pytest.mark.parametrize("part", ["status line", "headers"])
-def test_a_target_that_trickles_before_its_answer_is_not_waited_for(part: str) -> None:
-    over = threading.Event()
-
-    def trickle(handler: BaseHTTPRequestHandler) -> None:
-        if part == "headers":
-            handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-        number = 0
-        while not over.wait(0.05):
-            number += 1
-            handler.wfile.write(b"H" if part == "status line" else b"x-%d: y\r\n" % number)
-        handler.close_connection = True
-
-    with Receiver(trickle) as receiver:
-        started = time.monotonic()
-        assert failure(receiver.url, timeout=0.3).reason == "timeout"
-        assert time.monotonic() - started < 5
-        over.set()
-
-
-def test_a_connection_is_used_again_within_a_new_deadline() -> None:
+def test_a_connection_is_used_again_after_its_timeout() -> None:
     with Receiver(200) as receiver:
-        sink = WebhookSink(receiver.url, allow_private=True, timeout=0.5)
+        sink = WebhookSink(receiver.url, timeout=0.5)
         for number in range(4):
             sink.deliver([entry(number)])
             time.sleep(0.2)
@@ -192,26 +163,6 @@ def test_a_connection_is_used_again_within_a_new_deadline() -> None:
 
 
 # -- addresses -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("host", ["localhost", "127.1", "0x7f.0.0.1"])
-def test_this_machine_is_not_connected_to_unless_that_is_allowed(host: str) -> None:
-    with Receiver() as receiver:
-        url = f"http://{host}:{receiver.port}/T0K3N"
-        error = failure(url, allow_private=False)
-        assert error.reason == "address_refused"
-        assert "allow_private" in str(error)
-        assert receiver.connections == 0
-        deliver(url)
-        assert len(receiver.requests) == 1
-
-
-def test_a_name_that_leads_here_is_not_connected_to_either() -> None:
-    with Receiver() as receiver:
-        url = f"http://hooks.example.com:{receiver.port}/T0K3N"
-        error = failure(url, transport=CheckedTransport(resolve=loopback))
-        assert error.reason == "address_refused"
-        assert receiver.connections == 0
 
 
 def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,48 +189,24 @@ def secure() -> Iterator[tuple[Receiver, list[str | None]]]:
         yield receiver, asked
 
 
-@pytest.fixture
-def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-
-
-@pytest.mark.usefixtures("trusted")
-def test_the_address_is_connected_to_and_the_name_is_asked_for_and_proved(
-    secure: tuple[Receiver, list[str | None]],
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_certificate_for_another_name_or_of_nobody_known_proves_nothing(
+    secure: tuple[Receiver, list[str | None]], trusted: bool
 ) -> None:
     receiver, asked = secure
-    url = f"https://hooks.example.com:{receiver.port}/T0K3N"
-    deliver(url, transport=CheckedTransport(Egress(allow_private=True), resolve=loopback))
-    assert asked == ["hooks.example.com"]
-    (request,) = receiver.requests
-    assert request.headers["host"] == f"hooks.example.com:{receiver.port}"
-
-
-@pytest.mark.usefixtures("trusted")
-def test_a_certificate_for_another_name_proves_nothing(secure: tuple[Receiver, list[str | None]]) -> None:
-    receiver, _ = secure
-    url = f"https://other.example.com:{receiver.port}/T0K3N"
-    error = failure(url, transport=CheckedTransport(Egress(allow_private=True), resolve=loopback))
+    url = f"https://localhost:{receiver.port}/T0K3N"
+    error = failure(url, **({"ca_file": str(CERTIFICATE)} if trusted else {}))
     assert error.reason == "tls"
-    assert "other.example.com" in str(error)
-    assert receiver.requests == []
-
-
-def test_a_certificate_that_nobody_vouches_for_proves_nothing(
-    secure: tuple[Receiver, list[str | None]],
-) -> None:
-    receiver, _ = secure
-    url = f"https://hooks.example.com:{receiver.port}/T0K3N"
-    error = failure(url, transport=CheckedTransport(Egress(allow_private=True), resolve=loopback))
-    assert error.reason == "tls"
+    assert ("'localhost'" in str(error)) is trusted
+    assert asked == ["localhost"]
     assert receiver.requests == []
 
 
 # -- listeners -----------------------------------------------------------------------------------------
 
 
-def listener_to(url: str, **options: Any) -> WebhookListener:
-    return WebhookListener(url, **{"allow_private": True, "retry": AT_ONCE, **options})
+def listener_to(url: str, **options: Any) -> SinkListener:
+    return SinkListener(WebhookSink(url, **options), retry=AT_ONCE)
 
 
 def watch(poller: MetadataPoller, count: int) -> None:
@@ -313,10 +240,9 @@ def test_an_outage_reaches_the_target_signed_in_order_and_each_event_under_one_i
     assert ids == [json.loads(request.body)["id"] for request in receiver.requests]
     assert len(set(ids)) == 4
     for request in receiver.requests:
-        verify(request.body, request.headers, [SECRET], now=time.time())
-    stats = listener.stats
-    assert (stats.delivered, stats.waiting, stats.dropped, stats.refused) == (4, 0, 0, 0)
-    assert stats.failures == {"http_503": 1, "connect": 1}
+        assert is_signed(request.body, request.headers, SECRET)
+    assert (listener.stats.delivered, listener.stats.lost) == (7, 0)  # three were not asked for
+    assert listener.stats.failures == {"http_503": 1, "connect": 1}
     assert "T0K3N" not in caplog.text
 
 
@@ -335,35 +261,20 @@ def test_a_target_that_comes_back_gets_everything_in_order() -> None:
 
 def test_a_target_that_hangs_holds_up_neither_the_poller_nor_other_listeners() -> None:
     over = threading.Event()
-    with Receiver(lambda _: over.wait(60)) as receiver:
-        webhook = listener_to(receiver.url, timeout=60.0, drain_timeout=0.2, max_entries=100)
+
+    def hang(handler: BaseHTTPRequestHandler) -> None:
+        over.wait(60)
+        handler.close_connection = True
+
+    with Receiver(hang, 200) as receiver:
         other = RecordingListener()
         poller = MetadataPoller(ScriptedSource(*[UP, DOWN] * 100))
-        poller.register(webhook)
+        poller.register(listener_to(receiver.url, timeout=60.0))
         poller.register(other)
         started = time.monotonic()
         watch(poller, 200)
         assert time.monotonic() - started < 10
-        events = other.wait_for(3 + 2 * 199)
+        assert len(other.wait_for(3 + 2 * 199)) == 3 + 2 * 199
         receiver.wait_for(1)
-        eventually(lambda: webhook.stats.waiting + webhook.stats.dropped == 2 * 199)
-        assert (webhook.stats.waiting, webhook.stats.delivered) == (100, 0)
-        assert webhook.stats.dropped == 2 * 199 - 100
-        assert len(receiver.requests) == 1
-        assert len(events) == 3 + 2 * 199
-        poller.close(timeout=20)
-        assert time.monotonic() - started < 15
         over.set()
-
-
-def test_closing_does_not_wait_for_a_target_that_is_dead() -> None:
-    (port,) = free_ports(1)
-    listener = listener_to(f"http://127.0.0.1:{port}/", drain_timeout=0.5, retry=RetryPolicy(first_delay=60))
-    poller = MetadataPoller(ScriptedSource(UP, DOWN))
-    poller.register(listener)
-    watch(poller, 2)
-    eventually(lambda: bool(listener.stats.failures))
-    started = time.monotonic()
-    poller.close(timeout=20)
-    assert time.monotonic() - started < 5
-    assert listener.stats.waiting == 2
+        poller.close(timeout=60)  # until all is delivered: it would be tried again when nobody listens

@@ -42,13 +42,13 @@ CLIENTS = (
     "kafka_python_clients",
     "kafka_python_feedback",
     "kafka_python_idempotence",
+    "aiokafka_feedback",
     "confluent_and_kafka_python_faults",
     "stale_answers",
     "growth_under_load",
     "group_hooks",
     "group_prober",
     "control_log",
-    "pin_store",
 )
 KAFKA = (
     "kafka_cluster",
@@ -61,7 +61,6 @@ KAFKA = (
     "change_failures",
     "tracker",
     "kafka_sink",
-    "observe_election",
     "observe_service",
 )
 SPARK = (
@@ -104,9 +103,7 @@ def all_rows() -> dict[str, Row]:
     """Return the rows by name, in the order in which they run."""
     rows = {f"kafka-{v}": Row(_files(KAFKA), environment={"KPE_KAFKA_VERSION": v}) for v in KAFKA_VERSIONS}
     for each in ("lowest", "newest"):
-        rows[f"clients-{each}"] = _beside(
-            f"clients-{each}", ("tests/unit/test_unassigned.py", *_files(("confluent_drop_in", *CLIENTS)))
-        )
+        rows[f"clients-{each}"] = _beside(f"clients-{each}", _files(("confluent_drop_in", *CLIENTS)))
     spark = _files(SPARK, "integration/spark")
     rows["pyspark-4.1"] = _beside("spark-4.1", (*SPARK_4_1_LEAVES_SOCKETS, *spark))
     rows["pyspark-4.2"] = Row(spark)

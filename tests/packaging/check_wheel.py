@@ -40,7 +40,7 @@ loaded = {module.partition(".")[0] for module in sys.modules}
 assert not loaded & {"kafka", "confluent_kafka", "pyspark", "typer"}, loaded
 assert "site-packages" in kpe.__file__, kpe.__file__
 partitioner = kpe.DefaultPartitioner()
-partitioner.adopt(kpe.Cluster(
+partitioner.apply_snapshot(kpe.Cluster(
     nodes=[kpe.Node(1, "localhost", 9092)],
     by_topic=[kpe.TopicInfo("orders", tuple(kpe.PartitionInfo("orders", i, 1) for i in range(12)))],
     generation=1,

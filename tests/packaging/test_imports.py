@@ -13,29 +13,30 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kafka_partition_events"
 LISTENERS = ROOT / "listeners" / "kafka_partition_events_listeners"
 HEAVY = {"kafka", "confluent_kafka", "pyspark", "pyarrow", "typer", "starlette", "cloudevents"} | {
-    "prometheus_client", "httpx", "jinja2", "sqlite3",
+    "aiokafka", "prometheus_client", "httpx", "jinja2", "sqlite3",
 }  # fmt: skip
 LAYERS = {
     "metadata": {"metadata"},
     "routing": {"metadata", "routing"},
-    "partitioners": {"metadata", "routing", "partitioners"},
-    "clients": {"metadata", "routing", "partitioners", "clients"},
+    "health": {"metadata", "routing", "health"},
+    "diagnose": {"metadata", "routing", "diagnose"},
+    "partitioners": {"metadata", "routing", "health", "partitioners"},
+    "clients": {"metadata", "routing", "health", "partitioners", "clients"},
     "outbox": {"metadata", "outbox"},
     "events": {"metadata", "outbox", "events"},
-    "incidents": {"metadata", "outbox", "events", "incidents"},
-    "observe": {"metadata", "clients", "outbox", "events", "incidents", "control", "observe"},
-    "control": {"metadata", "routing", "partitioners", "clients", "control"},
+    "observe": {"metadata", "clients", "outbox", "events", "control", "diagnose", "observe"},
+    "control": {"metadata", "routing", "partitioners", "clients", "diagnose", "control"},
 }
 CONTROL_ROOMS = {
     "protocol": {"protocol"},
     "groups": {"protocol", "groups"},
     "changes": {"protocol", "groups", "changes"},
-    "agents": {"protocol", "agents"},
-    "operate": {"protocol", "groups", "changes", "operate"},
+    "agents": {"protocol", "agents", "compacted_topic"},
+    "operate": {"protocol", "groups", "changes", "operate", "compacted_topic"},
     "tracker": {"protocol", "groups", "changes", "operate", "tracker"},
 }
 PURE_CONTROL = (
-    "protocol", "changes", "groups/state.py", "groups/index.py", "groups/outside_view.py",
+    "protocol", "changes", "groups/state.py", "groups/index.py",
     "agents/producer_duties.py", "agents/consumer_duties.py", "agents/new_partitions.py", "agents/leases.py",
     "tracker/status.py",
 )  # fmt: skip
@@ -61,7 +62,7 @@ ROOMS = [
     *(("cli", room, known) for room, known in CLI_ROOMS.items()),
 ]
 """The rooms of the large wings, and what those in one may use."""
-PURE_METADATA = ("cluster", "diff", "durations", "events", "reconcile", "source", "state")
+PURE_METADATA = ("cluster", "diff", "events", "reconcile", "source", "state")
 """What decides what is believed and told: no thread, no clock, no dice, no log."""
 PAGES = (
     *(f"spark/{name}.py" for name in ("page", "wording", "whatif/page", "whatif/wording")),
@@ -70,7 +71,7 @@ PAGES = (
     *(f"demo/{name}.py" for name in ("account", "chart", "figures", "page", "plan", "story")),
 )  # fmt: skip
 """What a report says is made without Spark, and tested without it."""
-SHARED = {"errors", "log", "acls"}
+SHARED = {"errors", "log", "acls", "process", "ranges", "json_text", "durations", "legible", "links"}
 
 
 def modules_of(directory: Path) -> list[Path]:
@@ -120,15 +121,40 @@ def test_the_rooms_of_a_wing_know_those_below(wing: str, room: str, known: set[s
 def test_what_decides_in_change_control_does_no_io(place: str) -> None:
     path = PACKAGE / "control" / place
     for file in [path] if path.suffix else modules_of(path):
-        assert imported_by(file) <= {"control", "routing", "metadata", *SHARED}
+        assert imported_by(file) <= {"control", "diagnose", "routing", "metadata", *SHARED}
         assert not {"time", "threading", "datetime", *HEAVY} & modules_imported_by(file)
 
 
 @pytest.mark.parametrize("module", PURE_METADATA)
 def test_what_decides_on_metadata_does_no_io(module: str) -> None:
     file = PACKAGE / "metadata" / f"{module}.py"
-    assert imported_by(file) <= {"metadata", "errors"}
+    assert imported_by(file) <= {"metadata", "errors", "durations"}
     assert not {"time", "threading", "random", *HEAVY} & modules_imported_by(file)
+
+
+@pytest.mark.parametrize("module", ["durations", "json_text", "legible", "ranges"])
+def test_values_that_all_share_do_no_io(module: str) -> None:
+    file = PACKAGE / f"{module}.py"
+    assert not imported_by(file)
+    assert not {"time", "threading", "random", *HEAVY} & modules_imported_by(file)
+
+
+@pytest.mark.parametrize("module", ["alerts", "probes", "quantities", "setting_kinds"])
+def test_what_decides_in_the_service_does_no_io(module: str) -> None:
+    assert not {"time", "threading", "random", *HEAVY} & modules_imported_by(
+        PACKAGE / "observe" / f"{module}.py"
+    )
+
+
+def test_what_diagnoses_does_no_io() -> None:
+    for file in modules_of(PACKAGE / "diagnose"):
+        assert not {"time", "threading", "datetime", *HEAVY} & modules_imported_by(file)
+
+
+def test_the_failure_detector_is_pure_but_for_its_front() -> None:
+    for file in modules_of(PACKAGE / "health"):
+        if file.name != "tracker.py":
+            assert not {"time", "threading", "random", *HEAVY} & modules_imported_by(file), file.name
 
 
 def test_pages_know_no_spark() -> None:
@@ -203,24 +229,66 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_260,
-    "routing": 1_440,
-    "partitioners": 1_900,
-    "clients": 3_960,
-    "outbox": 1_040,
-    "events": 790,
-    "incidents": 1_720,
-    "observe": 2_985,
-    "control": 5_045,
-    "spark": 6_320,
-    "demo": 2_250,
+    "diagnose": 330,
+    "outbox": 690,
+    "events": 775,
+    "observe": 1_830,
+    "control": 3_880,
+    "cli": 5_345,
+    "spark": 6_300,
+    "demo": 2_280,
 }
-"""Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
-feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is larger
-than all of these were to be; more than half of it decides, and is pure. The demo is four: producers
-side by side, with a screen and a page, growth, events, and the fleet."""
+"""Lines of code. Change control is larger than the core was to be; more than half of it decides, and is pure.
+The demo is four: producers side by side, with a screen and a page, growth, events, and the fleet."""
+
+CORE = {
+    "metadata": (3_282, 2_895),
+    "routing": (694, 694),
+    "health": (1_683, 1_400),
+    "partitioners": (1_125, 1_125),
+    "clients": (9_734, 4_300),
+}
+"""All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and
+asyncio. The first number only ever falls; a raise needs a decision that names what goes instead."""
+WATCHER = (8_000, 8_000)
+"""The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
+CONTROL = (8_140, 5_500)
+"""The same for change control: its wing, and its commands in `cli/change`."""
+LONGEST = 450
+"""Lines of a file of the core."""
 
 
 @pytest.mark.parametrize("wing", LARGEST)
 def test_no_wing_grows_unnoticed(wing: str) -> None:
     assert sum(map(code_lines, modules_of(PACKAGE / wing))) < LARGEST[wing]
+
+
+def lines(file: Path) -> int:
+    return file.read_text(encoding="utf-8").count("\n")
+
+
+@pytest.mark.parametrize("wing", CORE)
+def test_the_core_shrinks_to_its_target(wing: str) -> None:
+    now, target = CORE[wing]
+    assert now >= target
+    assert sum(map(lines, modules_of(PACKAGE / wing))) <= now
+
+
+def test_what_leaves_the_process_shrinks_to_its_target() -> None:
+    now, target = WATCHER
+    wings = [LISTENERS, *(PACKAGE / wing for wing in ("events", "outbox", "observe", "cli/observe"))]
+    assert now >= target
+    assert sum(lines(file) for wing in wings for file in modules_of(wing)) <= now
+
+
+def test_change_control_shrinks_to_its_target() -> None:
+    now, target = CONTROL
+    assert now >= target
+    wings = [PACKAGE / "control", PACKAGE / "cli/change"]
+    assert sum(lines(file) for wing in wings for file in modules_of(wing)) <= now
+
+
+@pytest.mark.parametrize("wing", CORE)
+def test_a_file_of_the_core_is_read_in_one_go(wing: str) -> None:
+    long = {file.name: count for file in modules_of(PACKAGE / wing) if (count := lines(file)) > LONGEST}
+    assert not long

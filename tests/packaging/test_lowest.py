@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements" / "clients-lowest.txt"
 
 
-@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python"])
+@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka"])
 def test_the_lowest_is_what_we_say(client: str) -> None:
     (lowest,) = re.findall(rf"^{client}==(\S+)", LOCK.read_text(), re.MULTILINE)
     (allowed,) = set(re.findall(rf'"{client}>=([\d.]+)', (ROOT / "pyproject.toml").read_text()))

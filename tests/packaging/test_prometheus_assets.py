@@ -19,7 +19,7 @@ from kafka_partition_events_listeners.prometheus.pipeline import PipelineReading
 from tests.prometheus_kit import ASSETS, DASHBOARDS, QUERIES, RULES, all_rules, loaded
 
 RULES_TEST = RULES.with_name("rules_test.yml")
-ROUTES = ASSETS / "alertmanager" / "routes.example.yml"
+ROUTES = ASSETS / "alertmanager" / "alertmanager.yml"
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RUNBOOKS = DOCS / "runbooks.md"
 
@@ -30,7 +30,7 @@ FAMILIES = (
 """Those that are there by default."""
 HISTOGRAM = {"_bucket": {"le"}, "_count": set[str](), "_sum": set[str]()}
 SERIES = {
-    family.full_name("kpe") + suffix: {"kafka_cluster", *family.labels, *more}
+    family.full_name + suffix: {"kafka_cluster", *family.labels, *more}
     for family in FAMILIES
     for suffix, more in (HISTOGRAM if family.histogram else {"": set[str]()}).items()
 }
@@ -47,7 +47,7 @@ RECORDED = {rule["record"] for rule in all_rules() if "record" in rule}
 
 def run(promtool: str, *arguments: str | Path, cwd: Path) -> None:
     done = subprocess.run(
-        [promtool, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False, timeout=60
+        [promtool, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -62,7 +62,7 @@ def test_the_rules_behave_as_their_tests_say(promtool: str) -> None:
 
 def test_every_alert_fires_in_a_test() -> None:
     tests = RULES_TEST.read_text(encoding="utf-8")
-    assert {name for name in ALERTS if f'alertname="{name}"' not in tests} == set()
+    assert {name for name in ALERTS if not re.search(f'alertname(="|: ){name}\\b', tests)} == set()
 
 
 @pytest.mark.parametrize("name", ALERTS)
@@ -102,7 +102,7 @@ def test_the_documentation_describes_every_metric_and_no_other() -> None:
     there = described.partition("\n### What is not there\n")[0]
     rows = dict(re.findall(r"^\| `(kpe_\w+)` \|([^|]*)\|", there, re.MULTILINE))
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows.items()} == {
-        family.full_name("kpe"): set(family.labels) for family in FAMILIES
+        family.full_name: set(family.labels) for family in FAMILIES
     }
 
 
@@ -118,7 +118,7 @@ def test_so_does_that_of_the_fleet_pipeline() -> None:
 
 @pytest.mark.parametrize(
     ("runbook", "metric"),
-    [("KpeEventsDropped", fam.OUTBOX_DROPPED), ("KpeIncidentsIncomplete", fam.INCIDENTS_MISSED)],
+    [("KpeEventsDropped", fam.OUTBOX_DROPPED)],
 )
 def test_a_runbook_tells_of_each_reason_that_its_metric_has_and_of_no_other(
     runbook: str, metric: fam.Family

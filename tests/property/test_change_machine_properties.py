@@ -2,47 +2,35 @@
 
 import random
 
-from attrs import evolve
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kafka_partition_events.control.agents.producer_duties import Watch, order_for
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.codec import decode, encode
-from kafka_partition_events.control.protocol.records import Change, Order
+from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
     Execute,
     Gate,
-    Kind,
-    LeaseState,
     OnDeadline,
-    OnReject,
     State,
     Status,
     Verb,
 )
-from tests.control_kit import NEW, ONE, Story, draining, gated, growth, shrinking
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, growth, lease
 
 NAMES = st.sampled_from(["a", "b", "ab", "c"])
-specs = st.builds(
-    lambda spec, on_reject, approval: evolve(spec, on_reject=on_reject, needs_approval=approval),
-    st.sampled_from(
-        [
-            growth(),
-            growth(required_groups=(), min_acked_ratio=0.5),
-            gated(execute=Execute.TRACKER),
-            gated(required_groups=None),
-            gated(gate_on_deadline=OnDeadline.HOLD),
-            shrinking(),
-            draining(),
-            draining(kind=Kind.ONLINE),
-            draining(topic=None, topic_id=None, partitions=frozenset(), broker=2),
-        ]
-    ),
-    st.sampled_from(OnReject),
-    st.booleans(),
+specs = st.sampled_from(
+    [
+        growth(),
+        growth(required_groups=()),
+        gated(execute=Execute.TRACKER),
+        gated(execute=Execute.TRACKER, required_groups=None),
+        gated(gate_on_deadline=OnDeadline.HOLD),
+    ]
 )
 
 
@@ -54,9 +42,8 @@ class OneChange(RuleBasedStateMachine):
         self.story = Story()
         self.story.lives("ab")
         self.story.request(spec)
-        self.before = self.story.change
         self.forced = False
-        self.watch = Watch()
+        self.duties = ProducerDuties(lease=lease("z"))
         self.knew_at: int | None = None
 
     # -- what happens --------------------------------------------------------------------------------
@@ -73,18 +60,17 @@ class OneChange(RuleBasedStateMachine):
     def see(self, blind: bool, readers: frozenset[str] | None) -> None:
         self.story.sees(blind=blind, readers=readers)
 
-    @rule(names=NAMES, seen=st.sampled_from([6, 12]), state=st.sampled_from(LeaseState))
-    def renew(self, names: str, seen: int, state: LeaseState) -> None:
-        self.story.lives(names, seen, state=state)
+    @rule(names=NAMES, seen=st.sampled_from([6, 12]), ttl_s=st.sampled_from([0.0, 90.0]))
+    def renew(self, names: str, seen: int, ttl_s: float) -> None:
+        self.story.lives(names, seen, ttl_s=ttl_s)
 
     @rule(names=NAMES, status=st.sampled_from(Status))
     def say(self, names: str, status: Status) -> None:
         self.story.says(names, status)
 
-    @rule(positioned=st.sampled_from([frozenset(), NEW - {7}, NEW]), drained=st.booleans())
-    def probe(self, positioned: frozenset[int], drained: bool) -> None:
-        ended = self.story.change.spec.affected if drained else frozenset()
-        self.story.probed("billing", assigned=NEW, positioned=positioned, drained=ended)
+    @rule(positioned=st.sampled_from([frozenset(), NEW - {7}, NEW]), reads=st.booleans())
+    def probe(self, positioned: frozenset[int], reads: bool) -> None:
+        self.story.probed("billing", assigned=NEW if reads else (), positioned=positioned)
 
     @rule(verb=st.sampled_from([v for v in Verb if v is not Verb.REQUEST]), actor=st.sampled_from("xy"))
     def command(self, verb: Verb, actor: str) -> None:
@@ -119,29 +105,21 @@ class OneChange(RuleBasedStateMachine):
         if now.state is State.CONVERGED and was.state is not State.CONVERGED:
             totals = now.totals
             assert totals.live > 0
-            assert totals.live == totals.applied + totals.capped * now.spec.accept_capped
+            assert totals.live == totals.applied
         assert now.spec == was.spec
-        assert now.before == was.before
-
-    @invariant()
-    def routes_are_limited_as_long_as_the_gate_is_held(self) -> None:
-        change = self.story.change
-        if change.holds:
-            assert change.order == Order(limit=6)
-        if not change.released:
-            assert change.order == change.before
+        assert {one.group for one in was.groups} <= {one.group for one in now.groups}
 
     @invariant()
     def what_has_not_come_to_an_effect_leaves_nothing_behind(self) -> None:
-        if self.story.change.state in {State.CANCELLED, State.EXPIRED}:
-            assert self.story.change.order == Order()
+        if self.story.change.state.final:
+            assert not self.limited()
 
     @invariant()
-    def the_topic_is_not_grown_before_all_who_live_hold_the_gate(self) -> None:
+    def the_topic_is_not_grown_before_all_who_live_hold_the_gate_and_all_groups_are_known(self) -> None:
         story = self.story
         if is_due(story.change, story.fleet, story.cluster, story.now_ms) and story.change.holds:
-            enough = story.change.spec.min_acked_ratio * story.evidence.totals.live
-            assert story.evidence.totals.live - len(story.evidence.unarmed) >= enough
+            assert not story.evidence.unarmed
+            assert story.evidence.readers_known
             assert story.cluster.count == 6
 
     @invariant()
@@ -149,21 +127,31 @@ class OneChange(RuleBasedStateMachine):
         change, now_ms, seen = self.story.change, self.story.now_ms, self.story.cluster.count or 0
         if self.knew_at is None and (change.state.happened or seen > 6):
             self.knew_at = now_ms
-        self.watch = self.watch.looked(change, seen, now_ms / 1_000)
-        if change.holds:
-            order = order_for(change, self.watch, seen, now_ms / 1_000)
+        limited = self.limited()
+        if change.holds and self.story.cluster.topic_id == "topic-id-1":
             due = self.knew_at is not None and now_ms / 1_000 >= self.knew_at / 1_000 + change.spec.deadline_s
             opens = due and change.spec.gate_on_deadline is OnDeadline.OPEN
-            assert (order.limit == 6) is not opens
+            assert limited is not opens
+
+    def limited(self) -> bool:
+        """Tell whether a producer keeps to the old partitions."""
+        story, seen = self.story, self.story.cluster.count or 0
+        self.duties.ledger.take_change(story.change)
+        cluster = cluster_of(
+            {TOPIC: {"id": "topic-id-1", "partitions": [1] * max(1, seen)}}, cluster_id=CLUSTER
+        )
+        limits = self.duties.limits(cluster, story.now_ms / 1_000)
+        assert limits.counts.get(TOPIC, 6) == 6
+        return TOPIC in limits.counts
 
     @invariant()
     def a_tracker_that_takes_over_goes_on_where_this_one_is(self) -> None:
         story = self.story
         change = decode(Change, encode(story.change))
         assert change == story.change
-        successor = Story(cluster=story.cluster, now_ms=story.now_ms)
+        successor = Story(cluster=story.cluster, now_ms=story.now_ms, groups=story.groups)
         successor.ledger.take_change(change)
-        records = [t.holder for t in story.ledger.tenancies.values()]
+        records = [*story.ledger.leases.values()]
         answers = list(story.fleet.acks.values())
         random.Random(len(answers)).shuffle(answers)
         for each in records:

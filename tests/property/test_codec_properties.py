@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_partition_events.events.event_json import decode_event, encode_event
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
-from kafka_partition_events.metadata.codec import decode_event, encode_event
 from tests.property.worlds import EPOCHS, LEADERS, SETS, snapshots, topic_infos
 
 TOPIC = "orders"
@@ -39,9 +39,6 @@ FIELDS: dict[Any, st.SearchStrategy[Any]] = {
             replicas=st.integers(),
             offline_replicas=st.integers(),
         )
-    ).map(tuple),
-    tuple[ev.TopicCounts, ...]: st.lists(
-        st.builds(ev.TopicCounts, topic=st.text(), sent=COUNTS, rerouted=COUNTS, rescued=COUNTS)
     ).map(tuple),
     ev.Rejection: st.sampled_from(ev.Rejection),
     ev.Suspicion: st.sampled_from(ev.Suspicion),

@@ -12,13 +12,10 @@ from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.ledger import (
     Appended,
     Ledger,
-    Tenancy,
-    latest_ack,
-    latest_change,
-    latest_tenancy,
+    latest,
 )
 from kafka_partition_events.control.protocol.records import Ack, Change, Lease
-from kafka_partition_events.control.protocol.vocabulary import LeaseState, State, Status
+from kafka_partition_events.control.protocol.vocabulary import State, Status
 from tests.control_kit import ONE, Story, ack, gated, grown, lease
 
 STORY = grown(gated())
@@ -39,8 +36,8 @@ changes = st.builds(
     st.sampled_from(["", "x"]),
 )
 leases = st.builds(
-    lambda name, process, seq, born, at, seen, state: Appended(
-        lease(name, seen, incarnation=process, lease_seq=seq, born_ms=born, state=state), at
+    lambda name, process, seq, born, at, seen, ttl_s: Appended(
+        lease(name, seen, incarnation=process, lease_seq=seq, born_ms=born, ttl_s=ttl_s), at
     ),
     NAMES,
     PROCESSES,
@@ -48,7 +45,7 @@ leases = st.builds(
     BORN,
     MOMENTS,
     st.sampled_from([6, 12]),
-    st.sampled_from(LeaseState),
+    st.sampled_from([0.0, 90.0]),
 )
 acks = st.builds(
     lambda name, process, seq, born, at, status: Appended(
@@ -61,17 +58,8 @@ acks = st.builds(
     MOMENTS,
     st.sampled_from(Status),
 )
-tenancies = st.lists(leases.filter(lambda each: each.record.instance_id == "a"), min_size=1, max_size=4).map(
-    lambda some: tenancy_of(some)  # noqa: PLW0108 - defined below
-)
+of_one = leases.filter(lambda each: each.record.instance_id == "a")
 logs = st.lists(changes | leases | acks, max_size=12)
-
-
-def tenancy_of(some: list[Appended[Lease]]) -> Tenancy:
-    found = Tenancy(some[0])
-    for each in some[1:]:
-        found = latest_tenancy(found, Tenancy(each))
-    return found
 
 
 def read(log: list[Any]) -> Ledger:
@@ -94,17 +82,19 @@ def is_a_semilattice(join: Callable[[Any, Any], Any], one: Any, other: Any, thir
 
 @given(changes, changes, changes)
 def test_changes_join_in_any_order(one: Change, other: Change, third: Change) -> None:
-    is_a_semilattice(latest_change, one, other, third)
+    is_a_semilattice(latest, one, other, third)
 
 
 @given(acks, acks, acks)
 def test_acks_join_in_any_order(one: Appended[Ack], other: Appended[Ack], third: Appended[Ack]) -> None:
-    is_a_semilattice(latest_ack, one, other, third)
+    is_a_semilattice(latest, one, other, third)
 
 
-@given(tenancies, tenancies, tenancies)
-def test_tenancies_join_in_any_order(one: Tenancy, other: Tenancy, third: Tenancy) -> None:
-    is_a_semilattice(latest_tenancy, one, other, third)
+@given(of_one, of_one, of_one)
+def test_leases_join_in_any_order(
+    one: Appended[Lease], other: Appended[Lease], third: Appended[Lease]
+) -> None:
+    is_a_semilattice(latest, one, other, third)
 
 
 @given(logs, st.data())
@@ -120,13 +110,11 @@ def test_a_log_that_is_shuffled_doubled_and_read_again_tells_the_same(
 @given(logs)
 def test_what_compaction_leaves_of_a_log_tells_the_same_of_who_holds_a_name(log: list[Any]) -> None:
     whole = read(log)
-    kept = [tenancy.holder for tenancy in whole.tenancies.values()]
+    kept = [*whole.leases.values()]
     compacted = read([*whole.changes.values(), *kept, *whole.acks.get(ONE, {}).values()])
     assert compacted.changes == whole.changes
     assert compacted.acks == whole.acks
-    assert {n: t.holder for n, t in compacted.tenancies.items()} == {
-        n: t.holder for n, t in whole.tenancies.items()
-    }
+    assert compacted.leases == whole.leases
 
 
 @given(logs)

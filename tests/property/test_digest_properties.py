@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events.assets import schemas, validator
-from kafka_partition_events.events.cloudevents import TYPE_PREFIX
+from kafka_partition_events.events.cloudevents import to_entry
 from kafka_partition_events.events.digests import FOLDED, MOST_CHANGES, Observed, changes_of, fold, unfold
-from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.incident_kit import moment
+from tests.world_kit import moment
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b", "wide")
@@ -74,7 +73,7 @@ def observed(events: Iterable[ev.Event], draw: st.DataObject) -> list[Observed]:
 
 
 def folded(look: list[Observed]) -> list[Entry]:
-    return fold(look, observer="a", type_prefix=TYPE_PREFIX)
+    return fold(look, observer="a")
 
 
 def documents(entries: Iterable[Entry]) -> list[dict[str, Any]]:
@@ -91,7 +90,7 @@ def documents(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 @given(clusters(), st.data())
 def test_what_is_unfolded_is_what_single_events_tell(looks: list[Cluster], draw: st.DataObject) -> None:
     look = observed(events_of(looks), draw)
-    alone = [to_entry(o.event, o.cloudevent("a", TYPE_PREFIX)) for o in look]
+    alone = [to_entry(o.event, o.cloudevent("a")) for o in look]
     entries = folded(look)
     again = [each for entry in entries for each in unfold(entry)]
     assert documents(again) == documents(alone)
@@ -163,6 +162,6 @@ def test_a_digest_is_told_under_the_same_id_by_who_groups_alike() -> None:
     look = broker_loss(3)
     moved = [o for o in look if isinstance(o.event, ev.LeaderChanged)]
     other = [evolve(o, recorded_at=moment(60)) for o in reversed(moved)]
-    (one,), (two,) = folded(moved), fold(other, observer="b", type_prefix=TYPE_PREFIX)
+    (one,), (two,) = folded(moved), fold(other, observer="b")
     assert one.name in FOLDED
     assert one.id == two.id

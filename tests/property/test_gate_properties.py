@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.events import Rejection
 from kafka_partition_events.metadata.reconcile import (
-    CONFIRMING_ANSWERS,
-    REWIND_STRIKES,
+    CONFIRMED,
+    REWOUND,
     Memory,
     Reconciliation,
     reconcile,
@@ -92,12 +92,12 @@ def test_counts_never_fall_and_epochs_fall_only_after_strikes(history: list[Obse
             if len(new.partitions) < len(old.partitions):
                 strike = before.memory.strikes[Rejection.SHRINK, name, None]
                 assert old.topic_id is None, "with a topic id, never"
-                assert strike.count >= CONFIRMING_ANSWERS - 1
+                assert strike.count >= CONFIRMED.answers - 1
                 continue
             for p, q in zip(old.partitions, new.partitions, strict=False):
                 if (p.leader_epoch or 0) > (q.leader_epoch or 0):
                     strike = before.memory.strikes[Rejection.EPOCH_REWIND, name, p.partition]
-                    assert strike.count == REWIND_STRIKES - 1
+                    assert strike.count == REWOUND.answers - 1
 
 
 @given(histories, observations(honest=True))

@@ -10,11 +10,12 @@ from socket import create_connection
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from kafka_partition_events.cli.app import run
 from kafka_partition_events.errors import OutboxError
-from kafka_partition_events.observe.http import HttpServer, Response
-from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
+from kafka_partition_events.observe.http import HttpServer
+from kafka_partition_events.observe.settings import Http
+from kafka_partition_events.outbox import SqliteOutbox, Write
 from tests.odd_kit import mutated
 from tests.outbox_kit import append, entry
 
@@ -25,7 +26,6 @@ REQUEST = (
 ODD_COLUMNS = {
     "at": "9999999999999999999",
     "recorded_at": "'soon'",
-    "stream": "'both'",
     "body": "'text'",
     "name": "x'ff'",
     "subject": "x'00'",
@@ -36,9 +36,9 @@ ODD_COLUMNS = {
 
 def filled(path: Path) -> bytes:
     with closing(SqliteOutbox(path)) as outbox:
-        outbox.subscribe("a", Stream.EVENTS)
+        outbox.subscribe("a")
         append(outbox, *(entry(str(number), body=b"x" * 500) for number in range(30)))
-        outbox.write(Write(values={"silence/a": b"{}"}))
+        outbox.write(Write(values={"small/a": b"{}"}))
         outbox.refuse("a", outbox.read("a", 1)[0], "format")
     return path.read_bytes()
 
@@ -46,9 +46,9 @@ def filled(path: Path) -> bytes:
 def use(path: Path) -> None:
     """Read and write all of it."""
     with closing(SqliteOutbox(path)) as outbox:
-        outbox.subscribe("a", Stream.EVENTS)
+        outbox.subscribe("a")
         outbox.readers()
-        list(outbox.history(Stream.EVENTS))
+        list(outbox.history())
         outbox.read("a", 100)
         outbox.stats("a")
         assert all(isinstance(value, bytes) for value in outbox.values("").values())
@@ -104,32 +104,12 @@ def test_a_small_state_is_bytes_whatever_it_is_stored_as(sound: bytes, tmp_path:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("UPDATE small_states SET value = 12")
     with closing(SqliteOutbox(path)) as outbox:
-        assert outbox.values("silence/") == {"silence/a": b"12"}
-
-
-@pytest.mark.parametrize("form", ["table", "json"])
-def test_a_silence_that_nobody_understands_hides_no_others(
-    form: str, sound: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "outbox.db"
-    path.write_bytes(sound)
-    what = ["--event", "*", "--for", "2h", "--author", "ann", "--reason", "disks"]
-    assert run(["silence", "add", "--outbox", str(path), *what]) == 0
-    with closing(SqliteOutbox(path)) as outbox:
-        outbox.write(Write(values={"silence/odd": b"[" * 16_000, "silence/none": b"\xff"}))
-    capsys.readouterr()
-    assert run(["silence", "ls", "--outbox", str(path), "--output", form]) == 0
-    told = capsys.readouterr()
-    assert "disks" in told.out
-    assert told.err == (
-        "kpe: note: 3 that nobody understands mute nothing, are not listed: "
-        "silence/a, silence/none, silence/odd\n"
-    )
+        assert outbox.values("small/") == {"small/a": b"12"}
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[HttpServer]:
-    made = HttpServer(("127.0.0.1", 0), {"/livez": lambda _request: Response(body=b"ok\n")})
+    made = HttpServer(("127.0.0.1", 0), CollectorRegistry(), {"/livez": lambda: (None, "ok")}, Http())
     made.start()
     yield made
     made.close()
@@ -157,4 +137,4 @@ def test_a_request_that_is_none_is_answered_and_so_is_the_next_one(
 
 
 def test_a_path_that_is_no_url_is_answered(server: HttpServer) -> None:
-    assert ask(server, b"GET http://[ HTTP/1.0").startswith(b"HTTP/1.0 400 ")
+    assert ask(server, b"GET http://[ HTTP/1.0").startswith(b"HTTP/1.0 404 ")

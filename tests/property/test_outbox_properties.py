@@ -10,18 +10,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
 from kafka_partition_events.testing.clock import ManualClock
-from tests.outbox_kit import NOW, entry, ids
+from tests.outbox_kit import NOW, entry, ids, size_of
 
 MAX_ENTRIES = 12
 MAX_BYTES = 120 * 1024
 
 batches = st.lists(
     st.builds(
-        lambda number, stream, churn, size: entry(str(number), stream=stream, churn=churn, body=b"x" * size),
+        lambda number, churn, size: entry(str(number), churn=churn, body=b"x" * size),
         st.integers(0, 99),
-        st.sampled_from(Stream),
         st.booleans(),
         st.integers(0, 3000),
     ),
@@ -37,13 +36,11 @@ class Kept:
 
     seq: float
     id: str
-    stream: Stream
     churn: bool
 
 
 @define
 class Reader:
-    stream: Stream
     cursor: int = 0
     dropped: int = 0
     dead: int = 0
@@ -60,7 +57,6 @@ class OutboxMachine(RuleBasedStateMachine):
         self.readers: dict[str, Reader] = {}
         self.small: dict[str, bytes] = {}
         self.dead: list[tuple[str, str]] = []
-        self.duplicates = 0
         self.open()
 
     def open(self) -> None:
@@ -68,23 +64,19 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @rule(entries=batches)
     def append(self, entries: list[Entry]) -> None:
-        known = {(k.stream, k.id) for k in self.kept}
-        fresh = {(e.stream, e.id): e for e in reversed(entries) if (e.stream, e.id) not in known}
-        self.duplicates += len(entries) - len(fresh)
+        known = {k.id for k in self.kept}
+        fresh = {e.id: e for e in reversed(entries) if e.id not in known}
         self.outbox.write(Write(entries=entries))
         # Those of this write have no place that the model knows: all are after every cursor.
-        added = [Kept(math.inf, e.id, e.stream, e.churn) for e in entries if fresh.get((e.stream, e.id)) is e]
+        added = [Kept(math.inf, e.id, e.churn) for e in entries if fresh.get(e.id) is e]
         self.prune([*self.kept, *added])
 
     def prune(self, before: Sequence[Kept]) -> None:
-        found = sorted((e for stream in Stream for e in self.outbox.history(stream)), key=lambda e: e.seq)
-        after = [Kept(e.seq, e.id, e.stream, e.churn) for e in found]
-        left = {(k.stream, k.id) for k in after}
-        dropped = [k for k in before if (k.stream, k.id) not in left]
-        order = [(k.stream, k.id) for k in before]
-        assert [order.index((k.stream, k.id)) for k in after] == sorted(
-            order.index((k.stream, k.id)) for k in after
-        )
+        after = [Kept(e.seq, e.id, e.churn) for e in self.outbox.history()]
+        left = {k.id for k in after}
+        dropped = [k for k in before if k.id not in left]
+        order = [k.id for k in before]
+        assert [order.index(k.id) for k in after] == sorted(order.index(k.id) for k in after)
         for churn in (True, False):
             of_kind = [k for k in before if k.churn == churn]
             assert [k for k in dropped if k.churn == churn] == of_kind[
@@ -93,23 +85,20 @@ class OutboxMachine(RuleBasedStateMachine):
         assert all(k.churn for k in dropped) or not any(k.churn for k in after), "churn first"
         self.check_bound(len(before), len(after))
         for reader in self.readers.values():
-            reader.dropped += sum(k.stream is reader.stream and k.seq > reader.cursor for k in dropped)
+            reader.dropped += sum(k.seq > reader.cursor for k in dropped)
         self.kept = after
 
     def check_bound(self, before: int, after: int) -> None:
         raise NotImplementedError
 
-    @rule(name=readers, stream=st.sampled_from(Stream), from_start=st.booleans())
-    def subscribe(self, name: str, stream: Stream, from_start: bool) -> None:
-        self.outbox.subscribe(name, stream, from_start=from_start)
-        if name in self.readers:
-            self.readers[name].stream = stream
-        else:
-            cursor = 0 if from_start or not self.kept else int(self.kept[-1].seq)
-            self.readers[name] = Reader(stream, cursor)
+    @rule(name=readers, from_start=st.booleans())
+    def subscribe(self, name: str, from_start: bool) -> None:
+        self.outbox.subscribe(name, from_start=from_start)
+        if name not in self.readers:
+            self.readers[name] = Reader(0 if from_start or not self.kept else int(self.kept[-1].seq))
 
     def waiting(self, reader: Reader) -> list[Kept]:
-        return [k for k in self.kept if k.stream is reader.stream and k.seq > reader.cursor]
+        return [k for k in self.kept if k.seq > reader.cursor]
 
     @precondition(lambda self: self.readers)
     @rule(name=readers, count=st.integers(1, 5), refuse=st.booleans(), value=st.binary(max_size=3))
@@ -151,7 +140,6 @@ class OutboxMachine(RuleBasedStateMachine):
             return
         assert self.outbox.values("") == self.small
         assert self.outbox.values("x/") == {n: v for n, v in self.small.items() if n.startswith("x/")}
-        assert self.outbox.duplicates == self.duplicates
 
     def teardown(self) -> None:
         if hasattr(self, "kept"):
@@ -171,10 +159,9 @@ class SqliteMachine(OutboxMachine):
     def restart(self) -> None:
         self.outbox.close()
         self.start()
-        self.duplicates = 0
 
     def check_bound(self, before: int, after: int) -> None:
-        assert self.outbox.size_bytes <= MAX_BYTES
+        assert size_of(self.outbox) <= MAX_BYTES
 
     @invariant()
     def dead_letters_are_the_newest(self) -> None:

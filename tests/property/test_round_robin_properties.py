@@ -21,9 +21,9 @@ def test_partitions_that_stay_usable_are_never_more_than_one_record_apart(
     partitioner = RoundRobinPartitioner(start=start)
     asked: list[tuple[int, frozenset[int]]] = []
     for words, suspect, records in history:
-        partitioner.adopt(cluster_of({"t": words}, brokers=[1, 2, 3]))
+        partitioner.apply_snapshot(cluster_of({"t": words}, brokers=[1, 2, 3]))
         if suspect is not None:
-            partitioner.deliveries.unreachable(suspect, "test")
+            partitioner.deliveries.unreachable(suspect)
         route = partitioner.route("t")
         assert route is not None
         placed_now = [partitioner.partition("t", None, None, b"v", b"v", None) for _ in range(records)]
@@ -45,7 +45,7 @@ def test_a_record_that_is_asked_about_twice_takes_one_step(
     once, twice = RoundRobinPartitioner(start=0), RoundRobinPartitioner(start=0)
     for words, _suspect, records in history:
         for partitioner in (once, twice):
-            partitioner.adopt(cluster_of({"t": words}))
+            partitioner.apply_snapshot(cluster_of({"t": words}))
         for _ in range(records):
             first = twice.partition("t", None, None, b"v", b"v", None)
             twice.on_new_batch("t", None, first)

@@ -66,7 +66,7 @@ def test_no_built_in_ever_picks_an_offline_partition_while_an_online_one_is_ther
 ) -> None:
     partitioner = StickyPartitioner() if sticky else RoundRobinPartitioner()
     for cluster in history:
-        partitioner.adopt(cluster)
+        partitioner.apply_snapshot(cluster)
         for name in cluster.by_topic:
             online = cluster.available_partitions_for_topic(name)
             for _ in range(3):

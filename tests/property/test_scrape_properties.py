@@ -6,21 +6,15 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_partition_events.durations import Durations
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
-from kafka_partition_events.metadata.durations import Durations
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events_listeners.prometheus.snapshot import NOTHING, Detail, read_snapshot
+from kafka_partition_events_listeners.prometheus.snapshot import NOTHING, read_snapshot
 from tests.property.worlds import observations, snapshots
 
 STEP_S = 20.0
-DETAILS = st.builds(
-    Detail,
-    granularity=st.sampled_from(["cluster", "topic", "partition"]),
-    max_topics=st.integers(0, 3),
-    max_partitions=st.integers(0, 12),
-    kafka_exporter=st.booleans(),
-)
+LIMITS = st.integers(0, 3)
 
 
 def snapshots_after(answers: Iterable[tuple[Observation, bool]]) -> list[Cluster]:
@@ -36,22 +30,22 @@ def snapshots_after(answers: Iterable[tuple[Observation, bool]]) -> list[Cluster
     return scraped
 
 
-def check(scraped: list[Cluster], detail: Detail) -> None:
+def check(scraped: list[Cluster], max_topics: int) -> None:
     last = NOTHING
     for cluster in scraped:
-        found = read_snapshot(cluster, detail, last)
-        assert found == read_snapshot(cluster, detail)
+        found = read_snapshot(cluster, max_topics, last)
+        assert found == read_snapshot(cluster, max_topics)
         last = found.tally
 
 
-@given(st.lists(st.tuples(observations(), st.booleans()), max_size=12), DETAILS)
-def test_of_one_poller(answers: list[tuple[Observation, bool]], detail: Detail) -> None:
-    check(snapshots_after(answers), detail)
+@given(st.lists(st.tuples(observations(), st.booleans()), max_size=12), LIMITS)
+def test_of_one_poller(answers: list[tuple[Observation, bool]], max_topics: int) -> None:
+    check(snapshots_after(answers), max_topics)
 
 
-@given(st.lists(snapshots(), max_size=6), DETAILS)
-def test_of_snapshots_that_share_nothing(scraped: list[Cluster], detail: Detail) -> None:
-    check(scraped, detail)
+@given(st.lists(snapshots(), max_size=6), LIMITS)
+def test_of_snapshots_that_share_nothing(scraped: list[Cluster], max_topics: int) -> None:
+    check(scraped, max_topics)
 
 
 @given(st.lists(st.floats(0, 100)), st.lists(st.floats(0.001, 90), unique=True).map(sorted))

@@ -9,8 +9,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.codec import Snapshot, encode_snapshot
 from kafka_partition_events.outbox import Write
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from tests.outbox_kit import scratch_journal

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import Suspicion
-from kafka_partition_events.routing.judgement import Policy
+from kafka_partition_events.health.policy import DetectorPolicy
 from tests.feedback_simulator import (
     Dead,
     Fault,
@@ -24,7 +24,7 @@ from tests.feedback_simulator import (
     usual,
 )
 
-NOBODY = Policy(least_silence=1e9, most_silence=1e9)
+NOBODY = DetectorPolicy(shortest_stall=1e9, longest_stall=1e9)
 SEEDS = range(5)
 EACH_SEED = [*SEEDS[:3], *(pytest.param(seed, marks=pytest.mark.weekly) for seed in SEEDS[3:])]
 RNG = random.Random(7)
@@ -96,10 +96,10 @@ def test_heavy_noise_makes_at_most_twice_as_many_records_late_as_without_feedbac
     """One answer in a hundred takes up to 150 ms longer; on average feedback makes some more late."""
     late = {
         policy: Simulation(seed=seed, seconds=30, latency=noisy(), policy=policy).run().late_share
-        for policy in (Policy(), NOBODY)
+        for policy in (DetectorPolicy(), NOBODY)
     }
-    assert late[Policy()] <= 2 * late[NOBODY]
-    assert late[Policy()] < 0.02
+    assert late[DetectorPolicy()] <= 2 * late[NOBODY]
+    assert late[DetectorPolicy()] < 0.02
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])

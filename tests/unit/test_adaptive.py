@@ -2,19 +2,18 @@
 
 import random
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node, TopicPartition
-from kafka_partition_events.partitioners.adaptive import TURN_S, AdaptivePartitioner
-from kafka_partition_events.partitioners.sticky import record_bytes
+from kafka_partition_events import BufferBudget, Cluster, Node
+from kafka_partition_events.health.policy import DetectorPolicy
+from kafka_partition_events.partitioners.adaptive import TURN_S, AdaptivePartitioner, TopicPace
+from kafka_partition_events.partitioners.sticky import BATCH_BYTES, record_bytes
 from kafka_partition_events.routing.hashing import murmur2_partition
-from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.chooser_kit import judged
+from tests.deliveries_kit import judged
 
 SIX = [1, 2, 3, 1, 2, 3]
 
@@ -22,16 +21,19 @@ SIX = [1, 2, 3, 1, 2, 3]
 class Asker:
     """A partitioner on a clock that stands still, and a client that asks it."""
 
-    def __init__(self, leaders: list[int | None] | None = None, **options: Any) -> None:
+    def __init__(
+        self, leaders: list[int | None] | None = None, turn_bytes: int = BATCH_BYTES, **options: Any
+    ) -> None:
         self.clock = ManualClock(100.0)
-        self.partitioner = AdaptivePartitioner(
-            clock=self.clock.monotonic, **{"rng": random.Random(1)} | options
+        kind: type[AdaptivePartitioner] = type("Asked", (AdaptivePartitioner,), {"turn_bytes": turn_bytes})
+        self.partitioner = kind(clock=self.clock.monotonic, **{"rng": random.Random(1)} | options)
+        self.deliveries = judged(
+            self.partitioner, self.clock.monotonic, DetectorPolicy(first_rest=0.5, down_for=0.0)
         )
-        self.deliveries = judged(self.partitioner, self.clock.monotonic, Policy(first_rest=0.5, down_for=0.0))
-        self.adopt(cluster_of({"t": leaders or list(SIX)}, brokers=[1, 2, 3]))
+        self.apply_snapshot(cluster_of({"t": leaders or list(SIX)}, brokers=[1, 2, 3]))
 
-    def adopt(self, cluster: Cluster) -> None:
-        self.partitioner.adopt(cluster)
+    def apply_snapshot(self, cluster: Cluster) -> None:
+        self.partitioner.apply_snapshot(cluster)
 
     def ask(self, value: bytes | None = b"v", key: bytes | None = None, topic: str = "t") -> int:
         return self.partitioner.partition(topic, key, key, value, value, None)
@@ -44,10 +46,14 @@ class Asker:
             self.clock.advance(TURN_S)
         return asked
 
+    def turn_began(self) -> None:
+        pace = self.partitioner._paces.setdefault("t", TopicPace())
+        pace.turn_began(self.deliveries.tracked("t"))
+
     def listen(self, seconds: float) -> None:
         for _ in range(round(seconds * 100)):
             self.clock.advance(0.01)
-            self.deliveries.heard("p")
+            self.deliveries.polled()
 
 
 class TestTurns:
@@ -57,6 +63,12 @@ class TestTurns:
         runs = [asked[i : i + 3] for i in range(0, 18, 3)]
         assert all(len(set(run)) == 1 for run in runs)
         assert sorted(run[0] for run in runs) == list(range(6))
+
+    def test_go_on_in_order_while_all_brokers_are_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """KAFKA-10888's kind: a search for who is not behind took a whole round, and ended where it began."""
+        asker = Asker()
+        monkeypatch.setattr(asker.deliveries, "lagging", lambda: frozenset({1, 2, 3}))
+        assert Counter(asker.turns(600)) == dict.fromkeys(range(6), 100)
 
     def test_of_one_byte_are_one_record_long(self) -> None:
         asker = Asker(turn_bytes=1)
@@ -96,10 +108,6 @@ class TestTurns:
         asker.partitioner.move_on("t", first)
         assert asker.partitioner.current("t") == second, "another thread has moved on already"
 
-    def test_must_hold_something(self) -> None:
-        with pytest.raises(ConfigurationError, match="turn_bytes must be at least 1, not 0"):
-            AdaptivePartitioner(turn_bytes=0)
-
     def test_visit_the_brokers_in_turn_and_all_partitions_evenly(self) -> None:
         asker = Asker(leaders=[1, 1, 2, 2, 3, 3])
         asked = asker.turns(600)
@@ -113,21 +121,11 @@ class TestTurns:
 
     def test_of_topics_do_not_disturb_each_other(self) -> None:
         asker = Asker()
-        asker.adopt(cluster_of({"t": list(SIX), "u": list(SIX)}, brokers=[1, 2, 3]))
+        asker.apply_snapshot(cluster_of({"t": list(SIX), "u": list(SIX)}, brokers=[1, 2, 3]))
         here = asker.ask()
         for _ in range(3):
             asker.partitioner.move_on("u", asker.ask(topic="u"))
         assert asker.ask() == here
-
-    def test_are_counted(self) -> None:
-        asker = Asker(turn_bytes=2 * record_bytes(None, b"v"))
-        asked = [asker.ask() for _ in range(7)]
-        stats = asker.partitioner.turn_stats
-        assert (stats.turns, stats.switches, stats.forced) == (4, sum(a != b for a, b in pairwise(asked)), 0)
-        assert stats.records == {TopicPartition("t", p): n for p, n in Counter(asked[:6]).items()}
-        asker.adopt(cluster_of({"t": [None if p == asked[-1] else 1 for p in range(6)]}))
-        asker.ask()
-        assert asker.partitioner.turn_stats.forced == 1
 
 
 class TestKeyedRecords:
@@ -136,11 +134,11 @@ class TestKeyedRecords:
         for number in range(50):
             key = b"%d" % number
             assert asker.ask(key=key) == murmur2_partition(key, 6)
-        assert asker.partitioner.turn_stats.turns == 0
+        assert not asker.partitioner._places
 
     def test_stay_where_they_are_when_their_broker_is_suspect(self) -> None:
         asker = Asker()
-        asker.deliveries.unreachable(1, "p")
+        asker.deliveries.unreachable(1)
         asker.listen(1)
         assert asker.deliveries.probing
         for number in range(50):
@@ -154,7 +152,7 @@ class TestKeyedRecords:
 
     def test_avoid_suspects_and_probe_them_with_ignore_keys(self) -> None:
         asker = Asker(turn_bytes=1, ignore_keys=True)
-        asker.deliveries.unreachable(1, "p")
+        asker.deliveries.unreachable(1)
         assert {asker.ask(key=b"same") for _ in range(12)} == {1, 2, 4, 5}
         asker.listen(1)
         assert asker.ask(key=b"same") in {0, 3}
@@ -166,7 +164,7 @@ class TestRacks:
 
     def in_rack(self, rack: str, leaders: list[int | None]) -> Asker:
         asker = Asker(rack=rack)
-        asker.adopt(cluster_of({"t": leaders}, brokers=self.NODES))
+        asker.apply_snapshot(cluster_of({"t": leaders}, brokers=self.NODES))
         return asker
 
     def test_partitions_that_are_led_in_the_own_rack_are_preferred(self) -> None:
@@ -178,7 +176,7 @@ class TestRacks:
 
     def test_without_a_usable_one_in_the_rack_the_others_are_used(self) -> None:
         asker = self.in_rack("a", [1, 2, 3, 1, 2, 3])
-        asker.deliveries.unreachable(1, "p")
+        asker.deliveries.unreachable(1)
         assert set(asker.turns(15)) == {1, 2, 4, 5}
 
     def test_without_racks_in_the_cluster_all_are_used(self) -> None:
@@ -190,31 +188,29 @@ class TestSuspectsAndOfflinePartitions:
     def test_a_partition_that_goes_offline_is_left_at_once(self) -> None:
         asker = Asker()
         first = asker.ask()
-        asker.adopt(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
+        asker.apply_snapshot(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
         assert asker.ask() != first
 
     def test_a_broker_that_becomes_suspect_is_left_at_once_and_returned_to_when_cleared(self) -> None:
         asker = Asker()
         first = asker.ask()
         broker = SIX[first]
-        asker.deliveries.unreachable(broker, "p")
+        asker.deliveries.unreachable(broker)
         assert SIX[asker.ask()] != broker
-        assert asker.partitioner.turn_stats.forced == 1
         assert broker not in {SIX[p] for p in asker.turns(15)}
-        asker.adopt(cluster_of({"t": [leader for leader in SIX if leader != broker]}))
+        asker.apply_snapshot(cluster_of({"t": [leader for leader in SIX if leader != broker]}))
         assert set(asker.turns(12)) == {0, 1, 2, 3}, "the broker is no longer listed"
 
     def test_a_turn_on_another_broker_goes_on(self) -> None:
         asker = Asker()
         first = asker.ask()
-        asker.deliveries.unreachable(SIX[first] % 3 + 1, "p")
+        asker.deliveries.unreachable(SIX[first] % 3 + 1)
         assert asker.ask() == first
-        assert asker.partitioner.turn_stats.forced == 0
 
     def test_where_no_broker_can_be_connected_to_all_are_used(self) -> None:
         asker = Asker()
         for broker in (1, 2, 3):
-            asker.deliveries.unreachable(broker, "p")
+            asker.deliveries.unreachable(broker)
         assert set(asker.turns(12)) == set(range(6))
 
     def test_all_offline_still_takes_records(self) -> None:
@@ -222,7 +218,7 @@ class TestSuspectsAndOfflinePartitions:
 
     def test_the_cap_holds(self) -> None:
         asker = Asker(budget=BufferBudget(max_partitions={"t": 2}, instance_id="a"))
-        asker.adopt(cluster_of({"t": list(SIX)}, brokers=[1, 2, 3]))
+        asker.apply_snapshot(cluster_of({"t": list(SIX)}, brokers=[1, 2, 3]))
         route = asker.partitioner.route("t")
         assert route is not None
         assert set(asker.turns(20)) == set(route.admitted)
@@ -231,14 +227,14 @@ class TestSuspectsAndOfflinePartitions:
 class TestAskedTwice:
     """kafka-python asks again about a record that opens a batch (KAFKA-9965)."""
 
-    def test_the_second_answer_is_the_first_and_counts_no_turn(self) -> None:
+    def test_the_second_answer_is_the_first_and_begins_no_turn(self) -> None:
         asker = Asker(turn_bytes=1)
         for _ in range(12):
             first = asker.ask()
-            before = asker.partitioner.turn_stats
+            turn = asker.partitioner._places["t"]
             asker.partitioner.on_new_batch("t", None, first)
             assert asker.ask() == first
-            assert asker.partitioner.turn_stats == before
+            assert asker.partitioner._places["t"] is turn
 
     def test_a_new_batch_does_not_end_the_turn(self) -> None:
         asker = Asker()
@@ -251,7 +247,7 @@ class TestAskedTwice:
         asker = Asker()
         stuck = asker.ask()
         suspect = SIX[stuck] % 3 + 1
-        asker.deliveries.unreachable(suspect, "p")
+        asker.deliveries.unreachable(suspect)
         asker.listen(1)
         probe = asker.ask()
         assert SIX[probe] == suspect
@@ -264,29 +260,29 @@ class TestAskedTwice:
         asker = Asker()
         first = asker.ask()
         asker.partitioner.on_new_batch("t", None, first)
-        asker.adopt(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
+        asker.apply_snapshot(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
         assert asker.ask() != first
 
 
 def fall_behind(asker: Asker, patience: float) -> None:
     """Let partition 0 be behind by turns, while partition 3, of the same broker, answers for 50 ms."""
-    policy = Policy(least_silence=patience, most_silence=patience, silence_factor=1e6)
-    asker.deliveries._feedback.policy = policy
+    policy = DetectorPolicy(shortest_stall=patience, longest_stall=patience, median_factor=1e6)
+    asker.deliveries._detector.seen.policy = policy
     for turn in range(8):
-        asker.deliveries.turn_began("t")
+        asker.turn_began()
         for _ in range(10):
             asker.deliveries.sent("t", 0 if turn < 7 else 3, 1)
     for _ in range(10):
         asker.clock.advance(0.005)
-        asker.deliveries.answered("t", 3, 0.005, "p")
-        asker.deliveries.heard("p")
+        asker.deliveries.answered("t", 3, 0.005)
+        asker.deliveries.polled()
     assert not asker.deliveries.avoidance
 
 
 def test_partitions_that_are_behind_get_less_and_never_nothing() -> None:
     asker = Asker()
     fall_behind(asker, patience=1000.0)
-    (behind, *others) = asker.deliveries.backlogs("t", range(6))
+    (behind, *others) = asker.partitioner._paces["t"].backlogs(asker.deliveries, "t", range(6))
     assert behind >= 5
     assert others == [0] * 5
     asked = Counter(asker.turns(1)[0] for _ in range(520))
@@ -303,21 +299,21 @@ def test_a_partition_that_has_fallen_silent_gets_nothing_until_it_answers() -> N
         asker.clock.advance(0.01)
         deliveries.sent("t", 3, 1)
         asker.clock.advance(0.005)
-        deliveries.answered("t", 3, 0.005, "p")
-        deliveries.heard("p")
+        deliveries.answered("t", 3, 0.005)
+        deliveries.polled()
     assert not deliveries.avoidance.suspect
     assert deliveries.avoidance.partitions == {("t", 0)}
     assert set(asker.turns(100)) == {1, 2, 3, 4, 5}
-    deliveries.answered("t", 0, 0.6, "p")
+    deliveries.answered("t", 0, 0.6)
     for _ in range(8):
         asker.clock.advance(0.1)
-        deliveries.heard("p")
+        deliveries.polled()
         route = asker.partitioner.route("t")
         if route is not None and (probe := deliveries.take_probe("t", route)) is not None:
             assert probe == 0
             deliveries.sent("t", 0, 1)
             asker.clock.advance(0.005)
-            deliveries.answered("t", 0, 0.005, "p")
+            deliveries.answered("t", 0, 0.005)
     assert set(asker.turns(100)) == set(range(6))
 
 

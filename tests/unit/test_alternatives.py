@@ -8,7 +8,7 @@ import pytest
 from kafka_partition_events.events.names import is_churn
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.events import AlternativesChanged, Event
-from kafka_partition_events.observe.alternatives import AlternativesListener
+from kafka_partition_events.observe.derived import AlternativesListener
 from kafka_partition_events.testing import ManualClock, RecordingListener, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import Pollers

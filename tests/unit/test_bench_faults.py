@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,6 @@ from benchmarks.faults.metrics import (
     achieved,
     before_p99_ms,
     behind_ms,
-    figures_by_group,
     in_flight,
     latency_series,
     quantile,
@@ -36,7 +36,7 @@ from benchmarks.faults.metrics import (
 from benchmarks.faults.plan import FAULTS, PRODUCERS, SCENARIOS, Scenario
 from benchmarks.faults.results import Measured, Result
 from benchmarks.faults.rules import why_discarded
-from benchmarks.faults.spec import LoadSpec, Values, key_of, parse_value
+from benchmarks.faults.spec import KEYS, LoadSpec, Values, key_of, parse_value
 from benchmarks.faults.tape import Tape
 from benchmarks.faults.targets import Target, judge, ratio, targets_of
 from benchmarks.measure import RESULTS, Environment
@@ -63,14 +63,14 @@ GOOD = Figures(
 
 def record(sent_ms: float, latency_ms: float, **changes: Any) -> Record:
     sent = round(sent_ms * MS)
-    made = Record(sent, sent + round(latency_ms * MS), 1, None, keyed=False, copies=1, limit_ms=3_000)
+    made = Record(sent, sent + round(latency_ms * MS), 1, None, copies=1, limit_ms=3_000)
     return made._replace(**changes)
 
 
 def run(number: int = 0, figures: Figures = GOOD, **changes: Any) -> Run:
     made = Run(
         round=number,
-        groups={"all": figures, "unkeyed": figures, "keyed": figures},
+        figures=figures,
         before_p99_ms=8.0,
         achieved=1.0,
         behind_ms=1.0,
@@ -156,15 +156,6 @@ class TestFigures:
         assert Figures.of(records, 0, faulty=1).to_faulty == 0.4
         assert Figures.of(records, 0, faulty=None).to_faulty is None
 
-    def test_keyed_and_unkeyed_are_told_apart(self) -> None:
-        records = [record(1, 5), record(1, 200, keyed=True)]
-        groups = figures_by_group(records, Window(0, 0, S), 1, keyed=True)
-        assert {name: figures.late for name, figures in groups.items()} == {
-            "all": 0.5,
-            "unkeyed": 0.0,
-            "keyed": 1.0,
-        }
-
     def test_nothing_sent_is_no_error(self) -> None:
         assert Figures.of([], 0, 1).p99_ms == 0
 
@@ -200,10 +191,10 @@ class TestWhatProcessesTellEachOther:
         tape.write(tmp_path / "tape")
         back = Tape.read(tmp_path / "tape")
         assert (back.errors, back.reported_again) == (["_MSG_TIMED_OUT"], 1)
-        records = records_of(back, 0, {(0, 0): 2}, LAYOUTS["A"], keyed=True)
-        assert [(each.error, each.broker, each.keyed, each.copies) for each in records] == [
-            (None, 2, False, 2),
-            ("_MSG_TIMED_OUT", 3, True, 0),
+        records = records_of(back, 0, {(0, 0): 2}, LAYOUTS["A"])
+        assert [(each.error, each.broker, each.copies) for each in records] == [
+            (None, 2, 2),
+            ("_MSG_TIMED_OUT", 3, 0),
         ]
 
     def test_a_report_that_names_no_partition_leaves_the_chosen_one(self) -> None:
@@ -217,7 +208,7 @@ class TestWhatProcessesTellEachOther:
     def test_a_record_that_nobody_reported_on_counts_with_the_delivery_limit(self) -> None:
         tape = Tape.blank(1)
         tape.sent[0] = 0
-        (only,) = records_of(tape, 0, {}, LAYOUTS["C"], keyed=False)
+        (only,) = records_of(tape, 0, {}, LAYOUTS["C"])
         assert (only.error, only.broker, only.latency_ms) == (NOT_REPORTED, None, 5_000)
         assert in_flight([only], fault_ns=1) == 1
 
@@ -233,8 +224,10 @@ class TestWhatProcessesTellEachOther:
         )
         assert LoadSpec.parse(spec.words()) == spec
 
-    def test_every_other_record_is_keyed(self) -> None:
-        assert [key_of(n, keyed=True) for n in range(3)] == [None, b"key-1", None]
+    def test_each_record_has_one_of_many_keys_that_are_as_likely_as_each_other(self) -> None:
+        counts = Counter(key_of(n, keyed=True) for n in range(10 * KEYS))
+        assert len(counts) > 0.99 * KEYS
+        assert max(counts.values()) < 30
         assert key_of(1, keyed=False) is None
 
 
@@ -301,7 +294,8 @@ class TestTheCommand:
         return [command._as_wanted(each, arguments).name for each in command._chosen(arguments)]
 
     def test_scenarios_are_chosen_by_layout_and_fault(self) -> None:
-        assert self.chosen("--layout", "C", "--fault", "frozen", "killed") == ["C-frozen", "C-killed"]
+        chosen = self.chosen("--layout", "C", "--fault", "frozen", "killed")
+        assert chosen == ["C-frozen", "C-killed", "C-frozen-keyed", "C-killed-keyed"]
         assert "kill-keyed" in self.chosen("--layout", "A", "--fault", "killed")
 
     def test_or_by_their_names_one_by_one(self) -> None:
@@ -325,7 +319,7 @@ class TestClusters:
             yield "bench"
 
         monkeypatch.setattr(command, "_bench", bench)
-        monkeypatch.setattr(command, "warm_up", lambda *_: None)
+        monkeypatch.setattr(command, "warm_up", lambda *_, **_options: None)
         return started
 
     def test_are_shared_by_what_needs_the_same(self, started: list[ClusterKind]) -> None:
@@ -422,11 +416,6 @@ class TestThePage:
         assert "discarded: round 1: 50%" in text
         assert "could not be run: no JDK" in text
 
-    def test_keyed_and_unkeyed_records_have_a_table_each(self) -> None:
-        text = report.render_scenario(SCENARIOS["kill-keyed"], result("kill-keyed", ours=[run()]))
-        assert "**Unkeyed records**" in text
-        assert "**Keyed records**" in text
-
     def test_replaces_its_section_and_nothing_else(self) -> None:
         page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
         once = report.render_page(page, {"brownout": self.SEEN}, "img")
@@ -486,11 +475,22 @@ class TestTheReadme:
     def test_has_the_main_layout_with_its_conditions(self) -> None:
         seen = result("C-frozen", librdkafka=runs("late", 0.7), ours=runs("late", 0.002, 0.004, 0.003))
         page = report.render_readme(self.PAGE, {"C-frozen": seen})
-        assert "| one of 6 brokers ... | confluent-kafka | this library |" in page, "those that were measured"
+        assert "| **no key**; one of 6 brokers ... | confluent-kafka | this library |" in page, (
+            "those that were measured"
+        )
         assert "| hangs for 6 s: records slower than 100 ms | 70% | 0.30% |" in page
         assert "replication factor 3, min.insync.replicas 2, acks=all" in page
         assert "broker session 9 s" in page
         assert "old" not in page
+
+    def test_has_a_table_of_records_with_a_key_too(self) -> None:
+        found = {
+            "C-frozen": result("C-frozen", ours=runs("late", 0.002)),
+            "C-frozen-keyed": result("C-frozen-keyed", ours=runs("late", 0.5), ours_move=runs("late", 0.01)),
+        }
+        page = report.render_readme(self.PAGE, found)
+        assert '| **with a key**; one of 6 brokers ... | this library | with `keys="move"` |' in page
+        assert "| hangs for 6 s: records slower than 100 ms | 50% | 1.00% |" in page
 
     def test_stays_as_it_is_until_that_is_measured(self) -> None:
         assert report.render_readme(self.PAGE, {"brownout": result(ours=[run()])}) == self.PAGE

@@ -1,6 +1,5 @@
 """The gate benchmark's pure parts: what it counts as missed, as early, as held; and its page."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,11 @@ from benchmarks.gate import report
 from benchmarks.gate.__main__ import main
 from benchmarks.gate.counting import Moments, Run, run_of
 from benchmarks.gate.diary import Diary, Entry, read
-from benchmarks.gate.litter import litter
 from benchmarks.gate.plan import AT_ONCE, CONSUMERS, FAULTS, PRODUCERS, RUNS, SCENARIOS
 from benchmarks.gate.producing import key_of
 from benchmarks.gate.task import Task
 from benchmarks.kept import Measured, Result
 from benchmarks.measure import Environment
-from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip
-from kafka_partition_events.control.protocol.records import Approval, Change, Command, Lease
 from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule
 
 S = 1_000_000_000
@@ -109,14 +105,6 @@ class TestPlan:
 
     def test_every_second_record_has_a_key(self) -> None:
         assert [key_of(n) for n in range(4)] == [None, b"key-1", None, b"key-3"]
-
-    def test_what_lies_about_is_nothing_that_anybody_can_use(self) -> None:
-        rng, skipped = random.Random(0), Skipped()
-        for n in range(500):
-            value, _key = litter(rng, ["orders"])
-            kinds: tuple[Any, ...] = (Command, Approval, Change, Lease)
-            for kind in kinds:
-                assert decode_or_skip(kind, value, skipped, ("t", 0, n)) is None
 
     def test_a_task_is_told_as_it_is(self, tmp_path: Path) -> None:
         task = Task(

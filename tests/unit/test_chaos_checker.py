@@ -153,20 +153,20 @@ def keys_after_growth(partition_of: Callable[[int], int], writer: str, at: float
     names = (f"key-{n}" for n in range(100))
     key = next(each for each in names if len({checker.hash_of(hash_name, each) % n for n in (6, 7, 13)}) == 3)
     number = checker.hash_of(hash_name, key)
-    topic = "pinned" if writer == "pinned-c" else "orders"
+    topic = "kept" if writer == "kept-c" else "orders"
     run = run_of(writer, sent(0, topic, key, at))
     grown = truth_of(topic, (CREATED, 6), (300.0, 13))
     seen = history(run, {(partition_of(number), 0): named(0, writer)}, truth=grown)
     return iter(found(checker.keys_are_where_promised, seen))
 
 
-@pytest.mark.parametrize("writer", ["ours-c", "ours-k", "plain-c", "pinned-c"])
+@pytest.mark.parametrize("writer", ["ours-c", "ours-k", "plain-c", "kept-c"])
 def test_a_key_goes_by_the_size_that_its_topic_has(writer: str) -> None:
     late = 300.0 + checker.PLAIN_STALE_S + 1
-    pinned = writer == "pinned-c"
+    kept = writer == "kept-c"
     assert not list(keys_after_growth(lambda number: number % 6, writer, 110.0))
-    assert bool(list(keys_after_growth(lambda number: number % 6, writer, late))) is not pinned
-    assert bool(list(keys_after_growth(lambda number: number % 13, writer, late))) is pinned
+    assert bool(list(keys_after_growth(lambda number: number % 6, writer, late))) is not kept
+    assert bool(list(keys_after_growth(lambda number: number % 13, writer, late))) is kept
     assert list(keys_after_growth(lambda number: number % 7, writer, late)) == ["misplaced key"]
 
 

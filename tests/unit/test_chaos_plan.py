@@ -43,7 +43,7 @@ def test_topics_only_grow_but_for_those_that_are_made_anew(seed: int) -> None:
             assert sizes[step.target] < step.value <= SIZES[step.target][1]
         if step.kind in {"grow", "recreate"}:
             sizes[step.target] = round(step.value)
-    assert all(sizes[topic] > SIZES[topic][0] for topic in ("orders", "pinned", "gated"))
+    assert all(sizes[topic] > SIZES[topic][0] for topic in ("orders", "kept", "gated"))
 
 
 def test_an_hour_has_all_kinds_of_faults() -> None:

@@ -18,7 +18,6 @@ from kafka_partition_events import (
     UniformStickyPartitioner,
 )
 from kafka_partition_events.clients.confluent.choosing import MAX_IDLE_S, Chooser
-from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.testing import ScriptedSource, observe
@@ -48,7 +47,7 @@ def make() -> Iterator[Make]:
         poller = MetadataPoller(ScriptedSource(*(script or (ORDERS,))), (), min_interval=0.01)
         pollers.append(poller)
         chooser = Chooser(partitioner, {"linger.ms": 60_000}, chunks=chunks)
-        chooser.poller, chooser.look_for = poller, poller.join(partitioner, chooser.written).look_for
+        chooser.poller, chooser.ask_for = poller, poller.join(partitioner, chooser.written).ask_for
         if known:
             poller.track("orders")
             poller.poll_once()
@@ -69,14 +68,14 @@ class TestALimitedTopic:
         chooser = make(partitioner)
         turn = chooser.turn("orders")
         chooser.choose("orders", b"a", None)
-        assert next(iter(turn.keyed)) == UNASSIGNED
+        assert turn.counts_key is not None
         partitioner.routing.limit(Limits(counts={"orders": 2}))
-        assert not [*turn.keyed]
+        assert turn.counts_key is None
         assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
-        assert not [*turn.keyed]
+        assert turn.counts_key is None
         partitioner.routing.limit(NO_LIMITS)
         chooser.choose("orders", b"a", None)
-        assert next(iter(turn.keyed)) == UNASSIGNED
+        assert turn.counts_key is not None
 
     def test_is_left_to_librdkafka_again_only_if_the_limit_is_still_off(
         self, make: Make, monkeypatch: pytest.MonkeyPatch
@@ -84,31 +83,42 @@ class TestALimitedTopic:
         partitioner = DefaultPartitioner()
         chooser = make(partitioner)
         turn = chooser.turn("orders")
-        sample = type(turn).sample_keyed
+        open_short_cut = type(turn).open_short_cut
 
-        def limited_meanwhile(turn: Any, deliveries: Any) -> None:
+        def limited_meanwhile(turn: Any, *arguments: Any) -> None:
             partitioner.routing.limit(Limits(counts={"orders": 2}))
-            sample(turn, deliveries)
+            open_short_cut(turn, *arguments)
 
-        monkeypatch.setattr(type(turn), "sample_keyed", limited_meanwhile)
+        monkeypatch.setattr(type(turn), "open_short_cut", limited_meanwhile)
         chooser.choose("orders", b"a", None)
-        assert not [*turn.keyed]
+        assert turn.counts_key is None
 
     def test_leaves_others_alone(self, make: Make) -> None:
         partitioner = DefaultPartitioner()
         chooser = make(partitioner)
         partitioner.routing.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
-        assert chooser.places_keys("orders")
-        assert not chooser.places_keys("other")
+        assert chooser.leaves_keys("orders")
+        assert not chooser.leaves_keys("other")
 
 
-def test_what_is_counted_by_topic(make: Make) -> None:
+@pytest.mark.parametrize(
+    "name", ["x" * 250, "or\0ders", "or\ud800ders", "", ".", "..", "or ders", "or/ders", "\u00f6rders"]
+)
+def test_a_name_that_no_topic_can_have_is_not_followed(make: Make, name: str) -> None:
+    """Each metadata request that named it would fail, for all topics."""
+    chooser = make(DefaultPartitioner())
+    chooser.choose("orders", None, b"v")
+    assert chooser.choose(name, None, b"v") == UNASSIGNED
+    assert list(chooser.written()) == ["orders"]
+
+
+def test_what_is_counted(make: Make) -> None:
     chooser = make(DefaultPartitioner(), observe({"orders": [1, None, 3]}, brokers=[1, 3]))
     for _ in range(5):
         chooser.choose("orders", None, b"v")
         chooser.choose("orders", b"key", b"v")  # librdkafka places it, and nobody counts
-    (counted,) = chooser.counted().values()
-    assert counted == TopicCounts(topic="orders", sent=5, rerouted=5, avoided=0, capped=0)
+    stats = chooser.stats
+    assert (sum(stats.records.values()), stats.rerouted, stats.avoided, stats.capped) == (5, 5, 0, 0)
 
 
 KEYLESS = [UniformStickyPartitioner, lambda: AdaptivePartitioner(ignore_keys=True)]
@@ -135,11 +145,11 @@ class TestAPartitionerThatIgnoresKeys:
         turn = chooser.turns["orders"]
         taken = [
             partition
-            for chunk in (turn.keyed, turn.chunk) * 50
+            for chunk in (turn.next_keyed, turn.next_partitions) * 50
             for partition, _ in zip(chunk, "x", strict=False)
         ]
         assert set(taken) == {chosen}
-        assert length_hint(turn.keyed) == length_hint(turn.chunk)
+        assert length_hint(turn.next_keyed) == length_hint(turn.next_partitions)
         assert placed(chooser).total() == 2 + 2 * len(taken)  # zip takes one more than it gives
 
     def test_takes_nothing_from_a_chunk_of_old_routes(self, partitioner: Any, make: Make) -> None:
@@ -148,13 +158,13 @@ class TestAPartitionerThatIgnoresKeys:
             chooser.choose("orders", b"k", b"v")
         chooser.poller.poll_once()
         turn = chooser.turns["orders"]
-        assert (list(turn.keyed), list(turn.chunk)) == ([], [])
+        assert (list(turn.next_keyed), list(turn.next_partitions)) == ([], [])
         assert chooser.choose("orders", b"k", b"v") == 2
 
     def test_is_asked_for_each_where_records_may_be_rescued(self, partitioner: Any, make: Make) -> None:
         chooser = make(partitioner(), chunks=False)
         chooser.choose("orders", b"k", b"v")
-        assert (chooser.turns["orders"].keyed, chooser.turns["orders"].chunk) == ((), ())
+        assert (chooser.turns["orders"].next_keyed, chooser.turns["orders"].next_partitions) == ((), ())
 
     def test_leaves_no_keys_to_librdkafka(self, partitioner: Any, make: Make) -> None:
         chooser = make(partitioner())
@@ -189,13 +199,16 @@ def test_a_probe_that_a_batch_takes_leaves_no_chunk_that_nobody_counts(
 ) -> None:
     partitioner = UniformStickyPartitioner()
     chooser = make(partitioner)
-    partitioner.deliveries.unreachable(2, "test")
+    partitioner.deliveries.unreachable(2)
     for _ in range(2):
         chooser.choose("orders", b"k", b"v")
     partitioner.deliveries.probing = True
     monkeypatch.setattr(partitioner.deliveries, "take_probe", lambda *_: 1)
     assert chooser.choose_for("orders", 100) == (1, 1)
-    assert (list(chooser.turns["orders"].chunk), list(chooser.turns["orders"].keyed)) == ([], [])
+    assert (list(chooser.turns["orders"].next_partitions), list(chooser.turns["orders"].next_keyed)) == (
+        [],
+        [],
+    )
     assert placed(chooser).total() == 3
 
 
@@ -203,16 +216,25 @@ def test_a_probe_that_a_batch_takes_leaves_no_chunk_that_nobody_counts(
 
 
 class OwnKeys(Partitioner):
-    falls_back = False
-
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         return route.usable[0] if key is None else route.count - 1
+
+    def requires_metadata(self, topic: str) -> bool:
+        return topic == "orders"
 
 
 class TestKeysThatLibrdkafkaMustNotPlace:
     def test_are_no_reason_for_unkeyed_records_to_wait(self, make: Make) -> None:
         chooser = make(OwnKeys(), known=False)
         assert chooser.choose("orders", None, b"v") == UNASSIGNED
+        assert not chooser.must_place("orders", None)
+
+    def test_are_those_of_topics_whose_metadata_is_required(self, make: Make) -> None:
+        chooser = make(OwnKeys(hash_name="crc32"), known=False)
+        assert chooser.must_place("orders", b"k")
+        assert not chooser.must_place("other", b"k")
+        chooser._partitioner.keying.empty_is_no_key = True
+        assert not chooser.must_place("orders", b""), "an empty key is none to librdkafka"
 
 
 # -- topics that are not written any more ------------------------------------------------------------
@@ -231,14 +253,14 @@ def test_a_topic_that_is_not_written_is_forgotten_after_five_minutes(make: Make,
     chooser = make(DefaultPartitioner())
 
     def write_chunks() -> None:
-        for chunk in (chooser.turns["chunks"].chunk, chooser.turns["chunks"].keyed):
+        for chunk in (chooser.turns["chunks"].next_partitions, chooser.turns["chunks"].next_keyed):
             next(iter(chunk), None)
 
     def give_a_partition() -> None:
         chooser.turns["given"].written_past = True
 
     chooser.choose("idle", None, b"v")
-    for topic in ("chunks", "given", "one by one"):
+    for topic in ("chunks", "given", "one-by-one"):
         for key in (None, b"k"):
             chooser.choose(topic, key, b"v")
             chooser.choose(topic, key, b"v")
@@ -247,8 +269,8 @@ def test_a_topic_that_is_not_written_is_forgotten_after_five_minutes(make: Make,
         now[0] += MAX_IDLE_S / 9
         write_chunks()
         give_a_partition()
-        chooser.choose("one by one", None, b"v")
-    assert sorted(chooser.written()) == ["chunks", "given", "one by one"]
+        chooser.choose("one-by-one", None, b"v")
+    assert sorted(chooser.written()) == ["chunks", "given", "one-by-one"]
     now[0] += 0.1
     for _ in range(12):
         chooser.written()

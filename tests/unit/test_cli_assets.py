@@ -17,7 +17,7 @@ import yaml
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.observe.config import load_config
-from kafka_partition_events.observe.passwords import hash_password
+from kafka_partition_events.observe.settings import Kafka, Settings
 
 Captured = pytest.CaptureFixture[str]
 OURS = ("kpe.example.toml", "systemd/kpe.service", "systemd/kpe-tracker.service", "container/Containerfile")
@@ -90,29 +90,33 @@ def exported(tmp_path: Path) -> Path:
 
 
 def test_the_example_is_a_configuration_of_defaults(exported: Path) -> None:
-    config = load_config(exported / "kpe.example.toml", {})
-    assert config.settings.kafka.bootstrap_servers == "localhost:9092"
-    defaults = {value.key: value.value for value in load_config(None, {}).values}
-    said = {value.key: value.value for value in config.values}
-    assert {key for key in said if said[key] != defaults[key]} == {"kafka.bootstrap_servers"}
+    settings = load_config(exported / "kpe.example.toml", {}).settings
+    assert settings == Settings(kafka=Kafka(bootstrap_servers="localhost:9092"))
 
 
 def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None:
-    for secret in ("kpe-password", "pager-url", "pager-signing", "pagerduty-key", "mail-password"):
+    for secret in ("kpe-password", "hook-url", "hook-signing"):
         (tmp_path / secret).write_text("https://pager.example/x")
-    (tmp_path / "prometheus.hash").write_text(hash_password("scrape me").text)
+    (tmp_path / "hook.j2").write_text("{{ name }}")
     text = (exported / "kpe.example.toml").read_text().replace("/run/secrets/", f"{tmp_path}/")
-    text = text.replace("/etc/kpe/prometheus.hash", f"{tmp_path}/prometheus.hash")
-    prose = ("# An ", "# `k", "# The ", "# Durations", "# librdkafka", "# Every", "# What", "# A window")
+    text = text.replace("/etc/kpe/hook.j2", f"{tmp_path}/hook.j2")
+    prose = (
+        "# An ",
+        "# `k",
+        "# The ",
+        "# Durations",
+        "# librdkafka",
+        "# Every",
+        "# What",
+        "# One",
+        "# Events to",
+    )
     lines = [line for line in text.splitlines() if not line.startswith(prose)]
     (tmp_path / "all.toml").write_text("\n".join(line.removeprefix("# ") for line in lines))
     settings = load_config(tmp_path / "all.toml", {}).settings
-    assert [sink.name for sink in settings.sinks] == ["journal", "pager", "alerts", "phone", "mail"]
-    assert [window.name for window in settings.windows] == ["patch-sunday"]
+    assert [sink.name for sink in settings.sinks] == ["journal", "hook", "alerts"]
     assert settings.kafka.properties["sasl.password"] == "https://pager.example/x"
-    assert settings.http.client_names == ("prometheus.example",)
-    assert settings.http.users["prometheus"].is_of(b"scrape me")
-    assert settings.incidents.topic_hold_downs == {"audit.*": 5.0}
+    assert settings.http.client_ca == "/etc/kpe/clients-ca.pem"
 
 
 def test_the_unit_runs_the_service(exported: Path) -> None:

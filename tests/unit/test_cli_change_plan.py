@@ -4,25 +4,25 @@ import pytest
 
 from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.records import TopicUse
-from tests.change_kit import IN_STEPS, StoryDesk, documents
+from tests.change_kit import IN_STEPS, StoryClient, documents
 from tests.control_kit import TOPIC
 
 Captured = pytest.CaptureFixture[str]
 
 BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 EXPOSED = "may miss records if it has auto.offset.reset=latest, which can't be seen from outside"
-AT_MOST_8 = TopicUse(topic=TOPIC, seen=6, used=6, max_partitions=8)
+AT_MOST_8 = TopicUse(topic=TOPIC, seen=6, used=6, affords=8)
 
 
 @pytest.fixture
-def desk() -> StoryDesk:
-    return StoryDesk()
+def desk() -> StoryClient:
+    return StoryClient()
 
 
 class TestPlan:
     PLAN = "change", "plan", "--topic", TOPIC, "--to", "12"
 
-    def test_safe(self, desk: StoryDesk, capsys: Captured) -> None:
+    def test_safe(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN) == 0
         (plan,) = documents(capsys.readouterr().out)
         assert (plan["kind"], plan["verdict"], plan["refusal"]) == ("change_plan", "safe", None)
@@ -30,7 +30,8 @@ class TestPlan:
         assert desk.sent == []
 
     def test_a_group_is_exposed_unless_there_is_a_gate(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(BILLING,))
+        desk = StoryClient(readers=(BILLING,))
+        desk.story.lives("a")
         assert desk.kpe(*self.PLAN) == 1
         assert desk.kpe(*self.PLAN, "--gate", "consumers-first") == 0
         groups = [plan["groups"] for plan in documents(capsys.readouterr().out)]
@@ -38,29 +39,24 @@ class TestPlan:
         assert groups == [[{**common, "safety": "exposed"}], [{**common, "safety": "gate"}]]
 
     def test_a_group_that_no_broker_describes_is_told(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(BILLING,), unseen=("audit",))
+        desk = StoryClient(readers=(BILLING,), unseen=("audit",))
         desk.kpe(*self.PLAN)
         (plan,) = documents(capsys.readouterr().out)
         assert "groups that can't be seen: audit" in plan["unverified"]
 
-    def test_a_producer_would_be_capped(self, desk: StoryDesk, capsys: Captured) -> None:
-        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
-        assert desk.kpe(*self.PLAN) == 3
-        (plan,) = documents(capsys.readouterr().out)
-        assert plan["capped"] == [{"instance_id": "a", "app": "shop", "granted": 8, "partial": False}]
-
-    def test_kafka_would_make_a_part_of_it_only(self, desk: StoryDesk, capsys: Captured) -> None:
+    def test_kafka_would_make_a_part_of_it_only(self, desk: StoryClient, capsys: Captured) -> None:
         far = "change", "plan", "--topic", TOPIC, "--to", "50000"
         assert desk.kpe(*far) == 2
         assert IN_STEPS in capsys.readouterr().err
 
-    def test_blocked(self, desk: StoryDesk, capsys: Captured) -> None:
+    def test_blocked(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN, "--from", "7") == 4
         (plan,) = documents(capsys.readouterr().out)
         assert plan["refusal"]["reason"] == "conflict"
 
     def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(BILLING,))
+        desk = StoryClient(readers=(BILLING,))
+        desk.story.lives("a")
         gate = "--gate", "consumers-first", "--required-group", "billing", "--required-group", "biling"
         assert desk.kpe(*self.PLAN, *gate) == 0
         assert documents(capsys.readouterr().out)[0]["strangers"] == ["biling"]
@@ -68,23 +64,7 @@ class TestPlan:
         assert "  group biling: required, and it neither reads the topic nor" in capsys.readouterr().out
 
     def test_groups_that_nobody_may_see_do_not_end_it(self, capsys: Captured) -> None:
-        assert StoryDesk(readers=None).kpe(*self.PLAN) == 0
+        assert StoryClient(readers=None).kpe(*self.PLAN) == 0
         told = capsys.readouterr()
         assert told.err == "kpe: can't look at consumer groups: not for us\n"
         assert documents(told.out)[0]["groups"] is None
-
-    def test_in_words(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(BILLING,))
-        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
-        desk.story.sees(writers=3)
-        assert desk.kpe(*self.PLAN, "--output", "table") == 3
-        assert capsys.readouterr().out.splitlines() == [
-            "orders 6 -> 12: would cap",
-            "  1 producer with the library, 0 without a limit",
-            "  without the library: at least 2 writers, which no gate holds",
-            "  capped: a (shop) affords 8 of 12",
-            f"  group billing (classic, 2 members, 0 with the hook): {EXPOSED}",
-            "  keys: none were seen",
-            "  time: no such change has been finished yet; nothing to learn from",
-            "  not verified: producers without a lease write: 2",
-        ]

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,18 +14,15 @@ from kafka_partition_events.cli.doctor.findings import (
     Answers,
     BrokerAnswer,
     Finding,
-    GroupAnswer,
-    QuorumAnswer,
     Status,
     TopicAnswer,
     findings,
 )
-from kafka_partition_events.cli.doctor.questions import ask_quorum
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.observe.settings import Control, Kafka, Settings
+from kafka_partition_events.observe.settings import Client, Control, Kafka, Settings
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 
@@ -54,10 +50,8 @@ def topic(
 WELL = Answers(
     brokers=tuple(BrokerAnswer(node=node, seconds=0.004) for node in (ONE, TWO, THREE)),
     topics=40,
-    describes=True,
-    topic_ids=True,
+    observed=40,
     event_topics=(topic(),),
-    quorum=QuorumAnswer(ahead=-0.02, uncertainty=0.01),
 )
 
 
@@ -71,16 +65,11 @@ def test_a_cluster_that_is_well() -> None:
         ("broker 1", Status.OK, None),
         ("broker 2", Status.OK, None),
         ("broker 3", Status.OK, None),
-        ("api versions", Status.OK, None),
         ("DESCRIBE on topics", Status.OK, None),
         ("topic kpe.events", Status.OK, None),
         ("WRITE on topic kpe.events", Status.OK, None),
-        ("clock", Status.OK, None),
     ]
     assert found("broker 2").detail == "broker-2:9092 answers in 4 ms"
-    assert found("clock").detail == (
-        "the active controller's is 0.02 s behind this host's, give or take 0.01 s"
-    )
 
 
 def test_a_broker_that_can_not_be_reached() -> None:
@@ -95,16 +84,9 @@ def test_two_brokers_at_one_address() -> None:
     assert (finding.status, finding.detail) == (Status.FAILED, "broker-1:9092: another broker answers there")
 
 
-@pytest.mark.parametrize(
-    ("changes", "status"),
-    [
-        ({"describes": False}, Status.WARNING),
-        ({"topic_ids": False}, Status.WARNING),
-        ({"topic_ids": None}, Status.OK),
-    ],
-)
-def test_api_versions(changes: dict[str, Any], status: Status) -> None:
-    assert found("api versions", **changes).status is status
+def test_topics_of_the_configuration_that_are_none_are_warned_of() -> None:
+    finding = found("DESCRIBE on topics", observed=0)
+    assert (finding.status, "[observer] topics" in finding.detail) == (Status.WARNING, True)
 
 
 def test_no_visible_topic_may_be_a_missing_right() -> None:
@@ -154,99 +136,9 @@ def test_what_the_brokers_do_not_tell_is_not_checked() -> None:
     assert found("config of kpe.events", event_topics=(blind,)).status is Status.NOT_CHECKED
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (TopicAnswer(name="kpe.election"), Status.OK),
-        (topic("kpe.election", partitions=1), Status.OK),
-        (topic("kpe.election", partitions=2), Status.FAILED),
-    ],
-)
-def test_the_topic_of_the_election(answer: TopicAnswer, status: Status) -> None:
-    group = GroupAnswer(name="kpe-observers", operations=RIGHTS)
-    assert found("topic kpe.election", election_topic=answer, election_group=group).status is status
-
-
-@pytest.mark.parametrize(
-    ("answer", "checks"),
-    [
-        (TopicAnswer(name="kpe.observers"), {"topic kpe.observers": Status.OK}),
-        (
-            topic("kpe.observers", partitions=1, config={"cleanup.policy": "compact"}),
-            {
-                "topic kpe.observers": Status.OK,
-                "READ on topic kpe.observers": Status.OK,
-                "WRITE on topic kpe.observers": Status.OK,
-                "config of kpe.observers": Status.OK,
-            },
-        ),
-        (topic("kpe.observers", partitions=2), {"topic kpe.observers": Status.FAILED}),
-        (topic("kpe.observers", partitions=1, leader=None), {"topic kpe.observers": Status.FAILED}),
-        (topic("kpe.observers", partitions=1), {"config of kpe.observers": Status.FAILED}),
-        (
-            topic("kpe.observers", partitions=1, config={"cleanup.policy": "compact,delete"}),
-            {"config of kpe.observers": Status.FAILED},
-        ),
-        (
-            evolve(topic("kpe.observers", partitions=1), config=None, operations=frozenset({"READ"})),
-            {"config of kpe.observers": Status.NOT_CHECKED, "WRITE on topic kpe.observers": Status.FAILED},
-        ),
-    ],
-)
-def test_the_topic_that_observers_share(answer: TopicAnswer, checks: dict[str, Status]) -> None:
-    all_of_it = {each.check: each.status for each in findings(evolve(WELL, shared_topic=answer))}
-    assert checks.items() <= all_of_it.items()
-    assert len(all_of_it) == len({each.check for each in findings(WELL)}) + (1 if answer.info is None else 4)
-
-
-def test_the_rights_of_observers_and_of_who_is_on_call_are_printed(tmp_path: Path, capsys: Captured) -> None:
-    file = tmp_path / "kpe.toml"
-    more = '[election]\nenabled = true\n[control]\nenabled = true\n[[sinks]]\nname = "k"\ntype = "kafka"\n'
-    file.write_text(f'[kafka]\nbootstrap_servers = "x:1"\n{more}')
-    assert run(["doctor", "--config", str(file), "--print-acls", "--acl", "observer=User:kpe"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    add = "kafka-acls.sh --bootstrap-server x:1 --add --allow-principal"
-    all_of_it = "--operation Read --operation Write --operation Create --operation DescribeConfigs"
-    assert lines == [
-        "# observer",
-        f"{add} User:kpe --operation Describe --topic '*'",
-        f"{add} User:kpe --operation Write --topic kpe.events",
-        f"{add} User:kpe --operation Read --operation Create --topic kpe.election",
-        f"{add} User:kpe --operation Read --group kpe-observers",
-        f"{add} User:kpe {all_of_it} --topic kpe.observers",
-        f"{add} User:kpe --operation Read --topic kpe.changes",
-    ]
-    assert run(["doctor", "--config", str(file), "--print-acls", "--acl", "on-call=User:ada"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "# on-call",
-        f"{add} User:ada --operation Write --topic kpe.observers",
-    ]
-
-
-def test_who_has_no_kafka_sink_needs_no_topic_for_events(tmp_path: Path, capsys: Captured) -> None:
-    file = tmp_path / "kpe.toml"
-    sink = '[[sinks]]\nname = "pager"\ntype = "webhook"\nurl = "https://example.com/"\n'
-    file.write_text(f'[kafka]\nbootstrap_servers = "x:1"\n{sink}')
-    assert run(["doctor", "--config", str(file), "--print-acls"]) == 0
-    assert [line.rpartition("--operation ")[2] for line in capsys.readouterr().out.splitlines()] == [
-        "# observer", "Describe --topic '*'", "# on-call",
-    ]  # fmt: skip
-
-
-def test_the_group_of_the_election() -> None:
-    group = GroupAnswer(name="kpe-observers", operations=frozenset({"DESCRIBE"}))
-    finding = found(
-        "READ on group kpe-observers",
-        election_topic=TopicAnswer(name="kpe.election"),
-        election_group=group,
-    )
-    assert finding.status is Status.FAILED
-    assert "--operation Read --group kpe-observers" in str(finding.cure)
-
-
 def test_the_topic_that_labels_events() -> None:
     nowhere = found("topic kpe.changes", changes_topic=TopicAnswer(name="kpe.changes"))
-    assert (nowhere.status, nowhere.cure) == (Status.WARNING, "kpe topics init")
+    assert (nowhere.status, nowhere.cure) == (Status.WARNING, "kpe tracker init")
     there = evolve(topic("kpe.changes", partitions=1), operations=frozenset({"DESCRIBE"}))
     assert found("topic kpe.changes", changes_topic=there).status is Status.OK
     assert found("READ on topic kpe.changes", changes_topic=there).status is Status.FAILED
@@ -265,40 +157,6 @@ def test_it_is_asked_for_where_it_is(control: Control, asked: str | None) -> Non
     assert _needs(Settings(control=control), None).changes_topic == asked
 
 
-@pytest.mark.parametrize(
-    ("quorum", "status"),
-    [
-        (QuorumAnswer(ahead=0.9, uncertainty=0.0), Status.OK),
-        (QuorumAnswer(ahead=1.5, uncertainty=0.1), Status.WARNING),
-        (QuorumAnswer(ahead=-1.5, uncertainty=0.1), Status.WARNING),
-        (QuorumAnswer(ahead=1.5, uncertainty=1.0), Status.OK),
-        ("kafka-python is asked for it", Status.NOT_CHECKED),
-    ],
-)
-def test_the_clock(quorum: QuorumAnswer | str, status: Status) -> None:
-    assert found("clock", quorum=quorum).status is status
-
-
-def test_without_kafka_python_the_clock_is_not_checked_and_that_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "kafka", None)
-    reason = ask_quorum({"bootstrap.servers": "127.0.0.1:1"}, timeout=1.0)
-    assert reason == (
-        "only kafka-python can ask for a broker's time, and it is not installed: "
-        'pip install "kafka-partition-events[kafka-python]"'
-    )
-    assert found("clock", quorum=reason) == Finding("clock", Status.NOT_CHECKED, reason)
-
-
-def test_so_it_is_with_a_property_that_kafka_python_can_not_follow() -> None:
-    reason = ask_quorum({"bootstrap.servers": "x:1", "ssl.ca.pem": "hunter2"}, timeout=1.0)
-    assert reason == (
-        "only kafka-python can ask for a broker's time, and it can't connect: "
-        "ssl.ca.pem: kafka-python has nothing like it"
-    )
-
-
 # -- the client of the service -----------------------------------------------------------------------------
 
 EPOCHS = observe({"orders": [{"leader": 1, "epoch": 3}]})
@@ -309,12 +167,10 @@ NO_EPOCHS = observe({"orders": [1]})
 def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Finding]:
     """Let doctors see what a test says, with any client."""
 
-    def look_at(
-        answer: Observation | Exception, client: str = "kafka-python", *, several: bool = True
-    ) -> Finding:
+    def look_at(answer: Observation | Exception, client: Client = "kafka-python") -> Finding:
         monkeypatch.setattr(checkup, "open_source", lambda _kafka: ScriptedSource(answer))
         properties = {"sasl.password": "hunter2"}
-        return look(Kafka(client=client, bootstrap_servers="x:1", properties=properties), several=several)
+        return look(Kafka(client=client, bootstrap_servers="x:1", properties=properties))
 
     return look_at
 
@@ -335,14 +191,13 @@ def test_without_epochs_several_observers_may_give_an_outage_several_ids(
 ) -> None:
     finding = seen(NO_EPOCHS, client)
     assert (finding.status, finding.cure) == (Status.WARNING, cure)
-    assert seen(NO_EPOCHS, client, several=False).status is Status.OK
 
 
 def test_a_client_that_is_not_installed_is_warned_of(
     seen: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "kafka_partition_events.clients.kafka_python", None)
-    assert seen(NO_EPOCHS, several=False) == Finding(
+    assert seen(NO_EPOCHS) == Finding(
         "client",
         Status.WARNING,
         "kafka-python is not installed; kpe observe would use confluent-kafka",
@@ -357,7 +212,7 @@ def test_a_client_that_gets_no_answer_has_failed(seen: Callable[..., Finding]) -
 
 
 def test_so_has_one_that_can_not_connect_like_that() -> None:
-    finding = look(Kafka(bootstrap_servers="x:1", properties={"ssl.ca.pem": "hunter2"}), several=False)
+    finding = look(Kafka(bootstrap_servers="x:1", properties={"ssl.ca.pem": "hunter2"}))
     assert (finding.status, finding.cure) == (Status.FAILED, None)
     assert finding.detail == (
         "kafka.properties: ssl.ca.pem: kafka-python has nothing like it. "

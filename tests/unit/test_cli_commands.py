@@ -1,20 +1,22 @@
+import inspect
 import json
 import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.app import app, run
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
-from kafka_partition_events.metadata.codec import Snapshot, encode_snapshot
+from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import TopicWords, cluster_of, observe
@@ -142,6 +144,18 @@ def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
     assert [topic["name"] for topic in document["topics"]] == ["other"]
 
 
+def test_a_selection_that_selects_nothing_is_told(tmp_path: Path, capsys: Captured) -> None:
+    nothing = "--topics", "ordres"
+    file = tmp_path / "s.json"
+    assert (
+        run(["snapshot", "-b", "x:1", "--out", str(file), *nothing], _services(ScriptedSource(*RECOVERS)))
+        == 2
+    )
+    assert (file.exists(), "no topic is called 'ordres'" in capsys.readouterr().err) == (False, True)
+    assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS), *nothing) == 0
+    assert "kpe: note: no topic is called 'ordres'" in capsys.readouterr().err
+
+
 def test_a_snapshot_goes_into_a_pipe_and_to_where_a_link_leads_and_replaces_neither(tmp_path: Path) -> None:
     pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
     os.mkfifo(pipe)
@@ -260,6 +274,42 @@ def test_every_command_documents_its_exit_codes_and_has_examples(command: str, c
     assert f"\n  kpe {command}" in text
 
 
+@pytest.mark.parametrize("arguments", [[], ["change"]])
+def test_a_page_of_commands_fits_a_terminal(arguments: list[str], capsys: Captured) -> None:
+    assert run([*arguments, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+
+
+def leaves(command: Any, path: str = "kpe") -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", {})
+    if not inner or getattr(command, "invoke_without_command", False):
+        yield path, command
+    for name, each in inner.items():
+        yield from leaves(each, f"{path} {name}")
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+OF_OTHERS = ("kpe observe", "kpe events", "kpe outbox", "kpe config", "kpe assets", "kpe spark")
+OURS = {path: command for path, command in COMMANDS.items() if not path.startswith(OF_OTHERS)}
+
+
+@pytest.mark.parametrize("path", OURS)
+def test_help_begins_with_an_example(path: str) -> None:
+    _summary, examples, *_ = inspect.cleandoc(OURS[path].help).split("\n\n")
+    assert re.match(rf"\x08\n{path}\b", examples)
+
+
+def test_an_option_is_written_the_same_everywhere() -> None:
+    """`--topics` takes a regular expression in all commands that have it, `--timeout` a duration."""
+    forms: dict[str, set[tuple[str | None, bool]]] = {}
+    for command in OURS.values():
+        for option in (each for each in command.params if each.param_type_name == "option"):
+            forms.setdefault(max(option.opts, key=len), set()).add((option.metavar, option.is_flag))
+    assert {name: found for name, found in forms.items() if len(found) > 1} == {}
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"]])
 def test_help_needs_nothing(arguments: list[str], capsys: Captured) -> None:
     assert run(arguments) == 0
@@ -268,7 +318,9 @@ def test_help_needs_nothing(arguments: list[str], capsys: Captured) -> None:
 
 def test_version(capsys: Captured) -> None:
     assert run(["--version"]) == 0
-    assert re.fullmatch(r"kpe \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
+    first, *others = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"kpe \d+\.\d+\.\d+\S*", first)
+    assert {line.split()[0] for line in others} >= {"confluent-kafka", "librdkafka", "Python", "system"}
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
@@ -285,7 +337,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
 
 
 def test_a_shell_completes_commands() -> None:
-    words = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": "kpe change hi", "COMP_CWORD": "2"}
+    words = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": "kpe change ap", "COMP_CWORD": "2"}
     done = subprocess.run(
         [sys.executable, "-m", "kafka_partition_events.cli"],
         env={**os.environ, **words},
@@ -294,7 +346,7 @@ def test_a_shell_completes_commands() -> None:
         check=True,
         timeout=60,
     )
-    assert done.stdout.split() == ["history"]
+    assert done.stdout.split() == ["apply"]
 
 
 def test_output_has_the_short_name_that_everybody_types(capsys: Captured) -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.services.protocols import Sample, SampledRecord, SampleRequest, Tell
-from kafka_partition_events.cli.services.services import Services
-from kafka_partition_events.routing.fingerprint import known_hashes
+from kafka_partition_events.cli.services.services import Sample, SampledRecord, SampleRequest, Services, Tell
+from kafka_partition_events.diagnose.fingerprint import known_hashes
 from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
@@ -159,8 +158,7 @@ def test_the_table_tells_of_growth_and_split_keys(capsys: Captured) -> None:
         " murmur2 of 6 partitions ",
         "keys on more than one partition",
         "before the topic grew",
-        'GrowthSafePartitioner(mapping="pinned")',
-        "`kpe mapping show`",
+        "by key_partitions",
     ):
         assert words in told
     assert "Rendezvous" not in told
@@ -200,7 +198,7 @@ def test_the_table_of_rendezvous(counts: tuple[int, ...], told: str, capsys: Cap
     assert told in shown
     assert 'GrowthSafePartitioner(mapping="rendezvous", hash_name="murmur2")' in shown
     assert ("there may have been others" in shown) == (len(counts) > 1)
-    assert 'mapping="pinned"' not in shown
+    assert "key_partitions" not in shown
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.cli.common.logs import configure_logs, in_json
 from kafka_partition_events.cli.common.output import tell
@@ -42,8 +43,8 @@ def say_all() -> None:
         ("error", True, 5),
     ],
 )
-def test_a_level_holds_and_verbose_wins(level: str, verbose: bool, said: int, capsys: Captured) -> None:
-    configure_logs(verbose=verbose, log=Log(level=level, format="json"))
+def test_a_level_holds_and_verbose_wins(level: Any, verbose: bool, said: int, capsys: Captured) -> None:
+    configure_logs(verbose=verbose, log=evolve(Log(format="json"), level=level))
     say_all()
     assert len(lines(capsys)) == said
 
@@ -90,9 +91,9 @@ def test_a_line_is_one_object(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_no_secret_stands_in_a_line(form: str, capsys: Captured) -> None:
+def test_no_secret_stands_in_a_line(form: Any, capsys: Captured) -> None:
     secrets = {"hunter2", 'pass"word\\', "whsec_s3cret", "abc"}
-    configure_logs(verbose=False, log=Log(format=form), secrets=secrets)
+    configure_logs(verbose=False, log=evolve(Log(), format=form), secrets=secrets)
     for secret in secrets - {"abc"}:
         event = f"refused {secret}"
         LOG.error(event, error=f"login failed: {secret}", of={"nested": [secret]})

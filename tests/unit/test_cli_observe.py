@@ -26,7 +26,6 @@ def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.Mon
         ("--interval", "observer.interval"),
         ("--topics", "observer.topics"),
         ("--listen", "http.listen"),
-        ("--client", "kafka.client"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_told_by_its_setting(

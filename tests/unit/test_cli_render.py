@@ -121,21 +121,14 @@ def _cleared(reason: ev.Clearance = ev.Clearance.ANSWERED) -> ev.BrokerCleared:
         (_cleared(ev.Clearance.LEFT), "broker 4", "not needed any more, was suspected for 1.3 s"),
         (ev.RecordsRescued(broker=4, copies=7, withheld=2), "broker 4", "7 copies sent, 2 withheld"),
         (ev.RecordsRescued(broker=None, copies=1, withheld=0), "cluster", "1 copy sent"),
+        (ev.KeysMoved(topic="t", brokers=(2, 3), keys=7), "t", "7 keys left, 2,3 suspect"),
+        (ev.KeysReturned(topic="t", keys=1, away=0), "t", "1 key had left; home again"),
+        (ev.KeysReturned(topic="t", keys=9, away=2), "t", "9 keys had left; home again, 2 not written since"),
         (ev.MetadataUnavailable(error="no\nanswer"), "cluster", "no answer"),
         (
             ev.ClusterSummary(begin=NOON, end=NOON, brokers=(), topics=1, partitions=2, offline=1),
             "cluster",
             "0 brokers, 1 topic, 2 partitions, 1 offline",
-        ),
-        (
-            ev.ProducerCounters(
-                client="checkout-7",
-                begin=NOON,
-                end=NOON,
-                topics=(ev.TopicCounts(topic="a", sent=1_200), ev.TopicCounts(topic="b", rescued=2)),
-            ),
-            "checkout-7",
-            "1,200 records of 2 topics placed",
         ),
         (
             ev.MetadataRecovered(attempts=1, blind_s=1.26),

@@ -1,13 +1,14 @@
 """``kpe doctor replicas`` on clusters that are made up."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services.protocols import MinInsync
+from kafka_partition_events.cli.doctor import replicas
+from kafka_partition_events.cli.doctor.replicas import MinInsync, Remedy, advise
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.testing import ScriptedSource
@@ -21,6 +22,15 @@ ALONE = topic([[1, 2]], "alone")
 REFUSED = "no configuration of orders: TOPIC_AUTHORIZATION_FAILED"
 
 
+PATCHED = pytest.MonkeyPatch()
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    yield
+    PATCHED.undo()
+
+
 def services(cluster: Cluster, unknown: frozenset[str] = frozenset()) -> Services:
     """Return a cluster whose topics have min.insync.replicas 2, but for some of which nobody knows."""
 
@@ -29,7 +39,8 @@ def services(cluster: Cluster, unknown: frozenset[str] = frozenset()) -> Service
         return MinInsync(known=known, trouble=REFUSED if len(known) < len(names) else None)
 
     answer = observe(dict(cluster.by_topic), brokers=list(cluster.nodes.values()))
-    return Services(open_source=lambda _config: ScriptedSource(answer), min_insync=ask)
+    PATCHED.setattr(replicas, "ask_min_insync", ask)
+    return Services(open_source=lambda _config: ScriptedSource(answer))
 
 
 def diagnosed(
@@ -72,11 +83,7 @@ def test_the_documents_say_everything(capsys: Captured) -> None:
         "min_insync_replicas": 2,
         "writable": 24,
         "without_safe_alternative": 24,
-        "advice": {
-            "remedy": "move",
-            "needed": None,
-            "placement": {"replicas": 72, "moved": 36, "blocked": 24, "blocked_then": 12},
-        },
+        "advice": {"remedy": "move", "needed": None},
     }
     assert payments["advice"] is None
     assert [each["while_it_hangs"]["share"] for each in payments["brokers"]] == [0.5] * 6
@@ -98,11 +105,7 @@ def test_what_nobody_knows_is_unknown_and_not_1(capsys: Captured) -> None:
     [
         (around(24, 3, 3), 3, "at least 4 brokers, as every broker has all of them now; else only fewer"),
         ([[1, 2]], 6, "at least 2 partitions"),
-        (
-            around(24, 3, 3),
-            6,
-            "--json-plan prints it); 36 of 72 replicas would be copied, and no broker block more",
-        ),
+        (around(24, 3, 3), 6, "another placement, over all brokers"),
         (around(24, 4, 3), 3, "ask again when all brokers"),
     ],
 )
@@ -121,24 +124,49 @@ def test_the_table_is_short_however_many_topics_there_are(count: int, capsys: Ca
     assert max(map(len, lines)) < 190
 
 
-def test_the_plan_is_for_kafkas_tool_and_its_cost_is_told(capsys: Captured) -> None:
-    code = run([*COMMAND, "--json-plan"], services(world(EXPOSED, SPREAD, ALONE, brokers=6)))
-    told = capsys.readouterr()
-    plan = json.loads(told.out)
-    assert (code, plan["version"]) == (1, 1)
-    assert {each["topic"] for each in plan["partitions"]} == {"orders"}
-    assert all(len(set(each["replicas"])) == 3 for each in plan["partitions"])
-    assert (
-        told.err
-        == "kpe: 1 topic: 36 of 72 replicas would be copied, and no broker block more than 50% of a topic\n"
-    )
+@pytest.mark.parametrize(
+    ("rows", "brokers", "remedy", "needed"),
+    [
+        (around(24, 3, 3), 3, Remedy.BROKERS, 4),
+        (around(2, 3, 3), 3, Remedy.BROKERS, 6),  # with two partitions no broker may have both
+        ([[1, 2, 3]], 3, Remedy.BROKERS, 4),  # and more partitions then
+        ([[1, 2, 3]], 6, Remedy.PARTITIONS, 2),
+        ([[1, 2, 3]], 4, Remedy.PARTITIONS, 4),
+        ([[1], [1]], 1, Remedy.BROKERS, 2),
+        (around(24, 3, 3), 6, Remedy.MOVE, None),
+        (around(24, 3, 3), 4, Remedy.MOVE, None),
+        ([[1, 2], [1, 2]], 4, Remedy.MOVE, None),
+        (around(24, 4, 3), 3, Remedy.RETURN, None),
+        (around(24, 6, 3), 6, Remedy.IN_SYNC, None),
+    ],
+)
+def test_what_helps(rows: Rows, brokers: int, remedy: Remedy, needed: int | None) -> None:
+    advice = advise(topic(rows), range(1, brokers + 1))
+    assert (advice.remedy, advice.needed) == (remedy, needed)
 
 
-def test_where_nothing_would_be_better_the_plan_is_empty(capsys: Captured) -> None:
-    assert run([*COMMAND, "--json-plan"], services(world(SPREAD, brokers=6))) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out) == {"version": 1, "partitions": []}
-    assert told.err == "kpe: 0 topics: no better placement\n"
+@pytest.mark.parametrize("brokers", range(1, 9))
+@pytest.mark.parametrize("factor", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_so_many_are_needed_and_no_fewer(brokers: int, factor: int, count: int) -> None:
+    if factor > brokers:
+        return
+    advice = advise(topic([list(range(1, factor + 1))] * count), range(1, brokers + 1))
+    if advice.remedy is Remedy.PARTITIONS:
+        assert advice.needed is not None
+        assert best(advice.needed, brokers, factor) < advice.needed
+        assert best(advice.needed - 1, brokers, factor) == advice.needed - 1
+    elif advice.remedy is Remedy.BROKERS and count > 1:
+        assert advice.needed is not None
+        assert best(count, advice.needed, factor) < count
+        assert best(count, advice.needed - 1, factor) == count
+    elif advice.remedy is Remedy.MOVE:
+        assert best(count, brokers, factor) < count
+
+
+def best(count: int, brokers: int, factor: int) -> int:
+    """Return how many partitions the worst broker blocks where replicas are spread evenly."""
+    return -(-count * factor // brokers)
 
 
 def test_only_the_topics_that_are_meant(capsys: Captured) -> None:

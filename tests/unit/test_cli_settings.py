@@ -1,4 +1,4 @@
-"""Where commands look for clusters: -b and -X, the environment, files, profiles; and groups of options."""
+"""Where commands look for clusters: -b and -X, the environment, files; and groups of options."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 from attrs import frozen
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.common import profiles
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.settings import ClusterOptions, ControlOptions
@@ -27,13 +26,11 @@ prefix = "staging."
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user with two profiles, none of them in use."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for name in ("KPE_BOOTSTRAP_SERVERS", "KPE_CONFIG", "KPE_PROFILE"):
+    """A user with two configurations, none of them in the environment."""
+    for name in ("KPE_BOOTSTRAP_SERVERS", "KPE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    (tmp_path / "kpe").mkdir()
-    (tmp_path / "kpe" / "prod.toml").write_text(PROD)
-    (tmp_path / "kpe" / "test.toml").write_text('[kafka]\nbootstrap_servers = "test:9092"\n')
+    (tmp_path / "prod.toml").write_text(PROD)
+    (tmp_path / "test.toml").write_text('[kafka]\nbootstrap_servers = "test:9092"\n')
     return tmp_path
 
 
@@ -52,33 +49,34 @@ class TestACluster:
             config(bootstrap=bootstrap)
 
     def test_nobody_has_named_one(self) -> None:
-        with pytest.raises(CliError, match="no brokers are named: give -b HOST:PORT, or choose a"):
+        with pytest.raises(CliError, match="no brokers are named: give -b HOST:PORT, or set bootstrap_serv"):
             config()
 
-    def test_is_that_of_a_profile(self) -> None:
-        assert config(profile="prod") == {"bootstrap.servers": "prod:9093", "sasl.username": "noc"}
-
     def test_is_that_of_a_file(self, home: Path) -> None:
-        assert config(file=f"{home}/kpe/test.toml") == {"bootstrap.servers": "test:9092"}
+        given = config(file=f"{home}/prod.toml")
+        assert given == {"bootstrap.servers": "prod:9093", "sasl.username": "noc"}
 
-    def test_a_file_and_a_profile_may_be_different_clusters(self, home: Path) -> None:
-        with pytest.raises(CliError, match=r"--config \(or KPE_CONFIG\) names a file and --profile"):
-            config(file=f"{home}/kpe/test.toml", profile="prod")
-
-    def test_a_variable_that_is_not_set_is_no_profile(self) -> None:
-        profiles.use("prod")
-        with pytest.raises(CliError, match="'' is no profile's name"):
-            config(profile="")
-
-    def test_is_that_of_the_profile_in_use(self) -> None:
-        profiles.use("prod")
+    def test_is_that_of_the_environment(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KPE_CONFIG", f"{home}/prod.toml")
         assert config()["bootstrap.servers"] == "prod:9093"
-        assert config(profile="test") == {"bootstrap.servers": "test:9092"}
+        assert config(file=f"{home}/test.toml") == {"bootstrap.servers": "test:9092"}
+        monkeypatch.setenv("KPE_BOOTSTRAP_SERVERS", "prod-2:9093")
+        assert config(bootstrap="prod-2:9093") == {  # as typer reads the variable
+            "bootstrap.servers": "prod-2:9093",
+            "sasl.username": "noc",
+        }
 
-    def test_that_is_named_is_not_given_the_login_of_the_profile_in_use(self) -> None:
-        profiles.use("prod")
+    def test_a_variable_that_is_empty_names_no_file(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KPE_CONFIG", "")
+        with pytest.raises(CliError, match="no brokers are named"):
+            config()
+
+    def test_that_is_typed_is_not_given_the_login_of_the_environment(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("KPE_CONFIG", f"{home}/prod.toml")
         assert config(bootstrap="elsewhere:1") == {"bootstrap.servers": "elsewhere:1"}
-        assert config(bootstrap="prod-2:9093", profile="prod")["sasl.username"] == "noc"
+        assert config(bootstrap="prod-2:9093", file=f"{home}/prod.toml")["sasl.username"] == "noc"
 
 
 class TestControlTopics:
@@ -87,54 +85,17 @@ class TestControlTopics:
         assert found.control == found.config == {"bootstrap.servers": "a:1", "client.id": "x"}
         assert found.prefix == "kpe."
 
-    def test_are_where_the_profile_says(self) -> None:
-        found = ControlOptions(profile="prod").find()
+    def test_are_where_the_file_says(self, home: Path) -> None:
+        file = f"{home}/prod.toml"
+        found = ControlOptions(file=file).find()
         assert (found.control, found.prefix) == ({"bootstrap.servers": "audit:9093"}, "staging.")
-        assert ControlOptions(profile="prod", prefix="kpe.").find().prefix == "kpe."
-
-    def test_are_where_an_option_says(self) -> None:
-        options = ControlOptions(bootstrap="a:1", control_bootstrap="b:1", control_options=["client.id=y"])
-        assert options.find().control == {"bootstrap.servers": "b:1", "client.id": "y"}
+        assert ControlOptions(file=file, prefix="kpe.").find().prefix == "kpe."
 
 
-class TestProfiles:
-    def test_are_listed(self, capsys: Captured) -> None:
-        assert run(["profile", "use", "prod"]) == 0
-        assert capsys.readouterr().err == "kpe: profile prod is in use: prod:9093\n"
-        assert run(["profile", "ls", "--output", "table"]) == 0
-        table = [line.split() for line in capsys.readouterr().out.splitlines()]
-        assert table == [["NAME", "IN", "USE", "BROKERS"], ["prod", "*", "prod:9093"], ["test", "test:9092"]]
-        assert run(["profile", "use", "--none"]) == 0
-        assert profiles.in_use() is None
-
-    @pytest.mark.parametrize("name", ["nosuch", "../prod", ".hidden", ""])
-    def test_what_is_no_profile_is_not_used(self, name: str, capsys: Captured) -> None:
-        assert run(["profile", "use", name]) == 2
-        assert "profile" in capsys.readouterr().err
-        assert profiles.in_use() is None
-
-    def test_one_of_the_two_is_said(self, capsys: Captured) -> None:
-        assert run(["profile", "use"]) == 2
-        assert "say which profile: a NAME, or --none" in capsys.readouterr().err
-
-    def test_where_there_are_none_it_says_so(self, home: Path, capsys: Captured) -> None:
-        for name in profiles.names():
-            profiles.path_of(name).unlink()
-        assert run(["profile", "ls"]) == 0
-        assert f"note: there are no profiles in {home}/kpe" in capsys.readouterr().err
-
-    def test_one_that_is_gone_is_missed(self, capsys: Captured) -> None:
-        profiles.use("prod")
-        profiles.path_of("prod").unlink()
-        assert run(["watch"]) == 2
-        assert "there is no profile prod: " in capsys.readouterr().err
-
-    def test_a_plugin_says_unknown_where_its_configuration_is_wrong(
-        self, home: Path, capsys: Captured
-    ) -> None:
-        (home / "kpe" / "test.toml").write_text("[kafka]\nbrokers = 1\n")
-        assert run(["check", "--profile", "test"]) == 3
-        assert capsys.readouterr().out.startswith("KPE UNKNOWN - the configuration is wrong")
+def test_a_plugin_says_unknown_where_its_configuration_is_wrong(home: Path, capsys: Captured) -> None:
+    (home / "test.toml").write_text("[kafka]\nbrokers = 1\n")
+    assert run(["check", "--config", f"{home}/test.toml"]) == 3
+    assert capsys.readouterr().out.startswith("KPE UNKNOWN - the configuration is wrong")
 
 
 def test_a_group_of_options_arrives_as_one_object() -> None:
@@ -154,28 +115,21 @@ def test_a_group_of_options_arrives_as_one_object() -> None:
     assert list(command.__annotations__) == ["word", "own", "first", "second"]
 
 
-def test_the_environment_names_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setenv("KPE_PROFILE", "prod")
-    assert run(["config", "show", "--changed"]) == 0
+def test_the_environment_names_a_cluster(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("KPE_CONFIG", f"{home}/prod.toml")
+    assert run(["config", "show"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {"key": "kafka.bootstrap_servers", "value": "prod:9093"}.items() <= rows[0].items()
-
-
-def test_one_profile_that_cannot_be_read_hides_no_other_one(home: Path, capsys: Captured) -> None:
-    (home / "kpe" / "broken.toml").write_text("[kafka")
-    assert run(["profile", "ls", "--output", "json"]) == 1
-    out, err = capsys.readouterr()
-    assert [(each["name"], each["bootstrap_servers"]) for each in json.loads(out)] == [
-        ("broken", None), ("prod", "prod:9093"), ("test", "test:9092"),
-    ]  # fmt: skip
-    assert "broken.toml: not TOML" in err
-    assert run(["change", "ls", "--profile", "broken"]) == 2
+    assert {"kafka.bootstrap_servers": "prod:9093"}.items() <= {
+        row["key"]: row["value"] for row in rows
+    }.items()
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (("--output", "xml"), "'xml' is not one of 'table', 'json', 'jsonl', 'yaml'; see"),
+        (("--output", "xml"), "'xml' is not one of 'table', 'jsonl'; see"),
         (("--topic", "t", "--to", "-3"), "'--to': it should be greater than or equal to 1; see"),
     ],
 )
@@ -195,16 +149,9 @@ class TestOptionsThatAreCode:
         name = option.partition("=")[0]
         told = f"kpe: command line: kafka.properties.{name}: this setting runs code"
         assert capsys.readouterr().err.startswith(told)
-        with pytest.raises(CliError, match=f"--control-option {name}: this setting runs code"):
-            ControlOptions(bootstrap="a:1", control_bootstrap="b:1", control_options=[option]).find()
 
     def test_are_taken_where_the_configuration_says_so(self, home: Path) -> None:
         (home / "code.toml").write_text('[kafka]\nallow_code = true\nbootstrap_servers = "x:1"\n')
         options = ["plugin.library.paths=x"]
-        found = ControlOptions(
-            file=str(home / "code.toml"),
-            client_options=options,
-            control_bootstrap="b:1",
-            control_options=options,
-        ).find()
-        assert found.config["plugin.library.paths"] == found.control["plugin.library.paths"] == "x"
+        found = config(file=str(home / "code.toml"), client_options=options)
+        assert found["plugin.library.paths"] == "x"

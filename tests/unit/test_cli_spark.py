@@ -12,9 +12,10 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
 from kafka_partition_events.cli.spark.submit import SCRIPT
+from kafka_partition_events.events.event_json import encode_event
+from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.spark.progress import BatchDone, Lines, Refreshed
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
@@ -57,7 +58,7 @@ class TestOptions:
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
             (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
-            (["-b", "k:1", "--metrics-listen", "9406"], "'9406' is not an address such as"),
+            (["-b", "k:1", "--metrics-listen", "9406"], '"9406" is not an address such as'),
             (["-b", "k:1", "--once", "--metrics-listen", "[::1]:9"], "is for a pipeline that goes on"),
             (["--jsonl", "a", "--control-prefix", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_partition_events.cli.common.unreachable import plainly
+from kafka_partition_events.cli.common.errors import plainly
 
 TRANSPORT = (
     "no metadata from localhost:1: the cluster does not answer: Failed to get metadata: Local: Broker "
@@ -14,6 +14,7 @@ RESOLVE = (
     "nosuch.invalid:1/bootstrap: Failed to resolve 'nosuch.invalid:1': Name or service not known (after 0ms "
     "in state CONNECT))"
 )
+ADVERTISED = "advertises this address (advertised.listeners); is it up, and can this host reach it?"
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,14 @@ RESOLVE = (
     [
         (TRANSPORT, "Connection refused by localhost:1: is the address right, and is a broker up there?"),
         (RESOLVE, "Failed to resolve nosuch.invalid:1: Name or service not known; is the name right?"),
+        (
+            TRANSPORT.replace("localhost:1/bootstrap", "broker-2:9092/2"),
+            f"Connection refused by broker-2:9092: broker 2 {ADVERTISED}",
+        ),
+        (
+            RESOLVE.replace("nosuch.invalid:1/bootstrap", "nosuch.invalid:1/2"),
+            f"Failed to resolve nosuch.invalid:1: Name or service not known; broker 2 {ADVERTISED}",
+        ),
         ("there is no topic orders", "there is no topic orders"),
     ],
 )

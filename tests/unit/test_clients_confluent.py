@@ -1,15 +1,17 @@
 """What of the confluent-kafka client can be said without a broker."""
 
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from itertools import pairwise
+from logging.handlers import BufferingHandler
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events import (
@@ -17,29 +19,27 @@ from kafka_partition_events import (
     DefaultPartitioner,
     GrowthSafePartitioner,
     MetadataPoller,
-    TopicPartition,
     UniformStickyPartitioner,
 )
 from kafka_partition_events.clients.confluent import (
     ConfluentMetadataSource,
-    KafkaPinStore,
     PartitioningProducer,
-    ProducerStats,
 )
 from kafka_partition_events.clients.confluent import producer as module
+from kafka_partition_events.clients.confluent.adapter import lost_broker
 from kafka_partition_events.clients.confluent.answers import error_name
-from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.clients.confluent.reports import Reports
+from kafka_partition_events.clients.confluent.connection import Connection, asking_around, settings_of
 from kafka_partition_events.clients.confluent.settings import (
-    only_errors_are_reported,
-    with_error_callback,
+    acks,
+    is_true,
+    with_callback,
     with_hash,
+    with_one_request_in_flight,
     with_requests_in_flight,
 )
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
-from tests.poller_kit import a_partitioner
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -99,7 +99,7 @@ def test_producers_that_share_a_partitioner_must_mean_one_hash() -> None:
 def test_a_growth_safe_partitioner_takes_librdkafkas_hash_too() -> None:
     partitioner = GrowthSafePartitioner(mapping="rendezvous")
     with_hash({}, partitioner)
-    partitioner.adopt(cluster_of({"t": [1] * 12}))
+    partitioner.apply_snapshot(cluster_of({"t": [1] * 12}))
     expected = [jump_hash("crc32")(b"key-%d" % i, 12) for i in range(100)]
     assert expected == [partitioner.partition("t", None, b"key-%d" % i, None, b"", None) for i in range(100)]
 
@@ -137,6 +137,54 @@ def test_without_linger_requests_in_flight_are_as_many_as_with_java(
     config: dict[str, Any], requests: int | None
 ) -> None:
     assert with_requests_in_flight(config).get(IN_FLIGHT) == requests
+
+
+@pytest.mark.parametrize(
+    ("config", "waits", "acknowledged"),
+    [
+        ({}, True, True),
+        ({"acks": "all"}, True, True),
+        ({"acks": "ALL"}, True, True),
+        ({"acks": -1}, True, True),
+        ({"request.required.acks": "1"}, False, True),
+        ({"acks": 0}, False, False),
+        ({"acks": "0"}, False, False),
+        ({"default.topic.config": {"acks": 1}}, False, True),
+    ],
+)
+def test_acks_are_read_as_librdkafka_reads_them(config: Any, waits: bool, acknowledged: bool) -> None:
+    assert (acks(config) == "all", acks(config) != "0") == (waits, acknowledged)
+
+
+@pytest.mark.parametrize(
+    ("given", "in_flight"),
+    [
+        ({"enable.idempotence": True, "max.in.flight": 5}, 1),
+        *[({"enable.idempotence": true, IN_FLIGHT: 5}, 1) for true in ("true", "True", "t", "1", 1)],
+        ({"enable.idempotence": "false", IN_FLIGHT: 5}, 5),
+        ({IN_FLIGHT: 5}, 5),
+    ],
+)
+def test_a_further_handle_that_is_idempotent_sends_one_request_at_a_time(
+    given: dict[str, Any], in_flight: int
+) -> None:
+    config = with_one_request_in_flight(given)
+    assert config[IN_FLIGHT] == in_flight
+    assert "max.in.flight" not in config
+
+
+@pytest.mark.parametrize(
+    ("config", "cause"),
+    [
+        ({"acks": 0}, "acks=0"),
+        ({"acks": "0"}, "acks=0"),
+        ({"transactional.id": "t"}, "transactional.id"),
+        ({"delivery.report.only.error": True}, "delivery.report.only.error"),
+    ],
+)
+def test_a_rescue_that_can_keep_no_promise_is_refused(config: dict[str, Any], cause: str) -> None:
+    with pytest.raises(ConfigurationError, match=cause):
+        PartitioningProducer({**NOWHERE, **config}, rescue="failed")
 
 
 @pytest.mark.parametrize("wrong", [DefaultPartitioner, 5, lambda *_: 0])
@@ -178,9 +226,20 @@ def test_the_own_connection_gets_what_says_how_to_connect_and_nothing_else() -> 
         Connection({**connect, **other})
     assert "hunter2" not in str(refusal.value)
     del connect["ssl.ca.location"]
-    connection = Connection({**connect, **other})
-    assert connection._settings == {**connect, "log_level": 2, "allow.auto.create.topics": False}
+    expected = {**connect, "log_level": 2, "allow.auto.create.topics": False}
+    assert settings_of({**connect, **other}) == expected
+    Connection({**connect, **other}).close()
+
+
+def test_the_applications_logger_gets_what_the_own_connection_says(capfd: pytest.CaptureFixture[str]) -> None:
+    said = BufferingHandler(10_000)
+    logger = logging.Logger("app.kafka")  # noqa: LOG001 - not one that other tests may get
+    logger.addHandler(said)
+    connection = Connection({"bootstrap.servers": "127.0.0.1:1", "debug": "broker", "logger": logger})
+    connection.admin().poll(1.0)
     connection.close()
+    assert said.buffer
+    assert "127.0.0.1:1/" not in capfd.readouterr().err  # clients of other tests may still complain
 
 
 def test_a_hang_up_is_a_wrong_protocol_only_if_it_never_worked() -> None:
@@ -218,66 +277,24 @@ def test_error_names_are_kafkas() -> None:
 # -- reports -----------------------------------------------------------------------------------------
 
 
-class Report:
-    """A delivery report, as far as it is read."""
-
-    def __init__(self, partition: int = 0, latency: float = 0.005) -> None:
-        self._partition, self._latency = partition, latency
-
-    def topic(self) -> str:
-        return "orders"
-
-    def partition(self) -> int:
-        return self._partition
-
-    def latency(self) -> float:
-        return self._latency
-
-
-def outstanding(partitioner: DefaultPartitioner) -> int:
-    return sum(partitioner.deliveries.stats.outstanding.values())
-
-
 @pytest.mark.parametrize(
-    "error",
-    [None, KafkaError(KafkaError._MSG_TIMED_OUT), KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)],
-    ids=["delivered", "timed out", "refused by the broker"],
-)
-def test_a_report_settles_the_record_and_goes_on_to_the_application(error: KafkaError | None) -> None:
-    partitioner, poller = a_partitioner()
-    reports, theirs = Reports(partitioner), []
-    reports.poller = poller
-    partitioner.deliveries.sent("orders", 0, 1)
-    report: Any = Report()
-    reports.for_record(lambda *arguments: theirs.append(arguments), 0)(error, report)
-    assert theirs == [(error, report)]
-    assert outstanding(partitioner) == 0
-    poller.close()
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "suspects"),
+    ("code", "text", "broker"),
     [
-        (KafkaError._TRANSPORT, "127.0.0.1:9092/2: Connect to ipv4#127.0.0.1:9092 failed: refused", {2}),
-        (KafkaError._RESOLVE, "sasl_ssl://kafka-2.example:9093/2: Failed to resolve", {2}),
-        (KafkaError._TRANSPORT, "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed", set()),
-        (KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down", set()),
-        (KafkaError._AUTHENTICATION, "127.0.0.1:9092/2: SASL authentication error", set()),
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/2: Connect to ipv4#127.0.0.1:9092 failed: refused", 2),
+        (KafkaError._RESOLVE, "sasl_ssl://kafka-2.example:9093/2: Failed to resolve", 2),
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed", None),
+        (KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down", None),
+        (KafkaError._AUTHENTICATION, "127.0.0.1:9092/2: SASL authentication error", None),
     ],
 )
-def test_a_lost_connection_makes_its_broker_suspect(code: int, text: str, suspects: set[int]) -> None:
-    partitioner, poller = a_partitioner()
-    reports = Reports(partitioner)
-    reports.poller = poller
-    reports.client_error(KafkaError(code, text))
-    assert partitioner.deliveries.stats.suspects == suspects
-    poller.close()
+def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None) -> None:
+    assert lost_broker(KafkaError(code, text)) == broker
 
 
 def test_the_error_callback_of_the_application_hears_after_ours() -> None:
     heard: list[str] = []
-    config = with_error_callback(
-        {"error_cb": lambda _error: heard.append("theirs")}, lambda _error: heard.append("ours")
+    config = with_callback(
+        {"error_cb": lambda _error: heard.append("theirs")}, "error_cb", lambda _error: heard.append("ours")
     )
     config["error_cb"](KafkaError(KafkaError._TRANSPORT))
     assert heard == ["ours", "theirs"]
@@ -285,13 +302,19 @@ def test_the_error_callback_of_the_application_hears_after_ours() -> None:
 
 @pytest.mark.parametrize(("value", "only"), [(True, True), ("true", True), ("false", False), (None, False)])
 def test_reports_that_are_not_made_are_not_waited_for(value: object, only: bool) -> None:
-    assert only_errors_are_reported({"delivery.report.only.error": value}) is only
+    assert is_true({"delivery.report.only.error": value}, "delivery.report.only.error") is only
 
 
-def test_records_are_told_by_broker() -> None:
-    cluster = cluster_of({"orders": [1, 2, None]}, brokers=[1, 2])
-    placed = {TopicPartition("orders", partition): 10 + partition for partition in range(3)}
-    assert ProducerStats(records=placed).by_broker(cluster) == {1: 10, 2: 11, -1: 12}
+def test_the_applications_exception_is_kept_though_its_callback_raises_as_well() -> None:
+    def raise_as_well(_error: Any, _message: Any) -> None:
+        raise KeyError
+
+    config = {**NOWHERE, "message.timeout.ms": 100, "linger.ms": 0}
+    poller = MetadataPoller(ScriptedSource(observe({"t": [1]})))
+    ours = PartitioningProducer(config, poller=poller)
+    with pytest.raises(ZeroDivisionError), ours:  # noqa: PT012
+        ours.produce("t", b"v", on_delivery=raise_as_well)
+        raise ZeroDivisionError
 
 
 # -- polling ----------------------------------------------------------------------------------------
@@ -315,13 +338,87 @@ def test_whoever_polls_for_long_judges_the_brokers_meanwhile(
     with monkeypatch.context() as patched:
         patched.setattr("time.monotonic", lambda: now[0])
         patched.setattr(module, "_poll", poll)
-        patched.setattr(ours._reports, "heard", lambda: looks.append(now[0]))
+        patched.setattr(ours._flight, "served", lambda: looks.append(now[0]))
         assert ours.poll(*timeout) == (0 if timeout else 1)
     assert now[0] == pytest.approx(1.0 if timeout else 3.0)
     assert max(later - earlier for earlier, later in pairwise(looks)) == pytest.approx(slice_s)
     ours.purge()
     ours.close()
     poller.close()
+
+
+class TestPollsThatDoNotWait:
+    """An application that polls for each record pays for one poll in 0.2 ms."""
+
+    @pytest.fixture
+    def ours(self) -> Iterator[PartitioningProducer]:
+        poller = MetadataPoller(ScriptedSource(observe({})))
+        ours = PartitioningProducer(NOWHERE, poller=poller)
+        yield ours
+        ours.close()
+        poller.close()
+
+    def test_ask_librdkafka_as_often_as_a_callback_may_be_late(
+        self, monkeypatch: pytest.MonkeyPatch, ours: PartitioningProducer
+    ) -> None:
+        now: list[float] = [1000.0]
+        asked: list[float] = []
+
+        def poll(_producer: object, _seconds: float) -> int:
+            asked.append(now[0])
+            return 1
+
+        with monkeypatch.context() as patched:
+            patched.setattr("time.monotonic", lambda: now[0])
+            patched.setattr(module, "_poll", poll)
+            for _ in range(1_000):
+                ours.poll(0)
+                now[0] += 1e-5
+        assert 45 <= len(asked) <= 51
+        assert asked[0] == 1000.0
+        assert min(later - earlier for earlier, later in pairwise(asked)) > 0.000199
+
+    def test_serve_at_once_what_is_purged(self, ours: PartitioningProducer) -> None:
+        errors: list[int] = []
+        for _ in range(20):
+            ours.poll(0)
+            ours.produce("orders", b"v", callback=lambda error, _message: errors.append(error.code()))
+            ours.purge()
+            ours.poll(0)
+        assert errors == [KafkaError._PURGE_QUEUE] * 20
+
+    def test_raise_once_it_is_closed(self, ours: PartitioningProducer) -> None:
+        ours.poll(0)
+        ours.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            ours.poll(0)
+
+    def test_have_a_keyed_record_tracked_each_5_ms(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = [1000.0]
+        with monkeypatch.context() as patched:
+            patched.setattr("time.monotonic", lambda: now[0])
+            poller = MetadataPoller(ScriptedSource(observe({"orders": [1, 2, 3]})))
+            poller.poll_once()
+            ours = PartitioningProducer(NOWHERE, poller=poller)
+            ours._flight._clock = lambda: now[0]
+            for number in range(1_000):
+                ours.produce("orders", b"v", b"key-%d" % number)
+                ours.poll(0)
+                now[0] += 1e-4
+        assert 18 <= ours.partitioner.deliveries.tracked("orders") <= 22
+        ours.purge()
+        ours.close()
+        poller.close()
+
+    def test_come_again_at_once_after_the_application_has_raised(self, ours: PartitioningProducer) -> None:
+        def refuse(_error: object, _message: object) -> None:
+            raise ValueError("mine")
+
+        ours.produce("orders", b"v", callback=refuse)
+        ours.purge()
+        with pytest.raises(ValueError, match="mine"):
+            ours.poll(0)
+        assert ours._next_poll < 0
 
 
 # -- greenlets ---------------------------------------------------------------------------------------
@@ -337,12 +434,8 @@ def test_whoever_polls_for_long_judges_the_brokers_meanwhile(
 @pytest.mark.parametrize("patched", [True, False])
 @pytest.mark.parametrize(
     "make",
-    [
-        partial(PartitioningProducer, poller_options={"fetch_timeout": 0.2}),
-        ConfluentMetadataSource,
-        KafkaPinStore,
-    ],
-    ids=["producer", "source", "pin store"],
+    [partial(PartitioningProducer, poller_options={"fetch_timeout": 0.2}), ConfluentMetadataSource],
+    ids=["producer", "source"],
 )
 def test_where_threads_are_greenlets_it_is_refused_in_words(
     monkeypatch: pytest.MonkeyPatch,
@@ -386,9 +479,10 @@ class NeverDescribes(AdminClient):
         return answer
 
 
-def test_what_can_never_be_described_in_time_is_hardly_ever_tried() -> None:
+def test_what_can_never_be_described_in_time_is_hardly_ever_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = NeverDescribes({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    source = ConfluentMetadataSource(admin)
+    source = ConfluentMetadataSource(NOWHERE)
+    monkeypatch.setattr(source._connection, "admin", lambda: admin)
 
     def polls(count: int) -> list[int]:
         """Return at which of so many polls it was tried to describe."""
@@ -406,3 +500,34 @@ def test_what_can_never_be_described_in_time_is_hardly_ever_tried() -> None:
     assert polls(10) == [7, 8, 9], "once it works it is as before"
     admin.in_vain = True
     assert polls(4) == [0, 1, 3]
+
+
+class TestAskingAround:
+    def test_asks_again_after_a_while_without_an_answer(self) -> None:
+        waits: list[float] = []
+
+        def ask(seconds: float) -> str:
+            waits.append(seconds)
+            if len(waits) < 3:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return "answer"
+
+        assert asking_around(ask, deadline=float("inf")) == "answer"
+        assert waits == [1.0, 2.0, 4.0]
+
+    @pytest.mark.parametrize(
+        ("code", "deadline"),
+        [(KafkaError._TIMED_OUT, 0.0), (KafkaError.UNKNOWN_TOPIC_OR_PART, float("inf"))],
+    )
+    def test_does_not_ask_again_when_the_time_is_up_or_a_broker_has_answered(
+        self, code: int, deadline: float
+    ) -> None:
+        asked: list[float] = []
+
+        def ask(seconds: float) -> None:
+            asked.append(seconds)
+            raise KafkaException(KafkaError(code))
+
+        with pytest.raises(KafkaException):
+            asking_around(ask, deadline)
+        assert len(asked) == 1

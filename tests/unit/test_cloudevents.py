@@ -19,7 +19,7 @@ from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.ranges import ids_in, ranges
+from kafka_partition_events.ranges import ids_in, ranges
 from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
 from tests.every_event import EVERY_EVENT
 
@@ -346,8 +346,8 @@ def test_an_event_of_the_users_own_is_told_by_its_kind() -> None:
     class PaymentHeld(ev.Event):
         kind = "payment_held"
 
-    value = as_json(to_cloudevent(PaymentHeld(cluster_id="c-1"), type_prefix="com.example"))
-    assert value["type"] == "com.example.payment.held.v1"
+    value = as_json(to_cloudevent(PaymentHeld(cluster_id="c-1")))
+    assert value["type"] == "io.github.kafka-partition-events.payment.held.v1"
     assert value.keys().isdisjoint({"subject", "dataschema"})
 
 

@@ -32,11 +32,11 @@ class Collecting(CloudEventsListener):
 
 @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
 def test_each_event_comes_with_its_cloudevent(event: ev.Event) -> None:
-    listener = Collecting(observer="a", type_prefix="com.example", clock=ManualClock(wall=SEEN))
+    listener = Collecting(observer="a", clock=ManualClock(wall=SEEN))
     event.deliver(listener)
     ((heard, cloudevent),) = listener.heard
     blind = isinstance(event, ev.MetadataRecovered)
-    made = to_cloudevent(event, observer="a", recorded_at=SEEN, type_prefix="com.example", blind=blind)
+    made = to_cloudevent(event, observer="a", recorded_at=SEEN, blind=blind)
     assert heard is event
     assert cloudevent.get_attributes() == made.get_attributes()
     assert cloudevent.get_data() == made.get_data()

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.events.digests import Observed, fold
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners.webhook.formats import writer_of
-from tests.incident_kit import moment
+from tests.world_kit import moment
 
 Captured = pytest.CaptureFixture[str]
 
@@ -31,47 +29,11 @@ def looked(leader: int | None, epoch: int, brokers: list[int], partitions: int =
 def found(old: Cluster, new: Cluster, second: float) -> list[Entry]:
     events = diff(old, new, first_sequence=1, wall_time=moment(second), previous_at=moment(second - 5))
     look = [Observed(event=event, recorded_at=moment(second)) for event in events]
-    return fold(look, observer="a", type_prefix=TYPE_PREFIX)
+    return fold(look, observer="a")
 
 
 UP, DOWN, BACK = looked(2, 1, [1, 2]), looked(None, 2, [1]), looked(2, 3, [1, 2])
 LOSS, RETURN = found(UP, DOWN, 10), found(DOWN, BACK, 70)
-
-
-def named(name: str, entries: list[Entry]) -> Entry:
-    (entry,) = (entry for entry in entries if entry.name == name)
-    return entry
-
-
-def written(format_: str, entry: Entry) -> Any:
-    return json.loads(writer_of(format_)([entry]).body)
-
-
-def test_a_broker_that_left_says_what_followed() -> None:
-    told = json.dumps(written("slack", named("broker.left", LOSS)))
-    assert "1 leader moved, 3 partitions offline" in told
-    assert "3 partitions online again" in json.dumps(written("slack", named("broker.joined", RETURN)))
-
-
-def test_what_went_together_says_which_and_why() -> None:
-    told = json.dumps(written("slack", named("partition.offline", LOSS)))
-    assert "orders 0-2" in told
-    assert "because of broker 2" in told
-    assert "changes" not in told
-
-
-def test_each_partition_is_an_alert_that_ends_however_it_comes_back() -> None:
-    firing = written("alertmanager", named("partition.offline", LOSS))
-    assert [alert["status"] for alert in firing["alerts"]] == ["firing"] * 3
-    resolved = written("alertmanager", named("partition.online", RETURN))
-    prints = [{alert["fingerprint"] for alert in body["alerts"]} for body in (firing, resolved)]
-    assert prints[0] == prints[1]
-    assert len(prints[0]) == 3
-    one = looked(None, 1, [1], partitions=1)
-    (alone,) = written("alertmanager", named("partition.offline", found(looked(2, 0, [1, 2], 1), one, 5)))[
-        "alerts"
-    ]
-    assert alone["fingerprint"] in prints[0]
 
 
 def test_events_are_listed_together_or_each_for_itself(tmp_path: Path, capsys: Captured) -> None:

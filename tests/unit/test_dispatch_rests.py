@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafka_partition_events.metadata import dispatch
+from kafka_partition_events.metadata import mailbox
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.dispatch import REST_S, SLICE_S, Batch, Mailbox
 from kafka_partition_events.metadata.events import Event, MetadataStale
 from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.mailbox import REST_S, SLICE_S, Batch, Mailbox
 from kafka_partition_events.testing.clock import ManualClock
 
 WAIT_S = 10.0
@@ -45,8 +45,8 @@ class Working(PartitionChangeListener):
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
-    monkeypatch.setattr(dispatch, "perf_counter", watch.perf_counter)
-    monkeypatch.setattr(dispatch, "sleep", watch.sleep)
+    monkeypatch.setattr(mailbox, "perf_counter", watch.perf_counter)
+    monkeypatch.setattr(mailbox, "sleep", watch.sleep)
     return watch
 
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_partition_events.metadata.durations import NO_DELAYS, NO_WORK, Durations
-from kafka_partition_events.outbox import Deliverer, DeliveryError, MemoryQueue
+from kafka_partition_events.durations import NO_DELAYS, NO_WORK, Durations
+from kafka_partition_events.outbox import Deliverer, DeliveryError
 from kafka_partition_events.testing import ManualClock
-from tests.outbox_kit import NOW, ScriptedSink, append, entry
+from tests.outbox_kit import NOW, ScriptedSink, append, entry, scratch_journal
 
 NONE = Durations((0.1, 1.0))
 
@@ -45,9 +45,9 @@ class TestDurations:
 
 def test_a_deliverer_counts_how_long_each_entry_took_that_the_target_has() -> None:
     clock = ManualClock(wall=NOW)
-    outbox = MemoryQueue(clock=clock)
+    outbox = scratch_journal(clock=clock)
     append(outbox, *(entry(f"{s} s", recorded_at=NOW - timedelta(seconds=s)) for s in (0.25, 7, 8)))
-    has_two = DeliveryError("the third was too much", reason="gone", delivered=2, gone=True)
+    has_two = DeliveryError("the third was too much", reason="http_413", delivered=2, refused=True)
     deliverer = Deliverer(outbox, ScriptedSink(has_two), clock=clock)
     assert deliverer.stats.delays == NO_DELAYS
     deliverer.start()

@@ -15,7 +15,7 @@ from kafka_partition_events.events.names import name_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.observe.labels import IDLE_S, PATIENCE_S, RETRY_S, SOON_S, EventLabels
+from kafka_partition_events.observe.labels import PAUSE_S, READ_LIMIT_S, RETRY_S, EventLabels
 from kafka_partition_events.observe.planned import LABELLED
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -46,6 +46,7 @@ class Link:
         self.appended.append((key_of(change).encode(), encode(change)))
 
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
+        assert 0 < timeout <= READ_LIMIT_S
         self.reads += 1
         self.begun.set()
         assert self.held.wait(LIMIT_S)
@@ -57,9 +58,6 @@ class Link:
     def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         raise AssertionError("an observer writes nothing")
 
-    def rewind(self) -> None:
-        raise AssertionError("an observer reads on")
-
     def close(self) -> None:
         self.closed = True
 
@@ -69,16 +67,11 @@ def sight(count: int) -> Cluster:
 
 
 class World:
-    """Labels whose reader has gone to rest after its first reading."""
+    """Labels, and what they are made of."""
 
     def __init__(self, link: Link) -> None:
         self.clock, self.link = ManualClock(), link
         self.labels = EventLabels(link, clock=self.clock)
-
-    def begin(self) -> "World":
-        self.labels.start()
-        self.clock.wait_for_waiters(1)
-        return self
 
     def grown(self, count: int = 12) -> ev.Event:
         """A growth that is seen now."""
@@ -87,26 +80,11 @@ class World:
         (event,) = diff(old, new, observed_at=self.clock.monotonic(), wall_time=self.clock.now())
         return event
 
-    def passes(self, seconds: float) -> None:
-        """Let the reader's rest be over, and its next reading, too."""
-        reads = self.link.reads
-        self.clock.advance(seconds)
-        self.clock.wait_for_waiters(1)
-        assert self.link.reads == reads + 1
-
     def in_another_thread(self, event: ev.Event) -> tuple[threading.Thread, list[Mapping[str, Any]]]:
         told: list[Mapping[str, Any]] = []
         thread = threading.Thread(target=lambda: told.append(self.labels.of(event)))
         thread.start()
         return thread, told
-
-    def awaiting_in_vain(self, event: ev.Event) -> tuple[threading.Thread, list[Mapping[str, Any]]]:
-        """Let an event wait until a reading has failed."""
-        self.link.begun.clear()
-        waiting = self.in_another_thread(event)
-        assert self.link.begun.wait(LIMIT_S)
-        self.clock.wait_for_waiters(2)
-        return waiting
 
 
 @pytest.fixture
@@ -124,41 +102,27 @@ def a_request(**fields: Any) -> Change:
     return story.change
 
 
-def test_a_growth_that_is_seen_before_the_change_was_read_waits_for_a_reading(world: World) -> None:
-    world.begin()
+def test_a_growth_is_labelled_by_a_reading_that_began_when_it_was_seen(world: World) -> None:
+    assert world.labels.of(world.grown()) == UNPLANNED
     event = world.grown()
     world.link.write(a_request())
     assert world.labels.of(event) == PLANNED
-
-
-def test_a_reading_that_had_begun_before_the_growth_was_seen_does_not_count(world: World) -> None:
-    world.link.held.clear()
-    world.labels.start()
-    assert world.link.begun.wait(LIMIT_S)
-    event = world.grown()
-    thread, told = world.in_another_thread(event)
-    world.clock.wait_for_waiters(1)
-    world.link.held.set()
-    thread.join(LIMIT_S)
-    assert told == [UNPLANNED]
     assert world.link.reads == 2
 
 
 def test_what_nobody_has_asked_for_is_unplanned(world: World) -> None:
     world.link.write(a_request())
-    world.begin()
     assert world.labels.of(world.grown(16)) == UNPLANNED
 
 
 def test_the_events_of_one_look_take_one_reading(world: World) -> None:
     world.link.write(a_request())
-    world.begin()
     event = world.grown()
     assert [world.labels.of(event) for _ in range(3)] == [PLANNED] * 3
-    assert world.link.reads == 2
+    assert world.link.reads == 1
 
 
-def test_what_can_not_be_planned_is_not_waited_for(world: World) -> None:
+def test_what_can_not_be_planned_is_not_read_for(world: World) -> None:
     others = [event for event in EVERY_EVENT if not isinstance(event, LABELLED)]
     assert [world.labels.of(event) for event in others] == [{}] * len(others)
     assert (world.link.reads, world.labels.counts) == (0, {})
@@ -170,50 +134,31 @@ def test_out_of_reach_events_have_no_label_and_only_the_first_one_waits(
 ) -> None:
     world.link.write(a_request())
     with capture_logs() as logs:
-        world.begin()
         world.link.trouble = trouble
         event = world.grown()
-        thread, told = world.awaiting_in_vain(event)
-        world.clock.advance(PATIENCE_S)
+        thread, told = world.in_another_thread(event)
+        world.clock.wait_for_waiters(1)
+        world.clock.advance(READ_LIMIT_S)
         thread.join(LIMIT_S)
         assert told == [{}]
         assert [world.labels.of(event) for _ in range(3)] == [{}] * 3  # by this thread: the clock stands
-        world.clock.wait_for_waiters(1)
-        world.passes(RETRY_S)
+        assert world.link.reads == 1
         world.link.trouble = None
-        world.passes(RETRY_S)
+        world.clock.advance(RETRY_S)
         assert world.labels.of(event) == PLANNED
     assert [log["event"] for log in logs] == ["control_topics_unreachable", "control_topics_reachable"]
     assert world.labels.counts == {("partitions.added", "unknown"): 4, ("partitions.added", "true"): 1}
 
 
-def test_a_reading_that_fails_is_tried_again_while_an_event_waits(world: World) -> None:
+def test_a_reading_that_fails_is_tried_again(world: World) -> None:
     world.link.write(a_request())
-    world.begin()
     world.link.trouble = ControlTopicError("not the leader")
-    thread, told = world.awaiting_in_vain(world.grown())
+    thread, told = world.in_another_thread(world.grown())
+    world.clock.wait_for_waiters(1)
     world.link.trouble = None
-    world.clock.advance(SOON_S)
+    world.clock.advance(PAUSE_S)
     thread.join(LIMIT_S)
     assert told == [PLANNED]
-
-
-def test_a_reading_that_hangs_is_waited_for_once_and_not_for_long(world: World) -> None:
-    world.begin()
-    world.link.held.clear()
-    event = world.grown()
-    thread, told = world.in_another_thread(event)
-    world.clock.wait_for_waiters(1)
-    world.clock.advance(PATIENCE_S)
-    thread.join(LIMIT_S)
-    assert told == [{}]
-    assert world.labels.of(event) == {}
-
-
-def test_without_events_it_looks_now_and_then(world: World) -> None:
-    world.begin()
-    world.passes(IDLE_S)
-    world.passes(IDLE_S)
 
 
 def test_what_was_retired_or_is_not_understood_explains_nothing(world: World) -> None:
@@ -224,23 +169,23 @@ def test_what_was_retired_or_is_not_understood_explains_nothing(world: World) ->
         (b"x", b"{"),
         (b"y", b'{"format": "kpe.change"}'),
     ]
-    world.begin()
     assert world.labels.of(world.grown()) == UNPLANNED
     assert world.labels.skipped.counts == {"malformed": 1, "version": 1}
 
 
-def test_closing_lets_go_whoever_waits(world: World) -> None:
-    world.begin()
+def test_closing_lets_a_reading_end(world: World) -> None:
     world.link.held.clear()
     thread, told = world.in_another_thread(world.grown())
-    world.clock.wait_for_waiters(1)
+    assert world.link.begun.wait(LIMIT_S)
     closing = threading.Thread(target=world.labels.close)
     closing.start()
-    thread.join(LIMIT_S)
-    assert told == [{}]
+    assert not world.link.closed
     world.link.held.set()
-    closing.join(LIMIT_S)
-    world.labels.close()
+    for each in (thread, closing):
+        each.join(LIMIT_S)
+    assert told == [UNPLANNED]
+    assert world.link.closed
+    assert world.labels.of(world.grown()) == {}
 
 
 def test_every_label_is_counted_from_0_on() -> None:

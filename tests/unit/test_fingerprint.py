@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_partition_events.routing.fingerprint import (
+from kafka_partition_events.diagnose.fingerprint import (
     ERROR_RATE,
     Fingerprint,
     Placement,

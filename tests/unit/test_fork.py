@@ -1,147 +1,211 @@
-"""A poller in a forked child: nothing hangs, polling goes on, listeners start from the snapshot."""
+"""What was made before a fork raises in words in the child; what is made there works."""
 
-import threading
-import time
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from attrs import evolve
 
-from kafka_partition_events import DefaultPartitioner
-from kafka_partition_events.errors import PollerClosedError
-from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.diff import apply
+from kafka_partition_events import (
+    AdaptivePartitioner,
+    DefaultPartitioner,
+    MetadataPoller,
+    RoundRobinPartitioner,
+    StickyPartitioner,
+    UniformStickyPartitioner,
+)
+from kafka_partition_events.errors import ForkedError
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.testing.scripted import observe
-from tests.fork_kit import FORKS, LIMIT_S, in_child
-
-ANSWERS = [observe({"orders": [leader]}, brokers=[1, 2, 3]) for leader in (1, 2, 3)]
+from kafka_partition_events.outbox import Deliverer, SqliteOutbox
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
+from kafka_partition_events_listeners.kafka_sink import KafkaSink
+from kafka_partition_events_listeners.sink_listener import SinkListener
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
+from tests.fork_kit import FORKS, LIMIT_S, held, in_child
+from tests.outbox_kit import append, entry, scratch_journal
 
 pytestmark = FORKS
 
+SIX = cluster_of({"t": [1, 2, 3, 1, 2, 3]})
 
-class Changing:
-    """A source without a lock, whose every answer differs from the last one."""
 
-    def __init__(self) -> None:
-        self.turns = 0
+def a_poller() -> MetadataPoller:
+    return MetadataPoller(ScriptedSource(observe({"t": [1, 2, 3]})), interval=0.01, min_interval=0.01)
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
-        self.turns += 1
-        return evolve(ANSWERS[self.turns % 3], started_at=started_at)
+
+def raises(what: str, use: Callable[[], object]) -> None:
+    with pytest.raises(ForkedError, match=f"this {what} was made before a fork, in process .* a new one"):
+        use()
+
+
+class TestPoller:
+    def test_raises_in_a_child_and_stays_readable(self) -> None:
+        poller, partitioner = a_poller(), DefaultPartitioner()
+        uses: list[Callable[[], object]] = [
+            poller.start,
+            poller.poll_once,
+            lambda: poller.refresh("child"),
+            lambda: poller.track("more"),
+            lambda: poller.register(RecordingListener()),
+            lambda: poller.join(DefaultPartitioner(), tuple),
+            poller.__enter__,
+        ]
+
+        def check() -> None:
+            for use in uses:
+                raises("MetadataPoller", use)
+            assert poller.cluster is not None
+            assert poller.health.polls > 0
+            assert not poller.health.running
+            poller.close()
+            subscription.drop()
+
+        with poller:
+            assert poller.refresh("the first", wait=LIMIT_S)
+            subscription = poller.join(partitioner, lambda: ("t",))
+            with held(poller.subscriptions._lock):
+                in_child(check)
+            assert poller.refresh("the parent goes on", wait=LIMIT_S)
+            assert not poller.subscriptions.closed
+
+    def test_a_new_one_works_there(self) -> None:
+        def check() -> None:
+            listener, partitioner = RecordingListener(), DefaultPartitioner()
+            with a_poller() as mine:
+                mine.register(listener)
+                mine.register(partitioner)
+                assert mine.refresh("child", wait=LIMIT_S)
+                listener.wait_for(4)
+                assert partitioner.partition("t", None, b"k", None, None, None) != UNASSIGNED
+
+        with a_poller() as poller:
+            assert poller.refresh("the first", wait=LIMIT_S)
+            in_child(check)
+
+    def test_and_under_multiprocessing(self) -> None:
+        context = multiprocessing.get_context("fork")
+        answers = context.SimpleQueue()
+
+        def work() -> None:
+            try:
+                poller.start()
+            except ForkedError as error:
+                answers.put(str(error))
+            with a_poller() as mine:
+                answers.put(mine.refresh("child", wait=LIMIT_S))
+
+        with a_poller() as poller:
+            child = context.Process(target=work)
+            child.start()
+            child.join(LIMIT_S)
+        assert child.exitcode == 0
+        assert "this MetadataPoller was made before a fork" in answers.get()
+        assert answers.get() is True
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        AdaptivePartitioner,
+        DefaultPartitioner,
+        RoundRobinPartitioner,
+        StickyPartitioner,
+        UniformStickyPartitioner,
+    ],
+)
+class TestPartitioner:
+    """Its random state is a copy: all children would write to the same partition."""
+
+    def test_that_follows_a_poller(self, kind: type[Partitioner]) -> None:
+        partitioner = kind()
+        partitioner.apply_snapshot(SIX)
+        partitioner.partition("t", None, None, b"v", b"v", None)
+
+        def check() -> None:
+            for cluster in (None, SIX):
+                raises(kind.__name__, lambda: partitioner.partition("t", None, None, b"v", b"v", cluster))  # noqa: B023
+            raises(kind.__name__, lambda: partitioner.apply_snapshot(SIX))
+            mine = kind()
+            mine.apply_snapshot(SIX)
+            assert mine.partition("t", None, None, b"v", b"v", None) in range(6)
+
+        with held(partitioner.routing._deriving), held(partitioner.deliveries._lock):
+            in_child(check)
+        assert partitioner.partition("t", None, None, b"v", b"v", None) in range(6)
+
+    def test_that_reads_its_argument(self, kind: type[Partitioner]) -> None:
+        partitioner = kind()
+        partitioner.partition("t", None, None, b"v", b"v", SIX)
+        in_child(
+            lambda: raises(kind.__name__, lambda: partitioner.partition("t", None, None, b"v", b"v", SIX))
+        )
+        assert partitioner.partition("t", None, None, b"v", b"v", SIX) in range(6)
+
+
+def test_a_kafka_python_producer_of_the_child_takes_no_partitioner_of_the_parents() -> None:
+    attach = pytest.importorskip("kafka_partition_events.clients.kafka_python").attach
+    producer: Any = SimpleNamespace(config={"partitioner": DefaultPartitioner()})
+    in_child(lambda: raises("DefaultPartitioner", lambda: attach(producer)))
+
+
+class _Target:
+    name, batch = "target", 3
+
+    def deliver(self, entries: object, /) -> None:
+        raise AssertionError
 
     def close(self) -> None:
         pass
 
 
-class Plain(PartitionChangeListener):
-    """Keeps what it hears without a lock, for a fork may come while a lock is held."""
-
-    def __init__(self, name: str = "plain") -> None:
-        self.name = name
-        self.events: list[Event] = []
-        self.closed = 0
-
-    def on_event(self, event: Event) -> None:
-        self.events.append(event)
-
-    def close(self) -> None:
-        self.closed += 1
-
-    def wait_for(self, number: int) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while len(self.events) < number:
-            assert time.monotonic() < deadline
-            threading.Event().wait(0.001)
-
-
-def test_polling_goes_on_and_listeners_start_from_the_snapshot() -> None:
-    listener = Plain()
-    with MetadataPoller(Changing(), interval=0.002, min_interval=0.001) as poller:
-        registration = poller.register(listener)
-        listener.wait_for(10)
+class TestOutbox:
+    def test_with_a_deliverer(self) -> None:
+        outbox = scratch_journal()
+        deliverer = Deliverer(outbox, _Target())
 
         def check() -> None:
-            listener.wait_for(len(listener.events) + 20)
-            poller.close()
-            kinds = [event.kind for event in listener.events]
-            assert kinds.count("resync") == 1
-            after = [event.sequence for event in listener.events[kinds.index("resync") :]]
-            assert after == list(range(after[0], after[0] + len(after)))
-            assert apply(EMPTY, listener.events) == poller.cluster
-            assert listener.closed == 1
-            assert [t for t in threading.enumerate() if t.name.startswith("kpe-")] == []
-            registration.close(wait=1)
+            raises("SqliteOutbox", lambda: append(outbox, "1"))
+            raises("Deliverer", deliverer.start)
+            deliverer.close(LIMIT_S)
 
-        in_child(check)
-        listener.wait_for(len(listener.events) + 5)  # the parent never noticed
-
-
-def test_a_fork_while_every_lock_is_busy() -> None:
-    class Busy(Plain):
-        def on_event(self, event: Event) -> None:
-            super().on_event(event)
-            poller.emit(event) if event.kind == "leader_changed" else None
-            assert poller.health.polls > 0
-
-    poller = MetadataPoller(Changing(), interval=0.0005, min_interval=0.0001)
-    with poller:
-        registrations = [poller.register(Busy(name=f"busy-{n}"), capacity=4) for n in range(3)]
-
-        def check() -> None:
-            polls = poller.health.polls
-            assert poller.refresh("child", wait=LIMIT_S)
-            assert poller.health.polls > polls
-            registrations[0].close(wait=1)
-            poller.register(Plain())
-            poller.close()
-
-        for _ in range(10):
+        with held(outbox._lock), held(deliverer._condition):
             in_child(check)
+        deliverer.close()
+
+    def test_in_a_file(self, tmp_path: Path) -> None:
+        outbox = SqliteOutbox(tmp_path / "outbox.db", max_age_s=1e9)
+        outbox.subscribe("a")
+        uses: list[Callable[[], object]] = [
+            lambda: append(outbox, "2"),
+            lambda: outbox.subscribe("b"),
+            lambda: outbox.read("a", 1),
+            lambda: list(outbox.history()),
+            lambda: outbox.stats("a"),
+        ]
+
+        def check() -> None:
+            for use in uses:
+                raises("SqliteOutbox", use)
+            outbox.close()
+
+        with held(outbox._lock):
+            in_child(check)
+        append(outbox, "2")
+        outbox.close()
 
 
-def test_a_poller_that_was_not_started_or_is_closed_stays_so() -> None:
-    idle, closed = MetadataPoller(Changing()), MetadataPoller(Changing())
-    registration = closed.register(Plain())
-    closed.close()
+def test_a_sink_and_a_listener_that_have_connections() -> None:
+    sink = WebhookSink("https://hooks.example.com/T0K3N")
+    listener = SinkListener(KafkaSink({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}))
 
     def check() -> None:
-        assert not idle.health.running
-        assert not closed.health.running
-        assert idle.poll_once()
-        registration.close(wait=1)
-        idle.close()
-        closed.close()
+        with pytest.raises(ForkedError):
+            sink.deliver([entry("1")])
+        raises("SinkListener", lambda: listener.on_event(Event()))
 
     in_child(check)
-    idle.close()
-
-
-def test_close_in_the_parent_is_not_held_up_by_children() -> None:
-    poller = MetadataPoller(Changing(), interval=0.01)
-    poller.start()
-    in_child(lambda: None)
-    began = time.monotonic()
-    poller.close()
-    assert time.monotonic() - began < LIMIT_S
-
-
-def test_a_poller_that_was_made_for_a_producer_is_closed_in_a_child() -> None:
-    """The producer does not work there: what it asks for would fail, and be logged, for ever."""
-    partitioner = DefaultPartitioner()
-    with MetadataPoller(Changing(), interval=0.002, min_interval=0.001) as poller:
-        poller.join(partitioner, tuple, last_closes=True)
-        assert poller.refresh("test", wait=LIMIT_S)
-
-        def check() -> None:
-            assert not poller.health.running
-            assert [t for t in threading.enumerate() if t.name == "kpe-poller"] == []
-            assert partitioner.route("orders") is None
-            with pytest.raises(PollerClosedError):
-                poller.start()
-
-        in_child(check)
-        assert partitioner.route("orders") is not None
-        assert poller.refresh("the parent goes on", wait=LIMIT_S)
+    sink.close()

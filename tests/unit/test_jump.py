@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import ConfigurationError
-from kafka_partition_events.routing.hashing import HashName, crc32, fnv1a, key_hash, murmur2
+from kafka_partition_events.routing.hashing import HashName, fnv1a, key_hash, murmur2
 from kafka_partition_events.routing.jump import jump, jump_hash
 
 VECTORS: list[dict[str, Any]] = json.loads(
@@ -56,7 +57,7 @@ def test_the_largest_topic_there_may_be() -> None:
 class TestKeys:
     @pytest.mark.parametrize(
         ("name", "hashed"),
-        [("murmur2", lambda key: murmur2(key) & 0x7FFFFFFF), ("crc32", crc32), ("fnv1a", fnv1a)],
+        [("murmur2", lambda key: murmur2(key) & 0x7FFFFFFF), ("crc32", zlib.crc32), ("fnv1a", fnv1a)],
     )
     def test_are_hashed_first_to_31_bits(self, name: HashName, hashed: Any) -> None:
         place = jump_hash(name)

@@ -1,4 +1,4 @@
-"""Where keys belong (`home`), who may compute it (`keys_by_hash`) and who may not guess (`falls_back`)."""
+"""Where keys belong (`home`), who may compute it (`keying.by_hash`) and who may guess it."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Elsewhere(AdaptivePartitioner):
 
 
 def ask(partitioner: Partitioner, key: bytes, *leaders: int | None) -> int:
-    partitioner.adopt(cluster_of({"t": leaders}))
+    partitioner.apply_snapshot(cluster_of({"t": leaders}))
     return partitioner.partition("t", key, key, b"v", b"v", None)
 
 
@@ -41,7 +41,7 @@ def ask(partitioner: Partitioner, key: bytes, *leaders: int | None) -> int:
 def test_a_keys_home_is_its_hash_online_or_not(make: Any) -> None:
     by_murmur2, by_crc32 = make(), make(hash_name="crc32")
     for partitioner, place in ((by_murmur2, murmur2_partition), (by_crc32, crc32_partition)):
-        partitioner.adopt(cluster_of({"t": [None, 1, None, 1, 1]}))
+        partitioner.apply_snapshot(cluster_of({"t": [None, 1, None, 1, 1]}))
         route = partitioner.route("t")
         assert [partitioner.home(route, key) for key in KEYS] == [place(key, 5) for key in KEYS]
 
@@ -80,4 +80,8 @@ def test_keys_go_by_their_hash_alone_unless_a_policy_or_a_subclass_says_otherwis
 
 def test_every_built_in_leaves_keys_to_the_client_as_long_as_a_topic_is_unknown() -> None:
     for make in (DefaultPartitioner, AdaptivePartitioner, RoundRobinPartitioner, UniformStickyPartitioner):
-        assert make.falls_back
+        assert not make().requires_metadata("t")
+
+
+def test_a_home_of_ones_own_requires_metadata() -> None:
+    assert Mirrored().requires_metadata("t")

@@ -13,7 +13,6 @@ from kafka_partition_events import (
     Cluster,
     DefaultPartitioner,
     GrowthSafePartitioner,
-    MemoryPinStore,
     Partitioner,
     RoundRobinPartitioner,
     StickyPartitioner,
@@ -32,7 +31,7 @@ MAKERS: list[Callable[[], Partitioner]] = [
     UniformStickyPartitioner,
     RoundRobinPartitioner,
     lambda: StickyPartitioner(keyed="reroute"),
-    lambda: GrowthSafePartitioner(mapping="pinned", store=MemoryPinStore()),
+    lambda: AdaptivePartitioner(key_partitions={"orders": 8}),
     lambda: GrowthSafePartitioner(mapping="rendezvous"),
 ]
 
@@ -85,15 +84,15 @@ def partitioner(request: pytest.FixtureRequest) -> Iterator[Partitioner]:
 
 class TestEveryPartitioner:
     def test_keeps_to_a_limit_that_was_there_before_the_growth(self, partitioner: Partitioner) -> None:
-        partitioner.adopt(SIX)
+        partitioner.apply_snapshot(SIX)
         partitioner.routing.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
-        partitioner.adopt(TWELVE)
+        partitioner.apply_snapshot(TWELVE)
         assert chosen(partitioner) <= set(range(6))
 
     def test_uses_all_when_the_limit_is_lifted(self, partitioner: Partitioner) -> None:
         partitioner.routing.limit(HELD)
-        partitioner.adopt(TWELVE)
+        partitioner.apply_snapshot(TWELVE)
         assert chosen(partitioner) <= set(range(6))
         partitioner.routing.limit(NO_LIMITS)
         route = partitioner.route("orders")
@@ -101,7 +100,7 @@ class TestEveryPartitioner:
         assert route.usable == tuple(range(12))
 
     def test_keeps_to_a_limit_that_comes_after_the_growth(self, partitioner: Partitioner) -> None:
-        partitioner.adopt(TWELVE)
+        partitioner.apply_snapshot(TWELVE)
         partitioner.routing.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
 
@@ -111,8 +110,8 @@ class TestEveryPartitioner:
         assert chosen(partitioner) == {UNASSIGNED}
         partitioner.routing.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
-        partitioner.adopt(TWELVE)
-        partitioner.adopt(None)
+        partitioner.apply_snapshot(TWELVE)
+        partitioner.apply_snapshot(None)
         assert chosen(partitioner) <= set(range(6))
         partitioner.routing.limit(NO_LIMITS)
         assert chosen(partitioner) == {UNASSIGNED}
@@ -131,17 +130,17 @@ class TestKeys:
     def test_lie_where_they_lay_as_long_as_a_grown_topic_is_limited(self) -> None:
         keys = [b"key-%d" % n for n in range(500)]
         partitioner = DefaultPartitioner()
-        partitioner.adopt(SIX)
+        partitioner.apply_snapshot(SIX)
         homes = [partitioner.partition("orders", k, k, None, None, None) for k in keys]
         partitioner.routing.limit(HELD)
-        partitioner.adopt(TWELVE)
+        partitioner.apply_snapshot(TWELVE)
         assert [partitioner.partition("orders", k, k, None, None, None) for k in keys] == homes
 
     def test_stay_on_a_partition_that_is_planned_to_go_offline_unless_they_may_be_rerouted(self) -> None:
         limits = Limits(offline={"orders": frozenset({0, 1, 2, 3, 4})})
         pinned, rerouted = DefaultPartitioner(), StickyPartitioner(keyed="reroute")
         for partitioner in (pinned, rerouted):
-            partitioner.adopt(SIX)
+            partitioner.apply_snapshot(SIX)
             partitioner.routing.limit(limits)
         keys = [b"key-%d" % n for n in range(100)]
         assert {pinned.partition("orders", k, k, None, None, None) for k in keys} == set(range(6))
@@ -152,7 +151,7 @@ class TestKeys:
 def test_a_cap_that_follows_from_lifting_a_limit_is_told() -> None:
     partitioner = DefaultPartitioner(budget=BufferBudget(max_partitions={"orders": 8}, instance_id="a"))
     partitioner.routing.limit(HELD)
-    assert partitioner.adopt(TWELVE) == ()
+    assert partitioner.apply_snapshot(TWELVE) == ()
     (reached,) = partitioner.routing.limit(NO_LIMITS)
     assert isinstance(reached, CapReached)
     assert (reached.partitions, reached.limit) == (12, 8)
@@ -162,7 +161,7 @@ def test_a_cap_that_follows_from_lifting_a_limit_is_told() -> None:
 
 def test_the_same_limits_again_change_nothing() -> None:
     partitioner = DefaultPartitioner()
-    partitioner.adopt(TWELVE)
+    partitioner.apply_snapshot(TWELVE)
     partitioner.routing.limit(HELD)
     route = partitioner.route("orders")
     assert partitioner.routing.limit(Limits(counts={"orders": 6})) == ()
@@ -171,9 +170,9 @@ def test_the_same_limits_again_change_nothing() -> None:
 
 def test_what_a_choice_reads_is_the_same_with_and_without_limits() -> None:
     plain, held = DefaultPartitioner(), DefaultPartitioner()
-    plain.adopt(SIX)
+    plain.apply_snapshot(SIX)
     held.routing.limit(HELD)
-    held.adopt(TWELVE)
+    held.apply_snapshot(TWELVE)
     one, other = plain.route("orders"), held.route("orders")
     assert one is not None
     assert other is not None

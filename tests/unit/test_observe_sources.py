@@ -7,18 +7,18 @@ import pytest
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource
-from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Control, Kafka
+from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Client, Control, Kafka
 from kafka_partition_events.observe.sources import installed_client, open_link, open_source
 
-PACKAGES = {
+PACKAGES: dict[Client, str] = {
     KAFKA_PYTHON: "kafka_partition_events.clients.kafka_python",
     CONFLUENT: "kafka_partition_events.clients.confluent",
 }
-SOURCES = {KAFKA_PYTHON: KafkaPythonMetadataSource, CONFLUENT: ConfluentMetadataSource}
+SOURCES: dict[Client, type] = {KAFKA_PYTHON: KafkaPythonMetadataSource, CONFLUENT: ConfluentMetadataSource}
 
 
 @pytest.mark.parametrize("client", SOURCES)
-def test_the_client_that_is_configured_looks(client: str) -> None:
+def test_the_client_that_is_configured_looks(client: Client) -> None:
     source = open_source(Kafka(client=client, bootstrap_servers="127.0.0.1:1"))
     assert isinstance(source, SOURCES[client])
     source.close()
@@ -26,7 +26,7 @@ def test_the_client_that_is_configured_looks(client: str) -> None:
 
 @pytest.mark.parametrize(("wanted", "other"), [(KAFKA_PYTHON, CONFLUENT), (CONFLUENT, KAFKA_PYTHON)])
 def test_if_it_is_not_installed_the_other_one_does(
-    wanted: str, other: str, monkeypatch: pytest.MonkeyPatch
+    wanted: Client, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert installed_client(wanted) == wanted
     monkeypatch.setitem(sys.modules, PACKAGES[wanted], None)

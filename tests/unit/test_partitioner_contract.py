@@ -16,23 +16,14 @@ from kafka_partition_events import (
     UNASSIGNED,
     AdaptivePartitioner,
     Cluster,
-    ComposedPartitioner,
     DefaultPartitioner,
     Event,
     GrowthSafePartitioner,
-    MemoryPinStore,
     Partitioner,
     RoundRobinPartitioner,
     Route,
     StickyPartitioner,
     UniformStickyPartitioner,
-)
-from kafka_partition_events.partitioners.choosers import (
-    evenly,
-    least_loaded,
-    near_rack,
-    shuffle_sharded,
-    weighted,
 )
 from kafka_partition_events.testing import PartitionerContract, contract
 
@@ -48,11 +39,8 @@ BUILT_IN: dict[str, Callable[[], Partitioner]] = {
     "adaptive": AdaptivePartitioner,
     "adaptive, ignore keys": lambda: AdaptivePartitioner(ignore_keys=True),
     "adaptive, rack": lambda: AdaptivePartitioner(rack="a"),
-    "growth-safe, pinned": lambda: GrowthSafePartitioner(mapping="pinned", store=MemoryPinStore()),
+    "key_partitions": lambda: DefaultPartitioner(key_partitions={"orders": 3}),
     "growth-safe, rendezvous": lambda: GrowthSafePartitioner(mapping="rendezvous"),
-    "composed, evenly": lambda: ComposedPartitioner(evenly()),
-    "composed, weighted": lambda: ComposedPartitioner(weighted({0: 3.0}, by="partition")),
-    "composed, near": lambda: ComposedPartitioner(near_rack("a", least_loaded(), spill=50)),
 }
 
 
@@ -80,13 +68,6 @@ def test_no_built_in_is_left_out() -> None:
     for partitioner in made:
         partitioner.close()
     assert {type(partitioner) for partitioner in made} == partitioners - {Partitioner}
-
-
-class TestSharded(PartitionerContract):
-    keys_stay = False  # a key has four partitions
-
-    def make(self) -> Partitioner:
-        return ComposedPartitioner(shuffle_sharded(4, evenly()), keys="chooser")
 
 
 # -- partitioners with one fault each ----------------------------------------------------------------
@@ -216,10 +197,10 @@ class BuildsItsTableInPlace(Correct):
         super().__init__()
         self.known: list[int] = []
 
-    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:
+    def apply_snapshot(self, cluster: Cluster | None) -> tuple[Event, ...]:
         self.known.clear()
         time.sleep(0)
-        events = super().adopt(cluster)
+        events = super().apply_snapshot(cluster)
         for topic in cluster.topics() if cluster else ():
             route = self.route(topic)
             self.known.extend(route.usable if route else ())

@@ -33,7 +33,7 @@ def ask(partitioner: Partitioner, topic: str = "t", key: bytes | None = None, cl
 
 
 def with_table(partitioner: Partitioner, *leaders: int | None, topic: str = "t") -> Partitioner:
-    partitioner.adopt(cluster_of({topic: list(leaders)}, brokers=[1, 2, 3]))
+    partitioner.apply_snapshot(cluster_of({topic: list(leaders)}, brokers=[1, 2, 3]))
     return partitioner
 
 
@@ -110,7 +110,7 @@ class TestEveryBuiltIn:
         self, make: Callable[..., Partitioner]
     ) -> None:
         partitioner = with_table(make(), 1, 1, 1, 1)
-        partitioner.adopt(None)
+        partitioner.apply_snapshot(None)
         live = FakeKafkaPythonCluster([-1, 2])
         assert {self.next_batch(partitioner, live) for _ in range(20)} == {1}
         with_table(partitioner, 1, None)
@@ -146,15 +146,15 @@ class TestEveryBuiltIn:
     def test_tells_when_the_cap_is_reached_and_lifted(self, make: Callable[..., Partitioner]) -> None:
         budget = BufferBudget(max_partitions={"t": 4}, instance_id="a")
         partitioner = make(budget=budget)
-        assert partitioner.adopt(cluster_of({"t": [1] * 4})) == ()
-        (reached,) = partitioner.adopt(cluster_of({"t": [1] * 6}))
+        assert partitioner.apply_snapshot(cluster_of({"t": [1] * 4})) == ()
+        (reached,) = partitioner.apply_snapshot(cluster_of({"t": [1] * 6}))
         assert isinstance(reached, CapReached)
         assert (reached.topic, reached.partitions, reached.limit) == ("t", 6, 4)
         assert reached.admitted == (0, 1, 2, 3)
         assert reached.partitioner == type(partitioner).__name__
         offline = cluster_of({"t": [None, 1, 1, 1, 1, 1]})
-        assert partitioner.adopt(offline) == (), "a stand-in is not a new cap"
-        (lifted,) = partitioner.adopt(cluster_of({"t": [1] * 3}))
+        assert partitioner.apply_snapshot(offline) == (), "a stand-in is not a new cap"
+        (lifted,) = partitioner.apply_snapshot(cluster_of({"t": [1] * 3}))
         assert isinstance(lifted, CapLifted)
 
     @staticmethod
@@ -179,6 +179,17 @@ class TestKeyedRecords:
         partitioner = with_table(make(budget=budget), *[None] * 11, 1)
         for key in EIGHT_KEYS:
             assert ask(partitioner, key=key) == murmur2_partition(key, 12)
+
+    @pytest.mark.parametrize("kind", [bytearray, memoryview])
+    def test_go_by_their_bytes_whatever_holds_them(
+        self, make: Callable[..., Partitioner], kind: Callable[[bytes], Any]
+    ) -> None:
+        for keyed in (make(), make(keyed="reroute"), make(key_partitions={"t": 12})):
+            partitioner = with_table(keyed, *[1] * 12)
+            for key in EIGHT_KEYS:
+                assert ask(partitioner, key=kind(key)) == murmur2_partition(key, 12)
+        with pytest.raises(TypeError):
+            ask(with_table(make(), 1), key=5)  # type: ignore[arg-type]
 
     def test_an_empty_key_is_a_key(self, make: Callable[..., Partitioner]) -> None:
         partitioner = with_table(make(), *[1] * 1000)
@@ -260,7 +271,7 @@ class TestSticky:
 
     def test_topics_do_not_disturb_each_other(self, make: Callable[..., Partitioner]) -> None:
         partitioner = make()
-        partitioner.adopt(cluster_of({"t": [1, 1, 1], "u": [1, 1, 1]}))
+        partitioner.apply_snapshot(cluster_of({"t": [1, 1, 1], "u": [1, 1, 1]}))
         here, there = ask(partitioner), ask(partitioner, topic="u")
         partitioner.on_new_batch("u", None, there)
         assert ask(partitioner) == here
@@ -297,7 +308,7 @@ class TestRoundRobin:
 
     def test_topics_do_not_disturb_each_other(self) -> None:
         partitioner = RoundRobinPartitioner()
-        partitioner.adopt(cluster_of({"t": [1, 1, 1], "u": [1]}))
+        partitioner.apply_snapshot(cluster_of({"t": [1, 1, 1], "u": [1]}))
         asked = []
         for i in range(30):
             asked.append(ask(partitioner))

@@ -25,6 +25,12 @@ UNWANTED = re.compile(
     re.IGNORECASE,
 )
 NOT_YET = {"spark"}
+CORE = ("metadata", "routing", "health", "partitioners", "clients")
+UNWANTED_IN_CODE = re.compile(
+    r"\b(tells?|told|telling(?!\.yaml)|whoever|whom|(?:some|no)body|anew|once more|looks?(?![- ]up)|looked"
+    r"|he|him|his)\b",
+    re.IGNORECASE,
+)
 
 
 def commands(group: Any, path: str = "kpe") -> Iterator[tuple[str, Any]]:
@@ -42,6 +48,20 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 def test_pages_use_plain_words(page: str) -> None:
     text = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert UNWANTED.findall(text) == []
+
+
+@pytest.mark.parametrize("wing", CORE)
+def test_the_core_uses_plain_words(wing: str) -> None:
+    """In names, docstrings and comments: a reader of the code should not have to translate it."""
+    modules = sorted((ROOT / "kafka_partition_events" / wing).rglob("*.py"))
+    assert modules
+    found = {
+        f"{module.name}:{number}": words
+        for module in modules
+        for number, line in enumerate(module.read_text(encoding="utf-8").splitlines(), start=1)
+        if (words := UNWANTED_IN_CODE.findall(line.replace("_", " ")))
+    }
+    assert found == {}
 
 
 @pytest.mark.parametrize("path", COMMANDS)

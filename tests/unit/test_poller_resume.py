@@ -68,7 +68,7 @@ class Table(PartitionChangeListener, ClusterAdopter):
     def __init__(self) -> None:
         self.adopted: list[Cluster | None] = []
 
-    def adopt(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
+    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
         self.adopted.append(cluster)
         return ()
 

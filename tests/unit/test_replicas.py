@@ -3,8 +3,8 @@
 import pytest
 from attrs import evolve
 
+from kafka_partition_events.diagnose.replicas import UNEXPOSED, exposure_of, outages, outages_of
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.replicas import UNEXPOSED, exposure_of, outages, outages_of
 from tests.replicas_kit import Rows, around, topic, world
 
 SPREAD = around(24, 6, 3)

@@ -24,31 +24,10 @@ from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
 from tests.every_event import EVERY_EVENT
 from tests.property.worlds import snapshots
 
-INCIDENTS = {
-    "incident.acknowledged",
-    "incident.opened", "incident.updated", "incident.closed",
-    "flapping.started", "flapping.stopped", "silence.ended",
-}  # fmt: skip
-CONTROL = {"control.approval", "control.command", "control.change", "control.lease", "control.ack"}
+CONTROL = {"control.command", "control.change", "control.lease", "control.ack"}
 SHARED = {"common", "control", "envelope"}
 VALIDATORS = {name: validator(name) for name in schemas()}
 BY_ID = {schema["$id"]: VALIDATORS[name] for name, schema in schemas().items()}
-NOON = "2026-11-20T12:00:00.000000Z"
-BOUNDS = {"after": None, "by": NOON}
-INCIDENT = {
-    "cluster_id": "c-1",
-    "incident_id": "i-1",
-    "cause": {"broker": 2},
-    "opened_at": NOON,
-    "closed_at": None,
-    "began": BOUNDS,
-    "ended": None,
-    "partitions": {"orders": "0-2,5"},
-    "brokers": [2],
-    "events": 4,
-    "worst": 17,
-    "silenced": False,
-}
 
 
 def check(event: CloudEvent) -> None:
@@ -80,7 +59,7 @@ def objects(schema: object) -> Iterator[dict[str, Any]]:
 class TestTheFiles:
     def test_every_name_has_a_schema_and_there_is_no_other(self) -> None:
         digests = {f"{name}.v2" for name in FOLDED}
-        assert set(schemas()) == NAMES | INCIDENTS | CONTROL | SHARED | digests
+        assert set(schemas()) == NAMES | CONTROL | SHARED | digests
 
     @pytest.mark.parametrize("name", schemas())
     def test_each_is_a_schema_that_says_what_it_is(self, name: str) -> None:
@@ -209,43 +188,6 @@ class TestWhatTheyRefuse:
         for damage in ({"specversion": "0.3"}, {"source": "c-1"}, {"sequence": "3"}, {"severitynumber": 0}):
             assert complaints("envelope", sent | damage)
         assert not complaints("envelope", sent | {"anything": "else"})
-
-
-class TestTheSecondLane:
-    @pytest.mark.parametrize("name", ["incident.opened", "incident.updated"])
-    def test_an_open_incident_has_no_end(self, name: str) -> None:
-        assert not complaints(name, INCIDENT)
-        assert complaints(name, INCIDENT | {"closed_at": NOON, "ended": BOUNDS}) == ["$.closed_at", "$.ended"]
-
-    def test_a_closed_one_has(self) -> None:
-        assert not complaints("incident.closed", INCIDENT | {"closed_at": NOON, "ended": BOUNDS})
-        assert complaints("incident.closed", INCIDENT) == ["$.closed_at"]
-
-    def test_one_that_somebody_closed_has_none(self) -> None:
-        by_hand = {"closed_at": NOON, "ended": None, "closed_by": "ada", "reason": "it is scrapped"}
-        assert not complaints("incident.closed", INCIDENT | by_hand)
-
-    @pytest.mark.parametrize("cause", [{"broker": 1}, {"topic": "orders"}, None])
-    def test_its_cause_is_a_broker_a_topic_or_nothing(self, cause: object) -> None:
-        assert not complaints("incident.opened", INCIDENT | {"cause": cause})
-        assert complaints("incident.opened", INCIDENT | {"cause": "the weather"}) == ["$.cause"]
-
-    @pytest.mark.parametrize("name", ["flapping.started", "flapping.stopped"])
-    def test_flapping_says_how_often_and_for_how_long(self, name: str) -> None:
-        data = {
-            "cluster_id": "c-1", "cause": {"topic": "orders"}, "since": NOON, "transitions": 6,
-            "offline_s": 41.5,
-        }  # fmt: skip
-        assert not complaints(name, data)
-        assert complaints(name, data | {"offline_s": "long"}) == ["$.offline_s"]
-
-    def test_a_silence_that_ends_says_what_it_muted(self) -> None:
-        data = {
-            "cluster_id": "c-1", "silence_id": "s-1", "author": "ada", "reason": "upgrade",
-            "ended_at": NOON, "muted": {"incident.opened": 2},
-        }  # fmt: skip
-        assert not complaints("silence.ended", data)
-        assert complaints("silence.ended", data | {"muted": {"incident.opened": "two"}})
 
 
 def test_what_is_generated_is_up_to_date() -> None:

@@ -25,11 +25,11 @@ class Settled(PartitionChangeListener):
     def __init__(self) -> None:
         self.calls = 0
         self.cluster: Cluster | None = None
-        self.looked_at: datetime | None = None
+        self.polled_at: datetime | None = None
 
-    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
         self.calls += 1
-        self.cluster, self.looked_at = cluster, looked_at
+        self.cluster, self.polled_at = cluster, polled_at
 
 
 class Slow(ScriptedSource):
@@ -70,7 +70,7 @@ def test_each_good_look_confirms_the_snapshot_from_the_moment_at_which_it_began(
             assert listener.cluster is poller.cluster
             assert listener.cluster is not None
             assert listener.cluster.generation == generation
-            assert listener.looked_at == began
+            assert listener.polled_at == began
             clock.advance(10)
     assert listener.calls == 3
     poller.close()
@@ -83,7 +83,7 @@ def test_a_look_that_failed_confirms_nothing(clock: ManualClock) -> None:
         poller.poll_once()
         clock.advance(10)
     assert registration.wait_synced(WAIT_S)
-    assert listener.looked_at == good
+    assert listener.polled_at == good
     assert listener.calls == 4
     poller.close()
 
@@ -95,7 +95,7 @@ def test_nor_does_an_event_from_elsewhere(clock: ManualClock) -> None:
     clock.advance(10)
     poller.emit(ev.CapLifted(topic="orders", partitions=1, partitioner="sticky"))
     assert registration.wait_synced(WAIT_S)
-    assert (listener.calls, listener.looked_at) == (2, good)
+    assert (listener.calls, listener.polled_at) == (2, good)
     poller.close()
 
 
@@ -105,7 +105,7 @@ def test_before_the_first_good_answer_nothing_is_known(clock: ManualClock) -> No
     assert registration.wait_synced(WAIT_S)
     assert listener.calls == 1
     assert listener.cluster is not None
-    assert (listener.cluster.generation, listener.looked_at) == (0, None)
+    assert (listener.cluster.generation, listener.polled_at) == (0, None)
     poller.close()
 
 
@@ -117,7 +117,7 @@ def test_a_replay_is_settled_as_of_the_last_good_look(clock: ManualClock) -> Non
     late = Settled()
     assert poller.register(late).wait_synced(WAIT_S)
     assert late.cluster is poller.cluster
-    assert late.looked_at == good
+    assert late.polled_at == good
     poller.close()
 
 

@@ -19,28 +19,14 @@ def ids(partitions: frozenset[TopicPartition]) -> set[int]:
 
 
 def test_what_is_in_the_end_offset_has_a_position() -> None:
-    reading, _ = advanced(Reading(cluster_id="c-1"), {}, at(p0=5), at(p0=9, p1=0))
+    reading = advanced(Reading(cluster_id="c-1"), at(p0=9, p1=0))
     assert (reading.cluster_id, reading.counts) == ("c-1", {"orders": 2})
     assert ids(reading.assigned) == ids(reading.positioned) == {0, 1}
 
 
-def test_what_is_beyond_where_the_query_began_flows() -> None:
-    reading, began = advanced(Reading(), {}, at(p0=5), at(p0=5, p1=0))
-    assert ids(reading.flowing) == set()
-    reading, began = advanced(reading, began, at(p0=5, p1=0), at(p0=6, p1=0))
-    assert ids(reading.flowing) == {0}
-    reading, began = advanced(reading, began, at(p0=6, p1=0), at(p0=6, p1=3))
-    assert ids(reading.flowing) == {0, 1}
-
-
-def test_a_partition_that_comes_with_growth_was_begun_at_its_beginning() -> None:
-    reading, _ = advanced(Reading(), {}, at(p0=5), at(p0=5, p1=3))
-    assert ids(reading.flowing) == {1}
-
-
 def test_a_progress_that_tells_nothing_changes_nothing() -> None:
-    before, began = advanced(Reading(), {}, at(p0=5), at(p0=6))
-    assert advanced(before, began, {}, {}) == (before, began)
+    before = advanced(Reading(), at(p0=6))
+    assert advanced(before, {}) == before
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog.testing
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream, Write, sqlite_schema
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Write, sqlite_schema
 from kafka_partition_events.testing.clock import ManualClock
-from tests.outbox_kit import NOW, append, entry, ids
+from tests.outbox_kit import NOW, append, entry, ids, size_of
 
-EVENTS, INCIDENTS = Stream.EVENTS, Stream.INCIDENTS
 KIB = 1024
 
 
@@ -33,7 +31,7 @@ def opened(path: Path | str, **options: Any) -> SqliteOutbox:
 def filled(path: Path, entries: int = 200) -> Path:
     """Make an outbox with so many entries of about 1 KiB and close it."""
     outbox = opened(path)
-    outbox.subscribe("a", EVENTS)
+    outbox.subscribe("a")
     append(outbox, *(entry(f"{number}", body=b"x" * KIB) for number in range(entries)))
     outbox.close()
     return path
@@ -42,7 +40,7 @@ def filled(path: Path, entries: int = 200) -> Path:
 class TestRestart:
     def test_finds_everything_where_it_was(self, path: Path) -> None:
         outbox = opened(path)
-        outbox.subscribe("a", EVENTS)
+        outbox.subscribe("a")
         append(outbox, "1", "2", "3")
         one, two, _ = outbox.read("a", 10)
         outbox.write(Write(cursors={"a": one.seq}, values={"v": b"1"}))
@@ -61,12 +59,12 @@ class TestRestart:
     def test_gives_no_place_away_twice_even_if_nothing_is_left(self, path: Path) -> None:
         clock = ManualClock(wall=NOW)
         outbox = opened(path, max_age_s=10, clock=clock)
-        outbox.subscribe("a", EVENTS)
+        outbox.subscribe("a")
         append(outbox, "1", "2")
         outbox.write(Write(cursors={"a": outbox.read("a", 10)[-1].seq}))
         clock.advance(60)
         append(outbox, entry("old", at=NOW, churn=True))  # drops all, itself included
-        assert ids(outbox.history(EVENTS)) == []
+        assert ids(outbox.history()) == []
         outbox.close()
         again = opened(path, clock=clock)
         append(again, entry("3", at=clock.now()))
@@ -80,7 +78,7 @@ class TestRestart:
         outbox = opened("outbox.db")
         append(outbox, "1")
         monkeypatch.chdir("/")
-        assert ids(outbox.history(EVENTS)) == ["1"]
+        assert ids(outbox.history()) == ["1"]
         outbox.close()
 
 
@@ -98,11 +96,11 @@ class TestBoundOfSize:
         for number in range(100):
             churn = [entry(f"c{number}-{i}", churn=True, body=b"x" * KIB) for i in range(19)]
             append(outbox, *churn, entry(f"s{number}", body=b"x" * KIB))
-            assert outbox.size_bytes <= 600 * KIB
+            assert size_of(outbox) <= 600 * KIB
         outbox.close()
         assert path.stat().st_size <= 700 * KIB
         with closing(opened(path)) as again:
-            kept = ids(again.history(EVENTS))
+            kept = ids(again.history())
         assert [id_ for id_ in kept if id_[0] == "s"] == [f"s{number}" for number in range(100)]
         churn_kept = [id_ for id_ in kept if id_[0] == "c"]
         all_churn = [f"c{number}-{i}" for number in range(100) for i in range(19)]
@@ -112,38 +110,37 @@ class TestBoundOfSize:
         outbox = opened(path, max_bytes=300 * KIB)
         for number in range(0, 600, 20):
             append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(number, number + 20)))
-            assert outbox.size_bytes <= 300 * KIB
-        kept = ids(outbox.history(EVENTS))
+            assert size_of(outbox) <= 300 * KIB
+        kept = ids(outbox.history())
         assert kept == [f"{i}" for i in range(600 - len(kept), 600)]
         assert 50 < len(kept) < 300
         outbox.close()
 
     def test_takes_dead_letters_after_churn_and_before_structural_entries(self, path: Path) -> None:
         outbox = opened(path, max_bytes=600 * KIB)
-        outbox.subscribe("a", EVENTS)
+        outbox.subscribe("a")
         for number in range(150):
             outbox.refuse("a", entry(f"d{number}", body=b"x" * KIB), "x")
         append(outbox, *(entry(f"c{i}", churn=True, body=b"x" * KIB) for i in range(150)))
         append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(200)))
-        assert 0 < len(ids(outbox.history(EVENTS))) - 200 < 100
+        assert 0 < len(ids(outbox.history())) - 200 < 100
         assert len(outbox.dead_letters()) == 150
         append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(200, 300)))
-        assert len(ids(outbox.history(EVENTS))) == 300
+        assert len(ids(outbox.history())) == 300
         assert 0 < len(outbox.dead_letters()) < 150
         outbox.close()
 
     def test_counts_what_goes_for_each_reader_that_has_not_read_it(self, path: Path) -> None:
         outbox = opened(path, max_bytes=300 * KIB)
-        for reader, stream in (("done", EVENTS), ("behind", EVENTS), ("elsewhere", INCIDENTS)):
-            outbox.subscribe(reader, stream)
+        for reader in ("done", "behind"):
+            outbox.subscribe(reader)
         append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(150)))
         assert outbox.stats("behind").dropped == 0
         outbox.write(Write(cursors={"done": outbox.read("done", 150)[-1].seq}))
         append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(150, 400)))
-        kept = ids(outbox.history(EVENTS))
+        kept = ids(outbox.history())
         assert outbox.stats("behind").dropped == 400 - len(kept)
         assert outbox.stats("done").dropped == 250 - len(kept)
-        assert outbox.stats("elsewhere").dropped == 0
         assert ids(outbox.read("done", 500)) == ids(outbox.read("behind", 500)) == kept
         outbox.close()
         with closing(opened(path)) as again:
@@ -154,12 +151,12 @@ class TestBoundOfSize:
         filled(path)
         other = opened(path, max_bytes=1, max_age_s=1e-6)
         other.write(Write(values={"silence/1": b"{}"}))
-        assert len(ids(other.history(EVENTS))) == 200
+        assert len(ids(other.history())) == 200
         other.close()
 
     def test_that_nothing_can_meet_lets_writes_through_all_the_same(self, path: Path) -> None:
         outbox = opened(path, max_bytes=1)
-        outbox.subscribe("a", EVENTS)
+        outbox.subscribe("a")
         outbox.write(Write(entries=[entry("1")], values={"v": b"x" * 100_000}))
         assert outbox.stats("a").dropped == 1
         assert len(outbox.values("v")) == 1
@@ -170,14 +167,14 @@ class TestBoundOfAge:
     def test_lets_churn_go_when_its_time_has_come(self, path: Path) -> None:
         clock = ManualClock(wall=NOW)
         outbox = opened(path, max_age_s=60, clock=clock)
-        outbox.subscribe("a", EVENTS)
+        outbox.subscribe("a")
         append(outbox, *(entry(f"old{i}", churn=True) for i in range(250)))
         clock.advance(60)
         append(outbox, entry("on time", at=clock.now()))
-        assert len(ids(outbox.history(EVENTS))) == 251, "60 s are not more than 60 s"
+        assert len(ids(outbox.history())) == 251, "60 s are not more than 60 s"
         clock.advance(0.001)
         append(outbox, entry("new", at=clock.now()))
-        assert ids(outbox.history(EVENTS)) == ["on time", "new"]
+        assert ids(outbox.history()) == ["on time", "new"]
         assert outbox.stats("a").dropped == 250
         outbox.close()
 
@@ -185,13 +182,13 @@ class TestBoundOfAge:
         clock = ManualClock(wall=NOW)
         outbox = opened(path, max_age_s=60, clock=clock)
         for reader in ("a", "b"):
-            outbox.subscribe(reader, EVENTS)
+            outbox.subscribe(reader)
         append(outbox, "1", "2", "3")
-        seqs = [each.seq for each in outbox.history(EVENTS)]
+        seqs = [each.seq for each in outbox.history()]
         outbox.write(Write(cursors={"a": seqs[2], "b": seqs[1]}))
         clock.set_back(-8 * 86_400.0)
         append(outbox, entry("new", at=clock.now()))
-        assert ids(outbox.history(EVENTS)) == ["3", "new"], "its age may be the doing of a clock that was set"
+        assert ids(outbox.history()) == ["3", "new"], "its age may be the doing of a clock that was set"
         assert outbox.stats("b").dropped == 0
         outbox.close()
 
@@ -201,7 +198,7 @@ class TestBoundOfAge:
         append(outbox, entry("ahead", at=NOW + timedelta(days=9)), *(f"old{i}" for i in range(250)))
         clock.advance(61)
         append(outbox, entry("new", at=clock.now()))
-        assert ids(outbox.history(EVENTS)) == ["ahead", "new"]
+        assert ids(outbox.history()) == ["ahead", "new"]
         outbox.close()
 
 
@@ -215,14 +212,14 @@ def test_bounds_must_leave_room(path: Path, bounds: dict[str, Any]) -> None:
 class TestWriteErrors:
     def test_a_full_disk_is_told_nothing_is_half_written_and_room_is_used_again(self, path: Path) -> None:
         outbox = opened(path)
-        outbox.subscribe("a", EVENTS)
+        outbox.subscribe("a")
         [pages] = outbox._db.execute("PRAGMA page_count").fetchone()
         outbox._db.execute(f"PRAGMA max_page_count = {pages + 20}")
         large = Write(entries=[entry(f"{i}", body=b"x" * KIB) for i in range(200)], values={"v": b"1"})
         with pytest.raises(OutboxError, match="no room on the disk: make some") as refusal:
             outbox.write(large)
         assert str(path) in str(refusal.value)
-        assert (ids(outbox.history(EVENTS)), outbox.values("")) == ([], {})
+        assert (ids(outbox.history()), outbox.values("")) == ([], {})
         outbox._db.execute("PRAGMA max_page_count = 1000000")
         outbox.write(large)
         assert len(outbox.read("a", 1000)) == 200
@@ -238,7 +235,7 @@ class TestWriteErrors:
         other.execute("ROLLBACK")
         other.close()
         append(outbox, "1")
-        assert ids(outbox.history(EVENTS)) == ["1"]
+        assert ids(outbox.history()) == ["1"]
         outbox.close()
 
     def test_a_file_that_must_not_be_written_is_told(self, path: Path) -> None:
@@ -284,47 +281,23 @@ class TestDamagedFile:
         with pytest.raises(OutboxError, match=r"damaged, or no outbox at all") as refusal:
             use_everything(opened(path))
         assert str(path) in str(refusal.value)
-        assert 'on_corrupt="set_aside"' in str(refusal.value)
+        assert "move it away with its -wal and -shm" in str(refusal.value)
         assert path.read_bytes() == content
 
     @pytest.mark.parametrize("damage", DAMAGES)
-    def test_is_set_aside_on_demand_and_a_new_one_begun(self, path: Path, damage: str) -> None:
-        content = DAMAGES[damage](path).read_bytes()
-        with structlog.testing.capture_logs() as logs:
-            outbox = opened(path, on_corrupt="set_aside")
-        aside = path.with_name("outbox.db.corrupt-20240101T000000Z")
-        assert aside.read_bytes() == content
-        [log] = [log for log in logs if log["event"] == "outbox_set_aside"]
-        assert (log["path"], log["aside"]) == (str(path), str(aside))
-        outbox.subscribe("a", EVENTS)
+    def test_a_new_one_is_begun_where_it_was_moved_away(self, path: Path, damage: str) -> None:
+        DAMAGES[damage](path).rename(path.with_name("damaged"))
+        outbox = opened(path)
+        outbox.subscribe("a")
         append(outbox, "1")
         assert ids(outbox.read("a", 10)) == ["1"]
         outbox.close()
-
-    def test_goes_aside_together_with_the_log_that_another_process_still_uses(self, path: Path) -> None:
-        """SQLite puts the log into the file and removes it, unless somebody else has them open."""
-        other = sqlite3.connect(filled(path), isolation_level=None)
-        other.execute("UPDATE readers SET dead = 7")
-        overwritten(path, 40 * 4096, 4096)
-        log = Path(f"{path}-wal").read_bytes()
-        opened(path, on_corrupt="set_aside").close()
-        aside = path.with_name("outbox.db.corrupt-20240101T000000Z")
-        assert Path(f"{aside}-wal").read_bytes() == log
-        assert other.execute("SELECT dead FROM readers").fetchone() == (7,)
-        other.close()
-        assert not Path(f"{path}-wal").exists()
-
-    def test_a_sound_file_is_not_set_aside(self, path: Path) -> None:
-        outbox = opened(filled(path), on_corrupt="set_aside")
-        assert len(ids(outbox.history(EVENTS))) == 200
-        outbox.close()
-        assert [p.name for p in path.parent.iterdir() if "corrupt" in p.name] == []
 
 
 def use_everything(outbox: SqliteOutbox) -> None:
     """Read and write all of it: damage that opening did not meet is met here."""
     try:
-        entries: list[Entry] = list(outbox.history(EVENTS))
+        entries: list[Entry] = list(outbox.history())
         for found in entries:
             outbox.entry(found.id)
         outbox.stats("a")
@@ -336,23 +309,21 @@ def use_everything(outbox: SqliteOutbox) -> None:
 
 
 class TestFileThatIsNoOutbox:
-    @pytest.mark.parametrize("on_corrupt", ["raise", "set_aside"])
-    def test_of_another_application_is_left_alone(self, path: Path, on_corrupt: str) -> None:
+    def test_of_another_application_is_left_alone(self, path: Path) -> None:
         with sqlite3.connect(path) as db:
             db.execute("CREATE TABLE songs (title)")
         db.close()
         content = path.read_bytes()
         with pytest.raises(OutboxError, match="is the SQLite file of another application"):
-            opened(path, on_corrupt=on_corrupt)
+            opened(path)
         assert path.read_bytes() == content
 
-    @pytest.mark.parametrize("on_corrupt", ["raise", "set_aside"])
-    def test_of_a_newer_version_is_left_alone(self, path: Path, on_corrupt: str) -> None:
+    def test_of_a_newer_version_is_left_alone(self, path: Path) -> None:
         with sqlite3.connect(filled(path)) as db:
-            db.execute("PRAGMA user_version = 2")
+            db.execute("PRAGMA user_version = 3")
         db.close()
-        with pytest.raises(OutboxError, match=r"newer kafka-partition-events \(its format is 2, .* 1\)"):
-            opened(path, on_corrupt=on_corrupt)
+        with pytest.raises(OutboxError, match=r"newer kafka-partition-events \(its format is 3, .* 2\)"):
+            opened(path)
         with sqlite3.connect(path) as db:
             assert db.execute("SELECT count(*) FROM entries").fetchone() == (200,)
         db.close()
@@ -369,15 +340,15 @@ class TestFileThatIsNoOutbox:
         path.touch()
         outbox = opened(path)
         append(outbox, "1")
-        assert ids(outbox.history(EVENTS)) == ["1"]
+        assert ids(outbox.history()) == ["1"]
         outbox.close()
 
 
 PLANS = {
-    "read": ("READ", ("events", 5, 10), "USING INDEX entries_stream (stream=? AND rowid>?)"),
-    "stats": ("COUNT_AFTER", ("events", 5), "USING COVERING INDEX entries_stream (stream=? AND rowid>?)"),
-    "oldest": ("RECORDED_AFTER", ("events", 5), "USING INDEX entries_stream (stream=? AND rowid>?)"),
-    "churn": ("OLDEST_CHURN", (100,), "USING INDEX entries_churn (churn=?)"),
+    "read": ("READ", (5, 10), "USING INTEGER PRIMARY KEY (rowid>?)"),
+    "stats": ("COUNT_AFTER", (5,), "USING INTEGER PRIMARY KEY (rowid>?)"),
+    "oldest": ("RECORDED_AFTER", (5,), "USING INTEGER PRIMARY KEY (rowid>?)"),
+    "churn": ("OLDEST_CHURN", (100,), "USING COVERING INDEX entries_churn (churn=?)"),
     "entry": ("BY_ID", ("1",), "USING INDEX entries_id (id=?)"),
 }
 

@@ -2,9 +2,9 @@
 
 from kafka_partition_events import BufferBudget
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.judgement import NOTHING, Avoidance
+from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
 from kafka_partition_events.routing.table import Route, compile_table
-from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events.testing.scripted import PartitionSpec, cluster_of
 
 CAPPED = BufferBudget(max_partitions={"orders": 4}, instance_id="a")
 
@@ -140,6 +140,16 @@ class TestAvoiding:
         r = route(cluster_of({"orders": [1 if p in chosen else 2 for p in range(12)]}), CAPPED)
         spared = r.avoiding(suspect(2))
         assert (spared.usable, spared.avoided) == (r.usable, ())
+
+    def test_what_a_suspect_replica_holds_up_is_in_the_way_of_others(self) -> None:
+        replicas = [1, 2], [2, 3], [3, 1]
+        places: list[PartitionSpec] = [{"leader": it[0], "replicas": it, "isr": it} for it in replicas]
+        r = route(cluster_of({"orders": {"partitions": places}}))
+        both = Avoidance(leaders=frozenset({2}), replicas=frozenset({2}))
+        assert r.avoiding(both).safe == frozenset({2})
+        assert r.avoiding(both).held_up == frozenset({0})
+        assert r.avoiding(suspect(2)).held_up == frozenset()
+        assert r.avoiding(suspect(2, down={2})).held_up == frozenset({1})
 
     def test_avoiding_again_starts_from_the_routes_own_partitions(self) -> None:
         r = route(cluster_of({"orders": [1, 2, 3]}))

@@ -9,11 +9,13 @@ import pytest
 from kafka_partition_events.clients.confluent.turns import (
     CHUNK_S,
     LONGEST_CHUNK,
+    Chunk,
+    Pace,
     Turn,
     TurnLength,
     turn_length,
 )
-from kafka_partition_events.partitioners.base import UNASSIGNED
+from kafka_partition_events.clients.flight.key_order import KeyOrder
 from tests.poller_kit import a_partitioner
 
 
@@ -52,21 +54,25 @@ def test_a_turn_is_longer_while_brokers_take_longer_to_answer_than_lingering_tak
     assert turn_length(config).while_answers_take(answer) == pytest.approx(lasts)
 
 
+SHORT, LONG = TurnLength(0.025, 0.025), TurnLength(60.0, 60.0)
+
+
+def a_turn(partitioner: Any, length: TurnLength = LONG) -> Turn:
+    return Turn("orders", partitioner, length, Pace(), stay_with=partitioner)
+
+
 def test_a_turn_asks_how_long_brokers_take(monkeypatch: pytest.MonkeyPatch) -> None:
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, deliveries = Turn(partitioner), partitioner.deliveries
+    turn, deliveries = a_turn(partitioner, TurnLength(0.025, 0.25)), partitioner.deliveries
     for broker in (1, 2, 3):
         deliveries.sent("orders", broker - 1, broker)
-        deliveries.answered("orders", broker - 1, 0.05, "p")
-    first = turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner)
+        deliveries.answered("orders", broker - 1, 0.05)
+    first = turn.renew()
     times.now += 0.148
-    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner) == first
+    assert turn.renew() == first
     times.now += 0.002  # 3 answers of 50 ms
-    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner) != first
+    assert turn.renew() != first
     poller.close()
-
-
-SHORT, LONG = TurnLength(0.025, 0.025), TurnLength(60.0, 60.0)
 
 
 class Times:
@@ -79,26 +85,26 @@ class Times:
 
 def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, went = Turn(partitioner), []
+    turn, went = a_turn(partitioner, SHORT), []
     for _ in range(20):
         times.now += 1.0
-        assert list(turn.chunk) == []
-        went.append(turn.look("orders", partitioner, SHORT, stay_with=partitioner))
+        assert list(turn.next_partitions) == []
+        went.append(turn.renew())
     assert all(one != other for one, other in pairwise(went))
     poller.close()
 
 
 def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, looks, moves = Turn(partitioner), 0, 0
+    turn, looks, moves = a_turn(partitioner, SHORT), 0, 0
     for _ in range(20_000):
-        for partition in turn.chunk:
+        for partition in turn.next_partitions:
             assert partition == turn.partition
             break
         else:
             before = turn.partition
             looks += 1
-            moves += turn.look("orders", partitioner, SHORT, stay_with=partitioner) != before
+            moves += turn.renew() != before
         times.now += 5e-6
     assert looks <= 0.1 / CHUNK_S + 10
     assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
@@ -108,13 +114,13 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("apart_s", [5e-6, 5e-4, 2e-3])
 def test_the_records_of_a_turn_linger_together(monkeypatch: pytest.MonkeyPatch, apart_s: float) -> None:
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, began, length = Turn(partitioner), times.now, turn_length({"linger.ms": 5})
+    turn, began = a_turn(partitioner, turn_length({"linger.ms": 5})), times.now
     for _ in range(round(0.2 / apart_s)):
-        for _ in turn.chunk:
+        for _ in turn.next_partitions:
             break
         else:
             before = turn.partition
-            if turn.look("orders", partitioner, length, stay_with=partitioner) != before:
+            if turn.renew() != before:
                 began = times.now
         assert times.now < began + 0.005, "else it would be one more request, for itself"
         times.now += apart_s
@@ -123,24 +129,24 @@ def test_the_records_of_a_turn_linger_together(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn = Turn(partitioner)
-    turn.look("orders", partitioner, LONG, stay_with=partitioner)
-    turn.look("orders", partitioner, LONG, stay_with=partitioner)  # no time has passed: the longest chunk
-    assert length_hint(turn.chunk) == LONGEST_CHUNK - 1
+    turn = a_turn(partitioner)
+    turn.renew()
+    turn.renew()  # at once: the longest chunk
+    assert length_hint(turn.next_partitions) == LONGEST_CHUNK - 1
     poller.poll_once()
-    assert list(turn.chunk) == []  # so a producer looks again, though the turn is not over
+    assert list(turn.next_partitions) == []  # so a producer looks again, though the turn is not over
     times.now += 1e-6
-    assert turn.look("orders", partitioner, LONG, stay_with=partitioner) == 0
+    assert turn.renew() == 0
     assert turn.counted() == (1, 0, 0)
-    assert [partition for partition, _ in zip(turn.chunk, range(10), strict=False)] == [0] * 10
+    assert [partition for partition, _ in zip(turn.next_partitions, range(10), strict=False)] == [0] * 10
     assert turn.counted() == (11 + 1, 0, 0)  # zip takes one more than it gives
     poller.close()
 
 
 def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, current = Turn(partitioner), partitioner.current
-    turn.look("orders", partitioner, LONG, stay_with=partitioner)
+    turn, current = a_turn(partitioner), partitioner.current
+    turn.renew()
 
     def overtaken(topic: str) -> int:
         chosen = current(topic)
@@ -148,20 +154,20 @@ def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPat
         return chosen
 
     monkeypatch.setattr(partitioner, "current", overtaken)
-    turn.look("orders", partitioner, LONG, stay_with=partitioner)
+    turn.renew()
     assert partitioner.routing.current is not turn.seen
-    assert list(turn.chunk) == []
+    assert list(turn.next_partitions) == []
     poller.close()
 
 
 def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     poller.poll_once()
-    turn = Turn(partitioner)
+    turn = a_turn(partitioner)
     for count, left in ((100, LONGEST_CHUNK - 100), (1000, 0)):
-        monkeypatch.setattr(turn, "_looked_at", 1000.0)  # no time has passed: the longest chunk
-        turn.look("orders", partitioner, LONG, stay_with=partitioner, count=count)
-        assert length_hint(turn.chunk) == left
+        monkeypatch.setattr(turn._chunk, "_began_at", 1000.0)  # at once: the longest chunk
+        turn.renew(count)
+        assert length_hint(turn.next_partitions) == left
     assert turn.counted() == (1100, 0, 0)
     poller.close()
 
@@ -177,51 +183,57 @@ class Suspicions:
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
 
-def test_nobody_follows_keyed_records_while_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn = Turn(partitioner)
-    assert list(turn.keyed) == []  # the first one looks
-    turn.sample_keyed(partitioner.deliveries)
-    assert length_hint(turn.keyed) > 10**9
+def keys() -> KeyOrder:
+    return KeyOrder(lambda _topic: None)
+
+
+@pytest.mark.parametrize("order", [keys(), None], ids=["several handles", "one handle"])
+def test_the_short_cut_of_keyed_records_is_open_until_there_are_new_routes(order: KeyOrder | None) -> None:
+    partitioner, poller = a_partitioner()
+    turn = a_turn(partitioner)
+    assert turn.counts_key is None
+    turn.open_short_cut(order)
+    assert turn.counts_key is not None
     poller.poll_once()
-    assert list(turn.keyed) == []  # and so does the first one with new routes
+    assert turn.counts_key is None
     poller.close()
 
 
-def test_a_sample_of_keyed_records_is_followed_while_a_broker_is_suspect(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, followed = Turn(partitioner), 0
-    for _ in range(20_000):
-        for partition in turn.keyed:
-            assert partition == UNASSIGNED
-            break
-        else:
-            followed += 1
-            turn.sample_keyed(cast("Any", Suspicions(True)))
-        times.now += 5e-6
-    assert 0.1 / CHUNK_S / 2 <= followed <= 0.1 / CHUNK_S + 10
-    for _ in range(20):
-        times.now += 1.0
-        turn.sample_keyed(cast("Any", Suspicions(True)))
-    assert list(turn.keyed) == []  # a slow producer follows each
+def test_it_is_closed_while_a_broker_is_suspect_if_a_handle_is_to_be_chosen() -> None:
+    partitioner, poller = a_partitioner()
+    turn = a_turn(partitioner)
+    partitioner.deliveries = cast("Any", Suspicions(True))
+    turn.open_short_cut(keys())
+    assert turn.counts_key is None
+    turn.open_short_cut(None)
+    assert turn.counts_key is not None
     poller.close()
 
 
-def test_a_suspicion_that_comes_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn = Turn(partitioner)
-    turn.sample_keyed(cast("Any", Suspicions(False, True)))
-    assert list(turn.keyed) == []
+@pytest.mark.parametrize("order", [keys(), None], ids=["several handles", "one handle"])
+def test_a_suspicion_that_comes_meanwhile_is_not_missed(order: KeyOrder | None) -> None:
+    partitioner, poller = a_partitioner()
+    turn = a_turn(partitioner)
+    partitioner.deliveries = cast("Any", Suspicions(False, True))
+    turn.open_short_cut(order)
+    assert turn.counts_key is None
     poller.close()
 
 
 def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
     partitioner, poller = a_partitioner()
-    turn, _gone = Turn(partitioner), Turn(partitioner)
-    assert len(partitioner.routing._keepers) == 2
+    turn, _gone = a_turn(partitioner), a_turn(partitioner)
+    assert len(partitioner.routing._keepers) == 3
     del _gone
     poller.poll_once()
-    assert [reference() for reference in partitioner.routing._keepers] == [turn]
+    assert {reference() for reference in partitioner.routing._keepers} == {turn, partitioner}
     poller.close()
+
+
+def test_a_record_of_a_chunk_that_has_ended_is_taken_by_nobody_else() -> None:
+    chunk = Chunk()
+    chunk.begin(3, 10)
+    late = chunk.rest  # of a thread that is about to take from it
+    assert next(late) == 3
+    assert chunk.end() == chunk.used == 2
+    assert list(late) == []

@@ -21,7 +21,7 @@ def with_table(*leaders: int | None, **options: Any) -> UniformStickyPartitioner
 
 
 def adopt(partitioner: UniformStickyPartitioner, *leaders: int | None) -> None:
-    partitioner.adopt(cluster_of({"t": leaders}, brokers=[1, 2, 3]))
+    partitioner.apply_snapshot(cluster_of({"t": leaders}, brokers=[1, 2, 3]))
 
 
 def ask(
@@ -82,7 +82,7 @@ class TestBatches:
 
     def test_of_one_topic_are_none_of_another(self) -> None:
         partitioner = UniformStickyPartitioner(batch_bytes=2 * RECORD)
-        partitioner.adopt(cluster_of({"t": [1] * 3, "u": [1] * 3}))
+        partitioner.apply_snapshot(cluster_of({"t": [1] * 3, "u": [1] * 3}))
         here = ask(partitioner)
         for _ in range(5):
             ask(partitioner, topic="u")
@@ -121,7 +121,7 @@ class TestOnKafkaPython:
 
     def test_a_probe_is_one_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
         partitioner = with_table(1, 2, 3)
-        partitioner.deliveries.unreachable(2, "test")
+        partitioner.deliveries.unreachable(2)
         stuck = ask(partitioner)
         probes = [1]
         partitioner.deliveries.probing = True

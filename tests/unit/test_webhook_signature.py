@@ -1,4 +1,4 @@
-"""Signed webhooks: as the specification has it, while secrets are replaced, and nothing else gets by."""
+"""Signed webhooks: as the specification has it, by one secret or two."""
 
 import base64
 import hashlib
@@ -6,16 +6,9 @@ import hashlib
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events_listeners.webhook.signature import (
-    SignatureError,
-    key_of,
-    signed_headers,
-    verify,
-)
+from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
 
 ID, NOW, BODY = "9c0f5c1e-0000-5000-8000-000000000001", 1_795_000_000, b'{"specversion": "1.0"}'
-OLD = "whsec_" + base64.b64encode(b"o" * 32).decode()
-NEW = "whsec_" + base64.b64encode(b"n" * 24).decode()
 
 
 def hmac_by_hand(key: bytes, message: bytes) -> bytes:
@@ -48,72 +41,6 @@ def test_there_is_one_signature_for_each_secret_over_id_time_and_body() -> None:
 
 def test_without_a_secret_a_request_has_an_id_all_the_same() -> None:
     assert signed_headers(ID, NOW, BODY) == {"webhook-id": ID, "webhook-timestamp": "1795000000"}
-
-
-@pytest.mark.parametrize("known", [[OLD], [NEW], [NEW, OLD]], ids=["old", "new", "both"])
-def test_while_a_secret_is_replaced_receivers_with_either_one_accept(known: list[str]) -> None:
-    headers = signed_headers(ID, NOW, BODY, [key_of(OLD), key_of(NEW)])
-    verify(BODY, headers, known, now=NOW)
-
-
-def test_header_names_may_come_in_any_case() -> None:
-    headers = {name.title(): value for name, value in signed_headers(ID, NOW, BODY, [key_of(OLD)]).items()}
-    verify(BODY, headers, [OLD], now=NOW)
-
-
-@pytest.mark.parametrize("clock", [NOW - 300, NOW + 300])
-def test_clocks_may_be_five_minutes_apart(clock: float) -> None:
-    verify(BODY, signed_headers(ID, NOW, BODY, [key_of(OLD)]), [OLD], now=clock)
-
-
-@pytest.mark.parametrize("clock", [NOW - 301, NOW + 301])
-def test_an_old_request_is_refused_however_well_it_is_signed(clock: float) -> None:
-    with pytest.raises(SignatureError, match="within 300 seconds"):
-        verify(BODY, signed_headers(ID, NOW, BODY, [key_of(OLD)]), [OLD], now=clock)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"webhook-id": "another"},
-        {"webhook-timestamp": str(NOW + 1)},
-        {"webhook-signature": "v1," + base64.b64encode(b"x" * 32).decode()},
-        {"webhook-signature": ""},
-        {"webhook-signature": "v1,"},
-        {"webhook-signature": "v1,é\udce9"},
-    ],
-)
-def test_whatever_is_changed_on_the_way_is_noticed(changed: dict[str, str]) -> None:
-    headers = signed_headers(ID, NOW, BODY, [key_of(OLD)]) | changed
-    with pytest.raises(SignatureError, match="no signature"):
-        verify(BODY, headers, [OLD], now=NOW)
-
-
-def test_a_changed_body_is_noticed() -> None:
-    with pytest.raises(SignatureError, match="no signature"):
-        verify(BODY + b" ", signed_headers(ID, NOW, BODY, [key_of(OLD)]), [OLD], now=NOW)
-
-
-def test_another_version_of_signatures_proves_nothing() -> None:
-    headers = signed_headers(ID, NOW, BODY, [key_of(OLD)])
-    headers["webhook-signature"] = headers["webhook-signature"].replace("v1,", "v1a,")
-    with pytest.raises(SignatureError, match="no signature"):
-        verify(BODY, headers, [OLD], now=NOW)
-
-
-@pytest.mark.parametrize("missing", ["webhook-id", "webhook-timestamp", "webhook-signature"])
-def test_a_request_without_one_of_the_headers_is_not_signed(missing: str) -> None:
-    headers = signed_headers(ID, NOW, BODY, [key_of(OLD)])
-    del headers[missing]
-    with pytest.raises(SignatureError, match=missing):
-        verify(BODY, headers, [OLD], now=NOW)
-
-
-@pytest.mark.parametrize("timestamp", ["", "now", "-1", "1e9", "٣", "9" * 5000])
-def test_a_time_that_is_none_is_refused(timestamp: str) -> None:
-    headers = signed_headers(ID, NOW, BODY, [key_of(OLD)]) | {"webhook-timestamp": timestamp}
-    with pytest.raises(SignatureError, match="not signed within"):
-        verify(BODY, headers, [OLD], now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.whatif_kit import keys, partitioner_of, snapshot
 from tests.whatif_kit import placing as placing_by
 
 KEYS = keys()
-MAPPINGS: list[MappingName] = ["modulo", "pinned", "rendezvous"]
+MAPPINGS: list[MappingName] = ["modulo", "kept", "rendezvous"]
 COUNTS = st.integers(1, 300)
 
 
@@ -34,7 +34,7 @@ class TestSingleKeys:
         partitioner = partitioner_of(mapping, 12, hash_name=hash_name)
         place = placing(Scenario(current=12, partitions=target, mapping=mapping), hash_name)
         before = [placing_by(partitioner)(key) for key in KEYS]
-        partitioner.adopt(snapshot(target))
+        partitioner.apply_snapshot(snapshot(target))
         after = [placing_by(partitioner)(key) for key in KEYS]
         partitioner.close()
         placed = [place(key) for key in KEYS]
@@ -48,7 +48,7 @@ class TestSingleKeys:
         self, mapping: MappingName, keyed: KeyedPolicy, offline: set[int]
     ) -> None:
         partitioner = partitioner_of(mapping, 12, keyed=keyed)
-        partitioner.adopt(snapshot(24, offline))
+        partitioner.apply_snapshot(snapshot(24, offline))
         place = placing(
             Scenario(current=12, partitions=24, mapping=mapping, offline=frozenset(offline), keyed=keyed)
         )
@@ -61,8 +61,8 @@ class TestSingleKeys:
         partitioner.close()
 
     @given(st.binary(min_size=1), COUNTS, COUNTS)
-    def test_that_are_pinned_never_move(self, key: bytes, current: int, more: int) -> None:
-        placed = placing(Scenario(current=current, partitions=current + more, mapping="pinned"))(key)
+    def test_that_are_kept_never_move(self, key: bytes, current: int, more: int) -> None:
+        placed = placing(Scenario(current=current, partitions=current + more, mapping="kept"))(key)
         assert placed.before == placed.home
 
     @given(st.binary(min_size=1), COUNTS, COUNTS)
@@ -83,16 +83,16 @@ class TestSingleKeys:
 
 class TestScenarios:
     def test_are_all_combinations_once(self) -> None:
-        asked = scenarios(12, [13, 24, 13], ["modulo", "pinned"], [(), (1, 2)])
+        asked = scenarios(12, [13, 24, 13], ["modulo", "kept"], [(), (1, 2)])
         assert [each.name for each in asked] == [
             "modulo_13",
             "modulo_13_offline_1-2",
-            "pinned_13",
-            "pinned_13_offline_1-2",
+            "kept_13",
+            "kept_13_offline_1-2",
             "modulo_24",
             "modulo_24_offline_1-2",
-            "pinned_24",
-            "pinned_24_offline_1-2",
+            "kept_24",
+            "kept_24_offline_1-2",
         ]
 
     def test_have_a_cap_in_their_names(self) -> None:
@@ -111,7 +111,7 @@ class TestScenarios:
             ({"partitions": 11}, "has 12 partitions and can't have 11: Kafka takes none away"),
             ({"partitions": 2_000_000}, "can't have 2,000,000: that is more than is reckoned"),
             ({"current": 0}, "must be 1 to 1,000,000, not 0"),
-            ({"mapping": "sticky"}, "mapping must be one of modulo, pinned, rendezvous, not 'sticky'"),
+            ({"mapping": "sticky"}, "mapping must be one of modulo, kept, rendezvous, not 'sticky'"),
             ({"keyed": "drop"}, "keyed must be one of pin, reroute, raise, not 'drop'"),
             (
                 {"offline": frozenset({3, 24})},
@@ -136,7 +136,7 @@ class TestScenariosAreCounted:
         assert combinations(place for each in asked for place in each.places) == 936
 
     def test_together_with_those_of_their_rule_only(self) -> None:
-        asked = scenarios(12, [13, 24], ["modulo", "pinned", "rendezvous"])
+        asked = scenarios(12, [13, 24], ["modulo", "kept", "rendezvous"])
         assert together(asked) == ((0, 1, 3, 4), (2, 5))
 
     def test_in_several_groups_if_there_would_be_many_combinations(self) -> None:

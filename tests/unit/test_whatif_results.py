@@ -107,7 +107,7 @@ def test_skew_is_how_many_times_the_mean_the_largest_is(loads: list[int], factor
 
 
 OFFLINE = outcome(
-    Scenario(current=2, partitions=3, mapping="pinned", offline=frozenset({1}), cap=2),
+    Scenario(current=2, partitions=3, mapping="kept", offline=frozenset({1}), cap=2),
     counted(Side.BEFORE, 0, 60),
     counted(Side.AFTER, 0, 60),
     counted(Side.AFTER, 1, 30, Fate.HELD),
@@ -197,14 +197,14 @@ def test_it_is_told_as_json() -> None:
     assert (offline["offline"], offline["cap"], offline["held"]["records"]) == ([1], 2, 30)
     assert document["hottest"][0]["partitions"] == {
         "modulo_3": {"before": 0, "after": 2},
-        "pinned_3_offline_1_cap_2": {"before": 1, "after": None},
+        "kept_3_offline_1_cap_2": {"before": 1, "after": None},
     }
 
 
 def test_it_is_told_in_words() -> None:
-    assert label(OFFLINE.scenario) == "3 partitions, pinned keys, 1 offline, cap 2"
+    assert label(OFFLINE.scenario) == "3 partitions, kept keys, 1 offline, cap 2"
     assert verdict(ANSWER) == (
-        "3 partitions by modulo would move 44.4% of the keyed records, 3 partitions by pinned keys none."
+        "3 partitions by modulo would move 44.4% of the keyed records, 3 partitions by kept keys none."
     )
     assert verdict(evolve(ANSWER, outcomes=(GROWN,), distinct=True)) == (
         "3 partitions by modulo would move 44.4% of the keys."

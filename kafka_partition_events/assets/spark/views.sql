@@ -15,5 +15,3 @@ CREATE OR REPLACE VIEW kpe.leader_churn COMMENT 'One row is five minutes of a br
   AS SELECT * FROM parquet.`${out}/gold/leader_churn`;
 CREATE OR REPLACE VIEW kpe.skew COMMENT 'One row is a broker in a summary of its cluster.'
   AS SELECT * FROM parquet.`${out}/gold/skew`;
-CREATE OR REPLACE VIEW kpe.reroutes COMMENT 'One row is an hour of a producer and a topic, if producers publish their counters.'
-  AS SELECT * FROM parquet.`${out}/gold/reroutes`;

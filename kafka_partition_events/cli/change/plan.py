@@ -6,15 +6,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_partition_events.cli.change.session import Session, session
-from kafka_partition_events.cli.change.spec import Wanted, check_topic, look_at_cluster, spec_of, view_of
-from kafka_partition_events.cli.change.text import document, lasting, subject
+from kafka_partition_events.cli.change.context import CommandContext, command_context
+from kafka_partition_events.cli.change.spec import Wanted, read_cluster, spec_of, view_of
+from kafka_partition_events.cli.change.text import document, subject
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import Output, OutputChoice, tell, write_document, write_line
+from kafka_partition_events.cli.common.output import Output, OutputChoice, tell, write_json_line, write_line
 from kafka_partition_events.cli.common.settings import ControlOptions
-from kafka_partition_events.cli.services.protocols import SampleRequest
+from kafka_partition_events.cli.services.services import SampleRequest
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.changes.plan import (
     GroupOutlook,
@@ -27,10 +27,11 @@ from kafka_partition_events.control.changes.plan import (
 )
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.records import Command
-from kafka_partition_events.control.protocol.vocabulary import Kind, Verb
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Verb
+from kafka_partition_events.diagnose.fingerprint import Fingerprint, fingerprint
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.fingerprint import Fingerprint, fingerprint
 
 EXIT_BLOCKED: Final = 4
 EXIT_CODES: Final = {
@@ -39,7 +40,6 @@ EXIT_CODES: Final = {
     Verdict.WOULD_CAP: EXIT_UNKNOWN,
     Verdict.BLOCKED: EXIT_BLOCKED,
 }
-_GROUPS_S: Final = 15.0
 _SAMPLING_S: Final = 20.0
 
 
@@ -58,68 +58,71 @@ def plan_command(
     """Show what a change would do, before it is requested. Writes nothing.
 
     \b
+    kpe change plan -b localhost:9092 --topic orders --to 24
+    kpe change plan -b localhost:9092 --topic orders --to 24 --gate consumers-first --records 20000
+    kpe change plan -b localhost:9092 --topic orders --to 24 | jq .verdict
+
+    \b
     - would the tracker refuse it, and why; would Kafka make a part of it only, because it is too much at once
-    - which producers would be capped (KIP-34), by what their leases say of their memory; which have rejected
-      such a change before
+    - which producers would be capped (KIP-34), by what their leases say of their memory
     - which consumer groups may miss records: those with auto.offset.reset=latest, which can't be seen from
-      outside, unless all their members run the rebalance hook or producers wait for them (--gate)
+      outside, unless all their members run the rebalance hook or producers wait for them (--gate); which are
+      Kafka Streams applications, which end with an error when their topic grows
     - how many producers write without the library, at least: no gate holds them (DescribeProducers, which
       needs kafka-python)
     - which part of the keys moves: exact for a hash modulo the partitions, and for rendezvous. How keys are
-      placed is found from the latest records; growth alone moves no key that is pinned
-    - how long changes of this kind have taken
+      placed is found from the latest records; growth moves no key that key_partitions keeps. Of a compacted
+      topic a key that moves leaves its last value behind
 
-    \b
-    kpe change plan -b localhost:9092 --topic orders --to 24
-    kpe change plan -b localhost:9092 --topic orders --to 24 --gate consumers-first --records 20000
-    kpe change plan -b localhost:9092 --topic orders --offline 3,5 | jq .verdict
-
-    Exit codes, the gravest that applies: 0 safe; 1 a group may miss records; 3 a producer would be capped, or
-    would reject it; 4 blocked, as in the first line. 2 is an error: no such topic, wrong address, no control
+    Exit codes, the gravest that applies: 0 safe; 1 records may be missed or left behind; 3 a producer would
+    be capped; 4 blocked, as in the first line. 2 is an error: no such topic, wrong address, no control
     topics, unknown option. Then there is no plan on stdout.
     """  # noqa: D301
-    wanted.check()
-    terms = wanted.terms
-    with session(context, where, output) as at:
-        check_topic(wanted.topic, at.where.prefix)
-        cluster = look_at_cluster(at)
-        spec = spec_of(wanted, cluster, at.desk.ledger.changes, terms)
-        found = _groups(at, spec.topic)
-        writers = _writers(at, cluster, spec.topic)
-        view = view_of(spec, cluster, found, writers)
-        groups = None if found is None else [group for group in found.values() if group is not None]
-        seen = Seen(cluster=view, groups=groups, keys=_keys(at, spec.topic, records))
-        command = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
-        planned = plan(command, at.desk.ledger, seen, at.now_ms())
+    with command_context(context, where, output) as at:
+        cluster = read_cluster(at)
+        spec = spec_of(wanted, cluster, at.where.prefix)
+        planned = make_plan(at, cluster, spec, records)
     if at.output is Output.TABLE:
         for line in plan_lines(planned):
             write_line(line)
     else:
-        write_document(plan_document(planned), at.output)
+        write_json_line(plan_document(planned))
     raise typer.Exit(EXIT_CODES[planned.verdict])
 
 
-def _groups(at: Session, topic: str | None) -> Mapping[str, Group | None] | None:
-    if topic is None:
-        return None
+def make_plan(at: CommandContext, cluster: Cluster, spec: Spec, records: int) -> Plan:
+    """Ask for all that a plan needs, and return it.
+
+    Args:
+        at: The control topics and the cluster.
+        cluster: The cluster as it is.
+        spec: The change.
+        records: How many records to read for how keys are placed; 0: none.
+    """
+    info = cluster.by_topic[spec.topic]
+    found = _groups(at, spec.topic)
+    led = [partition.tp for partition in info.partitions if partition.online]
+    seen = Seen(
+        cluster=view_of(spec, cluster, found, at.client.writers(led, at.now_ms())),
+        groups=None if found is None else [group for group in found.values() if group is not None],
+        keys=_keys(at, spec.topic, records),
+        compacted=at.client.compacted(spec.topic) if records else None,
+    )
+    command = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
+    return plan(command, at.client.ledger, seen, at.now_ms())
+
+
+def _groups(at: CommandContext, topic: str) -> Mapping[str, Group | None] | None:
     try:
-        return at.desk.groups(topic, _GROUPS_S)
+        return at.client.groups(topic)
     except MetadataFetchError as error:
         tell(redacted(one_line(error), at.where.config))
         return None
 
 
-def _writers(at: Session, cluster: Cluster, topic: str | None) -> int | None:
-    info = None if topic is None else cluster.by_topic.get(topic)
-    if info is None:
-        return None
-    led = [partition.tp for partition in info.partitions if partition.online]
-    return at.desk.writers(led, at.now_ms())
-
-
-def _keys(at: Session, topic: str | None, records: int) -> Fingerprint | None:
+def _keys(at: CommandContext, topic: str, records: int) -> Fingerprint | None:
     """Return how the latest keys were placed; None if there are none, or they can't be read."""
-    if topic is None or not records:
+    if not records:
         return None
     request = SampleRequest(topic=topic, records=records, timeout=_SAMPLING_S)
     try:
@@ -135,35 +138,31 @@ _LISTED = 20
 _SAFETY = {
     Safety.HOOK: "safe: all members begin new partitions at their beginning",
     Safety.GATE: "safe behind the gate: producers wait until it has a position",
-    Safety.NOTHING_NEW: "no partition is new to it",
     Safety.ABSENT: "no members: with auto.offset.reset=latest it misses what comes before it is back",
     Safety.EXPOSED: "may miss records if it has auto.offset.reset=latest, which can't be seen from outside",
+    Safety.STREAMS: "Kafka Streams: it ends with an error when a topic that it joins or groups by grows",
 }
+_INVISIBLE = "share groups, groups of KIP-1071 and readers without a group can't be seen"
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return a plan as one JSON object."""
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=plan.spec)
-    refusal, expected = plan.refusal, plan.expected
+    refusal = plan.refusal
     return {
         "kind": "change_plan",
         "verdict": plan.verdict.value,
         "spec": document(request)["spec"],
-        "refusal": refusal and {"reason": refusal.reason.value, "detail": refusal.detail},
+        "refusal": refusal and {"reason": refusal.refused, "detail": refusal.detail},
         "producers": plan.producers,
         "without_limit": plan.without_limit,
-        "capped": [
-            {"instance_id": c.instance_id, "app": c.app, "granted": c.granted, "partial": c.partial}
-            for c in plan.capped
-        ],
-        "rejecting": list(plan.rejecting),
+        "capped": [{"instance_id": name, "affords": most} for name, most in plan.capped.items()],
         "uncovered": plan.uncovered,
+        "exposed": list(plan.exposed),
         "groups": None if plan.groups is None else [_group_document(group) for group in plan.groups],
         "strangers": list(plan.strangers),
         "keys": None if plan.keys is None else [_keys_document(keys) for keys in plan.keys],
-        "expected": expected
-        and {"changes": expected.changes, "median_s": expected.median_s, "most_s": expected.most_s},
-        "unverified": list(plan.unverified),
+        "unverified": [*plan.unverified, _INVISIBLE],
     }
 
 
@@ -186,7 +185,7 @@ def _keys_document(keys: KeyMoves) -> dict[str, Any]:
         "share": round(keys.share, 6),
         "moves": None if moves is None else round(float(moves), 6),
         "moves_exactly": None if moves is None else str(moves),
-        "why": keys.why,
+        "why": _why(keys),
     }
 
 
@@ -195,16 +194,12 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     verdict = plan.verdict.value.replace("_", " ")
     yield f"{subject(plan.spec)}: {verdict}"
     if plan.refusal is not None:
-        yield f"  the tracker would refuse it: {plan.refusal.detail} ({plan.refusal.reason})"
+        yield f"  the tracker would refuse it: {plan.refusal.detail} ({plan.refusal.refused})"
     yield from _producer_lines(plan)
     yield from _group_lines(plan)
     yield from _key_lines(plan)
-    if plan.expected is None:
-        yield "  time: no such change has been finished yet; nothing to learn from"
-    else:
-        took = f"{lasting(plan.expected.median_s)}, nine of ten at most {lasting(plan.expected.most_s)}"
-        yield f"  time: {counted(plan.expected.changes, 'such change')} took {took}"
-    for doubt in plan.unverified:
+    yield from (f"  exposed: {why}" for why in plan.exposed)
+    for doubt in (*plan.unverified, _INVISIBLE):
         yield f"  not verified: {doubt}"
 
 
@@ -212,21 +207,21 @@ def _producer_lines(plan: Plan) -> Iterator[str]:
     yield f"  {counted(plan.producers, 'producer')} with the library, {plan.without_limit:,} without a limit"
     if plan.uncovered:
         yield f"  without the library: at least {counted(plan.uncovered, 'writer')}, which no gate holds"
-    for capped in plan.capped[:_LISTED]:
-        app = f" ({capped.app})" if capped.app else ""
-        fewer = ", or fewer: its lease leaves topics out" if capped.partial else ""
-        yield f"  capped: {capped.instance_id}{app} affords {capped.granted} of {plan.spec.to_count}{fewer}"
+    for name, affords in [*plan.capped.items()][:_LISTED]:
+        yield f"  capped: {name} affords {affords} of {plan.spec.to_count}"
     if len(plan.capped) > _LISTED:
         yield f"  capped: {len(plan.capped) - _LISTED:,} more"
-    for name in plan.rejecting[:_LISTED]:
-        yield f"  rejects: {name} has rejected such a change before"
-    if len(plan.rejecting) > _LISTED:
-        yield f"  rejects: {len(plan.rejecting) - _LISTED:,} more"
+
+
+def exposure(plan: Plan) -> Iterator[str]:
+    """Yield why records may be missed or left behind, in words."""
+    yield from plan.exposed
+    for outlook in plan.groups or ():
+        if outlook.safety in {Safety.EXPOSED, Safety.STREAMS}:
+            yield f"group {outlook.group.group_id}: {_SAFETY[outlook.safety]}"
 
 
 def _group_lines(plan: Plan) -> Iterator[str]:
-    if plan.spec.topic is None:
-        return
     if plan.groups is None:
         yield "  groups: no broker could be asked"
     elif not plan.groups:
@@ -240,8 +235,6 @@ def _group_lines(plan: Plan) -> Iterator[str]:
 
 
 def _key_lines(plan: Plan) -> Iterator[str]:
-    if plan.spec.kind not in {Kind.INCREASE, Kind.DECREASE}:
-        return
     if plan.keys is None:
         yield "  keys: none were seen"
         return
@@ -249,8 +242,17 @@ def _key_lines(plan: Plan) -> Iterator[str]:
         yield "  keys: too few to say how they are placed"
     for keys in plan.keys:
         rule = keys.rule or "another rule"
-        moves = f"not known: {keys.why}" if keys.moves is None else f"{_percent(keys.moves)} of them move"
+        moves = f"not known: {_why(keys)}" if keys.moves is None else f"{_percent(keys.moves)} of them move"
         yield f"  keys placed by {rule} ({keys.share:.1%}): {moves}"
+
+
+def _why(keys: KeyMoves) -> str:
+    """Return why it can't be known what becomes of keys; empty if it is known."""
+    if keys.moves is not None:
+        return ""
+    if keys.rule is None:
+        return "no known hash placed them"
+    return "they are from when there were fewer partitions, or key_partitions keeps them there"
 
 
 def _percent(part: Fraction) -> str:

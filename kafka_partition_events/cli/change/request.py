@@ -1,21 +1,44 @@
-"""``kpe change request``."""
+"""``kpe change request`` and ``kpe change apply``."""
 
 import os
 import re
-from typing import Annotated, Final
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
+import yaml
+from attrs import fields
 
-from kafka_partition_events.cli.change.session import Giving, Yes, give, session
-from kafka_partition_events.cli.change.spec import Wanted, check_topic, look_at_cluster, spec_of
+from kafka_partition_events.cli.change.context import (
+    CommandContext,
+    CommandOptions,
+    Yes,
+    command_context,
+    give,
+)
+from kafka_partition_events.cli.change.plan import exposure, make_plan
+from kafka_partition_events.cli.change.spec import GateChoice, Terms, Wanted, read_cluster, spec_of
 from kafka_partition_events.cli.change.text import subject
-from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.common.settings import ControlOptions
-from kafka_partition_events.control.protocol.records import RANDOM_BYTES, Command, ulid
-from kafka_partition_events.control.protocol.topics import CHANGES
-from kafka_partition_events.control.protocol.vocabulary import Execute, Kind, OnDeadline, OnReject, Verb
+from kafka_partition_events.control.protocol.records import Command
+from kafka_partition_events.control.protocol.vocabulary import Execute, OnDeadline, Verb
 
+_KEYS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("id", "topic", "deadline", "expires", "settle"), str),
+    **dict.fromkeys(("from", "to"), int),
+    "gate": GateChoice,
+    "on_deadline": OnDeadline,
+    "execute": bool,
+    "required_groups": list,
+}
+_ARGUMENTS: Final = {"from": "from_", "required_groups": "required_group"}
+"""What keys of a file are called here."""
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 """Keys in the control topics are made of ids and ``|``."""
 
@@ -24,40 +47,8 @@ _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 def request_command(
     context: typer.Context,
     wanted: Wanted,
+    terms: Terms,
     *,
-    deadline: Annotated[
-        str,
-        typer.Option(metavar="DURATION", help="After it has happened, all must follow within this time."),
-    ] = "10m",
-    on_deadline: Annotated[
-        OnDeadline, typer.Option(help="What becomes of a gate that is held when the deadline passes.")
-    ] = OnDeadline.OPEN,
-    expires: Annotated[
-        str, typer.Option(metavar="DURATION", help="It must happen within this time of the request.")
-    ] = "1h",
-    settle: Annotated[
-        str,
-        typer.Option(
-            metavar="DURATION",
-            help="When its assignment has stood so long, a group without commits has a position; 0: never.",
-        ),
-    ] = "30s",
-    min_acked: Annotated[
-        float, typer.Option(metavar="RATIO", help="Which part of the live producers must follow.")
-    ] = 1.0,
-    on_reject: Annotated[
-        OnReject, typer.Option(help="What becomes of it when a producer's policy rejects it.")
-    ] = OnReject.CONTINUE,
-    accept_capped: Annotated[
-        bool, typer.Option("--accept-capped", help="Capped producers count as if they had followed.")
-    ] = False,
-    execute: Annotated[
-        bool,
-        typer.Option("--execute", help="Let the tracker create the partitions when producers are ready."),
-    ] = False,
-    needs_approval: Annotated[
-        bool, typer.Option("--needs-approval", help="Nothing happens before another person approves.")
-    ] = False,
     id_: Annotated[
         str | None,
         typer.Option(
@@ -66,61 +57,128 @@ def request_command(
     ] = None,
     yes: Yes = False,
     where: ControlOptions,
-    giving: Giving,
+    options: CommandOptions,
 ) -> None:
-    """Request a change from the tracker, and show its answer.
-
-    The topic's id and its number of partitions are taken from the cluster; if they are others when the
-    tracker takes the request up, it refuses (compare-and-set). One change of a topic is open at a time.
-
-    More partitions: without --execute you let the topic grow yourself, after
-    `kpe change wait --until armed`, and the change is followed. With --gate consumers-first producers keep to
-    the old partitions until the groups have a position on the new ones. Fewer, or --offline: producers leave
-    partitions and groups drain them; Kafka keeps them. --inverse-of takes its terms from that change.
+    """Request more partitions from the tracker, and show its answer.
 
     \b
     kpe change request -b localhost:9092 --topic orders --to 24 --gate consumers-first --execute
     kpe change request -b localhost:9092 --topic orders --to 24 --execute --yes         in a script
-    kpe change request -b localhost:9092 --topic orders --to 24 --from 12 --needs-approval --reason INC-123
-    kpe change request -b localhost:9092 --topic orders --to 6 --deadline 30m
-    kpe change request -b localhost:9092 --topic orders --offline 3,5 --reason "disk of broker 2"
-    kpe change request -b localhost:9092 --broker-offline 2 --dry-run
     id=$(kpe change request -b localhost:9092 --topic orders --to 24 | jq -r .change_id)
 
-    Kafka can't shrink a topic: with --execute it asks first, unless --yes is given.
+    The topic's id and its number of partitions are taken from the cluster; if they are others when the
+    tracker takes the request up, it refuses (compare-and-set). One change of a topic is open at a time.
+
+    Without --execute you let the topic grow yourself, after `kpe change wait --armed`. With --gate
+    consumers-first producers keep to the old partitions until the groups have a position on the new ones.
+    Kafka can't shrink a topic: with --execute it asks first, unless --yes is given, and says what
+    `kpe change plan` says where records may be missed.
 
     Exit codes: 0 the tracker has taken it; 1 refused, and why, or you said no; 2 no such topic, no terminal
     to ask on and no --yes, wrong option or address, no control topics; 3 it was written, and no tracker has
     answered.
     """  # noqa: D301
-    wanted.check()
+    with command_context(context, where, options.output) as at:
+        _request(at, wanted, terms, id_, options, yes=yes)
+
+
+@with_options
+def apply_command(
+    context: typer.Context,
+    *,
+    request_file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The request, in YAML.")],
+    yes: Yes = False,
+    where: ControlOptions,
+    options: CommandOptions,
+) -> None:
+    """Request what a file says: for a pipeline, after the file was reviewed. Twice is once, by its id.
+
+    \b
+    kpe change apply -b localhost:9092 -f change.yaml --yes
+    kpe change apply -b localhost:9092 -f change.yaml --dry-run
+
+    \b
+    id: orders-24
+    topic: orders
+    from: 12
+    to: 24
+    gate: consumers-first
+    execute: true
+    deadline: 30m              # also: on_deadline, expires, settle, required_groups (a list)
+
+    Exit codes: 0 the tracker has taken it, now or before; 1 refused, and why, or you said no; 2 the file is
+    wrong, no such topic, no control topics, wrong address; 3 written, and no tracker has answered.
+    """  # noqa: D301
+    id_, wanted, terms = read_request(request_file)
+    with command_context(context, where, options.output) as at:
+        known = at.client.ledger.changes.get(id_)
+        same = known is not None and (known.spec.topic, known.spec.to_count) == (wanted.topic, wanted.to)
+        if known is not None and same:  # the cluster may be beyond what the file begins with
+            at.show(known)
+            tell(f"note: {id_} was requested before")
+            return
+        _request(at, wanted, terms, id_, options, yes=yes)
+
+
+def read_request(file: Path) -> tuple[str, Wanted, Terms]:
+    """Return the id, the change and its terms that a file says.
+
+    Raises:
+        CliError: it can't be read, or does not say a change; the message names the key.
+    """
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CliError(f"{file}: {one_line(error)}") from error
+    if not isinstance(found, dict):
+        raise CliError(f"{file} holds no keys such as topic: orders")
+    if unknown := sorted(map(str, found.keys() - _KEYS.keys())):
+        raise CliError(f"{file}: {', '.join(unknown)}: there is no such key; there are {', '.join(_KEYS)}")
+    given = dict[str, Any]()
+    for name, value in found.items():
+        kind = _KEYS[name]
+        try:
+            if type(value) is not (str if issubclass(kind, StrEnum) else kind):
+                raise ValueError(value)  # noqa: TRY301 - as of a word that there is not
+            given[_ARGUMENTS.get(name) or name] = kind(value)
+        except ValueError as error:
+            raise CliError(f"{file}: {name} can't be {value!r}") from error
+    if missing := [name for name in ("id", "topic", "to") if name not in found]:
+        raise CliError(f"{file} lacks {', '.join(missing)}")
+    terms = Terms(**{field.name: given.pop(field.name) for field in fields(Terms) if field.name in given})
+    return given.pop("id"), Wanted(**given), terms
+
+
+def ulid(now_ms: int) -> str:
+    """Return a ULID: 26 characters of Crockford's base 32, 48 bits of time and then 80 bits of chance."""
+    number = now_ms << 80 | int.from_bytes(os.urandom(10))
+    return "".join(_CROCKFORD[number >> 5 * place & 31] for place in reversed(range(26)))
+
+
+def _request(
+    at: CommandContext,
+    wanted: Wanted,
+    terms: Terms,
+    id_: str | None,
+    options: CommandOptions,
+    *,
+    yes: bool,
+) -> None:
     if id_ and not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
-    terms = {
-        **wanted.terms,
-        "deadline_s": parse_duration(deadline),
-        "gate_on_deadline": on_deadline,
-        "expires_s": parse_duration(expires),
-        "settle_s": 0.0 if settle == "0" else parse_duration(settle),
-        "min_acked_ratio": min_acked,
-        "on_reject": on_reject,
-        "accept_capped": accept_capped,
-        "execute": Execute.TRACKER if execute else Execute.EXTERNAL,
-        "needs_approval": needs_approval,
-    }
-    with session(context, where, giving.output, CHANGES) as at:
-        check_topic(wanted.topic, at.where.prefix)
-        cluster = look_at_cluster(at)
-        spec = spec_of(wanted, cluster, at.desk.ledger.changes, terms)
-        if id_ in at.desk.ledger.retired:
-            raise CliError(f"--id {id_}: there was a change of that id before; take another one")
-        command = Command(
-            change_id=id_ or ulid(at.host_ms(), os.urandom(RANDOM_BYTES)),
-            verb=Verb.REQUEST,
-            actor=giving.who,
-            reason=giving.reason,
-            spec=spec,
-        )
-        if spec.execute is Execute.TRACKER and spec.kind is Kind.INCREASE:
-            giving.confirm(f"{subject(spec)}, on {at.cluster}, for good: Kafka can't shrink a topic", yes=yes)
-        give(command, at, giving)
+    if id_ in at.client.ledger.retired:
+        raise CliError(f"--id {id_}: there was a change of that id before; take another one")
+    cluster = read_cluster(at)
+    spec = spec_of(wanted, cluster, at.where.prefix, terms)
+    if spec.execute is Execute.TRACKER and not options.dry_run:
+        for line in exposure(make_plan(at, cluster, spec, records=0)):
+            tell(f"warning: {line}")
+        options.confirm(f"{subject(spec)}, on {at.cluster}, for good: Kafka can't shrink a topic", yes=yes)
+    command = Command(
+        change_id=id_ or ulid(at.host_ms()),
+        verb=Verb.REQUEST,
+        actor=options.who,
+        reason=options.reason,
+        spec=spec,
+    )
+    give(command, at, options)

@@ -7,14 +7,12 @@ from typing import Any
 
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.control.protocol.codec import Record, encode
-from kafka_partition_events.control.protocol.records import Change, Refusal, Totals
+from kafka_partition_events.control.protocol.records import Answer, Change, Totals
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, Reason, State
-from kafka_partition_events.metadata.ranges import ranges
+from kafka_partition_events.control.protocol.vocabulary import Gate, State
 
 _STATE_WIDTH = max(len(state) for state in State)
-_SAID = "applied", "capped", "held", "observed", "rejected", "failed", "rolled_back", "pending"
-_APART = "departed", "late_joined", "duplicates"
+_SAID = "applied", "capped", "held", "pending"
 
 
 def document(record: Record) -> dict[str, Any]:
@@ -25,9 +23,6 @@ def document(record: Record) -> dict[str, Any]:
 
 def subject(spec: Spec) -> str:
     """Return what is to be changed, and how."""
-    if spec.kind in {Kind.OFFLINE, Kind.ONLINE}:
-        what = f"broker {spec.broker}" if spec.topic is None else f"{spec.topic} {ranges(spec.partitions)}"
-        return f"{what} {'offline' if spec.kind is Kind.OFFLINE else 'online'}"
     return f"{spec.topic} {spec.from_count} -> {spec.to_count}"
 
 
@@ -44,38 +39,32 @@ def change_line(change: Change) -> str:
 
 
 def producers(totals: Totals) -> str:
-    """Return how many producers say what; those counted apart behind a semicolon."""
+    """Return how many producers say what."""
     said = [f"{getattr(totals, name):,} {name}" for name in _SAID if getattr(totals, name)]
-    apart = [f"{getattr(totals, name):,} {name}" for name in _APART if getattr(totals, name)]
-    if totals.uncovered:
-        apart.append(f"at least {totals.uncovered:,} without a lease")
-    words = f"{counted(totals.live, 'producer')}" + (f": {', '.join(said)}" if said else "")
-    return (words + (f"; {', '.join(apart)}" if apart else "")).replace("_", " ")
+    words = counted(totals.live, "producer") + (f": {', '.join(said)}" if said else "")
+    return words + (f"; at least {totals.uncovered:,} without a lease" if totals.uncovered else "")
 
 
 def change_lines(change: Change) -> Iterator[str]:
     """Return all that matters of a change, line by line."""
     yield change_line(change)
     why = f": {change.why}" if change.why else ""
-    approved = f", approved by {change.approved_by}" if change.approved_by else ""
-    yield f"  requested {moment(change.requested_ms)} by {change.requested_by or 'nobody'}{approved}{why}"
+    yield f"  requested {moment(change.requested_ms)} by {change.requested_by}{why}"
     yield from _times(change)
     if change.gate is not Gate.NONE and not _came_to_nothing(change):
         opened = "" if change.opened_by is None else f", by {change.opened_by}"
         yield f"  gate {change.gate}{opened}"
+    if change.groups and change.observed_ms is None and not change.state.final:
+        yield f"  waits for groups: {', '.join(one.group for one in change.groups)}"
     if change.uncovered_groups and change.observed_ms is not None:
         yield f"  groups that have not followed: {', '.join(change.uncovered_groups)}"
     for doubt in change.unverified:
         yield f"  not verified: {doubt}"
     if change.detail:
-        reason = "" if change.reason is None else f" ({_spoken(change.reason)})"
-        yield f"  {_spoken(change.state)}: {change.detail}{reason}"
-    for refusal in change.refusals:
-        yield f"  {moment(refusal.at_ms)} {refused(refusal)}"
-
-
-def _spoken(word: State | Reason) -> str:
-    return word.replace("_", " ")
+        yield f"  {change.state.replace('_', ' ')}: {change.detail}"
+    for answer in change.answers:
+        if answer.refused is not None:
+            yield f"  {moment(answer.at_ms)} {refused(answer)}"
 
 
 def _came_to_nothing(change: Change) -> bool:
@@ -83,8 +72,6 @@ def _came_to_nothing(change: Change) -> bool:
 
 
 def _times(change: Change) -> Iterator[str]:
-    if change.state is State.REQUESTED and not change.released:
-        yield f"  waits for another person's approval: kpe change approve {change.change_id}"
     if change.observed_ms is not None:
         yield f"  happened {moment(change.observed_ms)}"
     if change.finished_ms is not None:
@@ -94,21 +81,12 @@ def _times(change: Change) -> Iterator[str]:
         yield f"  deadline {moment(change.deadline_ms)}"
 
 
-def refused(refusal: Refusal) -> str:
+def refused(refusal: Answer) -> str:
     """Return a refusal in words: what, whose, why, and what to do."""
     by = f" by {refusal.actor}" if refusal.actor else ""
-    return f"refused {refusal.verb}{by}: {refusal.detail} ({refusal.reason})"
+    return f"refused {refusal.verb}{by}: {refusal.detail} ({refusal.refused})"
 
 
 def moment(ms: int) -> str:
     """Return a broker's time as text."""
     return f"{datetime.fromtimestamp(ms / 1_000, UTC):%Y-%m-%d %H:%M:%SZ}"
-
-
-def lasting(seconds: float) -> str:
-    """Return a duration in words: ``42 s``, ``3 min 5 s``, ``2 h 4 min``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.3g} s"

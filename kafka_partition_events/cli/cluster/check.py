@@ -4,23 +4,20 @@ One line on standard output, then ``|`` and performance data; exit code 0 OK, 1 
 (https://www.monitoring-plugins.org/doc/guidelines.html).
 """
 
-import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated
 
 import typer
 from attrs import frozen
 
-from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.errors import CliError, plainly
 from kafka_partition_events.cli.common.event_text import counted, totals
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.common.unreachable import plainly
-from kafka_partition_events.cli.services.services import Services, first_look, no_topic
+from kafka_partition_events.cli.services.services import look_once, no_topic
 from kafka_partition_events.metadata.cluster import Cluster, skew
 
 _NAMED = 5  # partitions that the line names; it may end up in a text message
@@ -111,17 +108,17 @@ def check_command(
 ) -> None:
     """Check the cluster once, as a Nagios plugin, with performance data.
 
-    A threshold is C (critical), W,C (warning and critical) or W, (a warning only: mind the comma). Beyond it
-    is bad, the threshold itself is good. By default a partition without a leader is critical, and one with
-    replicas out of sync a warning. It answers within ten seconds, whatever the cluster does.
-
     \b
     kpe check -b localhost:9092
     kpe check -b localhost:9092 --max-under-replicated 0,100 --max-skew 0.3, --min-brokers 3,2
     kpe check -b localhost:9092 --topics 'orders|payments' --max-offline 0
 
-    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, no topic that may be seen,
-    wrong option.
+    A threshold is C (critical), W,C (warning and critical) or W, (a warning only: mind the comma). Beyond it
+    is bad, the threshold itself is good. By default a partition without a leader is critical, and one with
+    replicas out of sync a warning. It answers within ten seconds, whatever the cluster does.
+
+    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, no such topic, none
+    that may be seen, wrong option.
     """  # noqa: D301
     try:
         thresholds = {
@@ -130,35 +127,23 @@ def check_command(
             "leader_skew": parse_thresholds(max_skew) if max_skew else Thresholds(),
             "brokers": parse_thresholds(min_brokers, at_least=True) if min_brokers else Thresholds(),
         }
-        config = where.config(told_elsewhere=SHOWN_AS_EVENTS)
-        services: Services = context.obj
-        poller, _ = first_look(services, config)
-        with contextlib.closing(poller):
-            cluster = TopicFilter(topics).narrowed(_seen(poller.cluster, config))
+        config = where.config()
+        cluster = look_once(context.obj, config, TopicFilter(topics))
     except CliError as error:
-        write_line(f"KPE UNKNOWN - {plainly(str(error))}")
-        raise typer.Exit(State.UNKNOWN) from None
-    except (
-        typer.Exit
-    ):  # its configuration is wrong, which was told on stderr; that exit code is CRITICAL here
-        write_line("KPE UNKNOWN - the configuration is wrong")
-        raise typer.Exit(State.UNKNOWN) from None
+        raise _unknown(plainly(str(error))) from None
+    except typer.Exit:  # its configuration is wrong, as stderr says; that exit code is CRITICAL here
+        raise _unknown("the configuration is wrong") from None
+    if not cluster.by_topic:  # without a right to see topics all would seem to be well
+        raise _unknown(no_topic(config))
     measures = measure(cluster, thresholds)
     state = max(each.state for each in measures)
     write_line(plugin_line(state, cluster, measures))
     raise typer.Exit(state)
 
 
-def _seen(cluster: Cluster | None, config: Mapping[str, str]) -> Cluster:
-    """Return a snapshot that tells something: without a right to see topics all would seem to be well.
-
-    Raises:
-        CliError: there is no topic in it.
-    """
-    assert cluster is not None  # noqa: S101 - the first look has it
-    if not cluster.by_topic:
-        raise CliError(no_topic(config))
-    return cluster
+def _unknown(why: str) -> typer.Exit:
+    write_line(f"KPE UNKNOWN - {why}")
+    return typer.Exit(State.UNKNOWN)
 
 
 def measure(cluster: Cluster, thresholds: dict[str, Thresholds]) -> tuple[Measure, ...]:

@@ -1,11 +1,9 @@
 """``kpe snapshot`` and ``kpe diff``: keep what the cluster is, compare what it was."""
 
-import contextlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +11,6 @@ import typer
 from attrs import evolve
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
 from kafka_partition_events.cli.common.output import (
     Output,
@@ -24,30 +21,78 @@ from kafka_partition_events.cli.common.output import (
     write_json,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import Services, first_look
+from kafka_partition_events.cli.services.services import Services, look_once
+from kafka_partition_events.events.codec import CodecError
+from kafka_partition_events.events.snapshot_json import Snapshot, decode_snapshot, encode_snapshot
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.codec import CodecError, Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.json_text import json_in
 
 _STDOUT = "-"
 
 
-def take_snapshot(config: Mapping[str, str], topics: TopicFilter, target: str, services: Services) -> None:
-    """Write one snapshot as JSON to a file, or to standard output for ``-``.
+@with_options
+def snapshot_command(
+    context: typer.Context,
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write; - is standard output.")],
+    *,
+    topics: Topics = None,
+    where: ClusterOptions,
+) -> None:
+    """Write the cluster's brokers, topics and partitions to a file, as JSON.
 
-    Raises:
-        CliError: there was no answer, or the file can't be written.
-    """
-    poller, _ = first_look(services, config)
-    with contextlib.closing(poller):
-        assert poller.cluster is not None  # noqa: S101 - the first look has it
-        snapshot = Snapshot(topics.narrowed(poller.cluster), services.clock.now())
-    text = json.dumps(encode_snapshot(snapshot), indent=1, ensure_ascii=False)
-    if target == _STDOUT:
+    \b
+    kpe snapshot -b localhost:9092 --out before.json
+    kpe snapshot -b localhost:9092 --out - | jq '.topics | length'
+
+    The file appears at once when it is complete. Its format has a version; `kpe diff` reads it.
+
+    Exit codes: 0 written; 2 no such topic, wrong address, refused login, unknown option, file can't be
+    written.
+    """  # noqa: D301
+    services: Services = context.obj
+    cluster = look_once(services, where.config(), TopicFilter(topics))
+    text = json.dumps(encode_snapshot(Snapshot(cluster, services.clock.now())), indent=1, ensure_ascii=False)
+    if out == _STDOUT:
         write_json(text)
     else:
-        _write_whole(Path(target), f"{text}\n")
+        _write_whole(Path(out), f"{text}\n")
+
+
+def diff_command(
+    old: Annotated[str, typer.Argument(metavar="A", help="The earlier snapshot.")],
+    new: Annotated[str, typer.Argument(metavar="B", help="The later snapshot; one of the two may be -.")],
+    output: OutputChoice = None,
+) -> None:
+    """Show what happened between two snapshots, in the words of `kpe watch`. Needs no cluster.
+
+    \b
+    kpe diff before.json after.json
+    kpe snapshot -b localhost:9092 --out - | kpe diff before.json -
+
+    Exit codes: 0 the same; 1 different; 2 a file can't be read or is no snapshot.
+    """  # noqa: D301
+    if show_difference(old, new, choose_output(output)):
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+def show_difference(first: str, second: str, output: Output) -> bool:
+    """Write what happened between two snapshot files; return whether anything did.
+
+    Raises:
+        CliError: a file can't be read or is no snapshot.
+    """
+    old, new = _read(first), _read(second)
+    if None not in {old.cluster.cluster_id, new.cluster.cluster_id} and (
+        old.cluster.cluster_id != new.cluster.cluster_id
+    ):
+        tell(f"note: {first} and {second} are snapshots of different clusters")
+    before, after = _comparable(old.cluster, new.cluster)
+    events = diff(before, after, wall_time=new.taken_at, previous_at=old.taken_at)
+    printer = Printer(output, timed=False)
+    for event in events:
+        printer.event(event)
+    return bool(events)
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -70,25 +115,6 @@ def _write_whole(path: Path, text: str) -> None:
             draft.replace(path)
     except OSError as error:
         raise CliError(f"{path}: can't write the snapshot: {error.strerror or error}") from error
-
-
-def show_difference(first: str, second: str, output: Output) -> bool:
-    """Write what happened between two snapshot files; return whether anything did.
-
-    Raises:
-        CliError: a file can't be read or is no snapshot.
-    """
-    old, new = _read(first), _read(second)
-    if None not in {old.cluster.cluster_id, new.cluster.cluster_id} and (
-        old.cluster.cluster_id != new.cluster.cluster_id
-    ):
-        tell(f"note: {first} and {second} are snapshots of different clusters")
-    before, after = _comparable(old.cluster, new.cluster)
-    events = diff(before, after, wall_time=new.taken_at, previous_at=old.taken_at)
-    with Printer(output, timed=False) as printer:
-        for event in events:
-            printer.event(event)
-    return bool(events)
 
 
 def _read(name: str) -> Snapshot:
@@ -138,42 +164,3 @@ def _reduced(cluster: Cluster, *, ids: bool, epochs: bool) -> Cluster:
         cluster_id=cluster.cluster_id,
         generation=cluster.generation,
     )
-
-
-@with_options
-def snapshot_command(
-    context: typer.Context,
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write; - is standard output.")],
-    *,
-    topics: Topics = None,
-    where: ClusterOptions,
-) -> None:
-    """Write the cluster's brokers, topics and partitions to a file, as JSON.
-
-    The file appears at once when it is complete. Its format has a version; `kpe diff` reads it.
-
-    \b
-    kpe snapshot -b localhost:9092 --out before.json
-    kpe snapshot -b localhost:9092 --out - | jq '.topics | length'
-
-    Exit codes: 0 written; 2 wrong address, refused login, unknown option, file can't be written.
-    """  # noqa: D301
-    config = where.config(told_elsewhere=SHOWN_AS_EVENTS)
-    take_snapshot(config, TopicFilter(topics), out, context.obj)
-
-
-def diff_command(
-    old: Annotated[str, typer.Argument(metavar="A", help="The earlier snapshot.")],
-    new: Annotated[str, typer.Argument(metavar="B", help="The later snapshot; one of the two may be -.")],
-    output: OutputChoice = None,
-) -> None:
-    """Show what happened between two snapshots, in the words of `kpe watch`. Needs no cluster.
-
-    \b
-    kpe diff before.json after.json
-    kpe snapshot -b localhost:9092 --out - | kpe diff before.json -
-
-    Exit codes: 0 the same; 1 different; 2 a file can't be read or is no snapshot.
-    """  # noqa: D301
-    if show_difference(old, new, choose_output(output)):
-        raise typer.Exit(EXIT_DIFFERENT)

@@ -5,16 +5,14 @@ import math
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from attrs import field, frozen
 
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
+from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import TopicFilter, Topics, parse_duration, with_options
 from kafka_partition_events.cli.common.output import (
-    Output,
     OutputChoice,
     Printer,
     choose_output,
@@ -33,42 +31,53 @@ _MAILBOX = 100_000
 _READER_CHECK_S = 1.0
 
 
-@frozen(kw_only=True)
-class Watch:
-    """What to watch and how to show it."""
+@with_options
+def watch_command(
+    context: typer.Context,
+    *,
+    topics: Topics = None,
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two polls.")] = "5s",
+    output: OutputChoice = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
+    ] = None,
+    where: ClusterOptions,
+) -> None:
+    """Show what happens to topics, partitions and brokers, as it happens.
 
-    config: Mapping[str, str] = field(repr=False)
-    topics: TopicFilter
-    interval: float
-    output: Output
-    limit: float = math.inf
-    """Seconds to watch; by default until Ctrl-C."""
+    \b
+    kpe watch -b localhost:9092
+    kpe watch -b localhost:9092 --topics 'orders|payments' --interval 1s
+    kpe watch -b localhost:9092 --for 10m > events.jsonl
+    kpe watch -b localhost:9092 | jq -c 'select(.kind == "partition_offline")'
+    kpe watch -b broker:9093 -X security.protocol=SASL_SSL -X ssl.ca.location=ca.pem \\
+        -X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=noc -X sasl.password_file=/run/secrets/kafka
 
+    Begins with the current state: in a table with a summary and what is offline, in JSON with one event
+    ("initial": true) for each broker, topic and offline partition. While something is offline it polls more
+    often than --interval. What happens and is undone between two polls is not seen. Times are UTC. Durations
+    are 500ms, 5s, 10m, 1h.
 
-def watch(request: Watch, services: Services) -> None:
-    """Show the current state, then every event, until the time is over or Ctrl-C.
-
-    Raises:
-        CliError: the first answer did not come.
-        BrokenPipeError: the reader of standard output is gone.
-    """
-    began = services.clock.monotonic()
-    poller, initial = first_look(services, request.config, request.interval)
-    shown = 0
-    # Nobody polls yet, so no event comes between this state and the first live event.
-    with contextlib.closing(poller), Printer(request.output) as printer:
-        try:
-            assert poller.cluster is not None  # noqa: S101 - the first look has it
-            printer.state(
-                request.topics.narrowed(poller.cluster), [e for e in initial if request.topics.wants(e)]
-            )
-            for event in _live(poller, services.clock, began + request.limit):
-                if (wanted := request.topics.shown(event)) is not None:
-                    printer.event(wanted)
-                    shown += 1
-        except KeyboardInterrupt:
-            pass  # the usual way to end it
-    _summarize(shown, services.clock.monotonic() - began)
+    Exit codes: 0 the time of --for is over, or Ctrl-C; 2 wrong address, refused login, unknown option.
+    """  # noqa: D301
+    services: Services = context.obj
+    wanted, config, seconds = TopicFilter(topics), where.config(), parse_duration(interval)
+    limit = math.inf if for_ is None else parse_duration(for_)
+    printer = Printer(choose_output(output))
+    began, shown = services.clock.monotonic(), 0
+    poller, initial = first_look(services, config, seconds)
+    # Nothing polls yet, so no event comes between this state and the first live event.
+    with contextlib.closing(poller), contextlib.suppress(KeyboardInterrupt):  # the usual way to end it
+        assert poller.cluster is not None  # noqa: S101 - the first look has it
+        now = wanted.narrowed(poller.cluster)
+        if poller.cluster.by_topic and not now.by_topic:
+            tell(f"note: no topic is called {wanted}; --topics is a regular expression")
+        printer.state(now, [event for event in initial if wanted.wants(event)])
+        for event in _live(poller, services.clock, began + limit):
+            if (selected := wanted.shown(event)) is not None:
+                printer.event(selected)
+                shown += 1
+    tell(f"{counted(shown, 'event')} in {_spoken(services.clock.monotonic() - began)}")
 
 
 def _live(poller: MetadataPoller, clock: Clock, deadline: float) -> Iterator[Event]:
@@ -125,53 +134,9 @@ class _Inbox(PartitionChangeListener):
             self._changed.notify_all()
 
 
-def _summarize(shown: int, seconds: float) -> None:
-    events = f"{shown} event{'' if shown == 1 else 's'}"
-    tell(f"{events} in {_spoken(seconds)}")
-
-
 def _spoken(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
-
-
-@with_options
-def watch_command(
-    context: typer.Context,
-    *,
-    topics: Topics = None,
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two polls.")] = "5s",
-    output: OutputChoice = None,
-    for_: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
-    ] = None,
-    where: ClusterOptions,
-) -> None:
-    """Show what happens to topics, partitions and brokers, as it happens.
-
-    Begins with the current state: in a table with a summary and what is offline, in JSON with one event
-    ("initial": true) for each broker, topic and offline partition. While something is offline it polls more
-    often than --interval. What happens and is undone between two polls is not seen. Times are UTC. Durations
-    are 500ms, 5s, 10m, 1h.
-
-    \b
-    kpe watch -b localhost:9092
-    kpe watch -b localhost:9092 --topics 'orders|payments' --interval 1s
-    kpe watch -b localhost:9092 --for 10m > events.jsonl
-    kpe watch -b localhost:9092 | jq -c 'select(.kind == "partition_offline")'
-    kpe watch -b broker:9093 -X security.protocol=SASL_SSL -X ssl.ca.location=ca.pem \\
-        -X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=noc -X sasl.password_file=/run/secrets/kafka
-
-    Exit codes: 0 the time of --for is over, or Ctrl-C; 2 wrong address, refused login, unknown option.
-    """  # noqa: D301
-    request = Watch(
-        config=where.config(told_elsewhere=SHOWN_AS_EVENTS),
-        topics=TopicFilter(topics),
-        interval=parse_duration(interval),
-        output=choose_output(output),
-        limit=math.inf if for_ is None else parse_duration(for_),
-    )
-    watch(request, context.obj)

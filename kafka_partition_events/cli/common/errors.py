@@ -1,15 +1,21 @@
-"""What ends a command early."""
+"""What ends a command early, in one line."""
 
 import contextlib
+import re
 from collections.abc import Iterator
+from typing import Final
 
-from kafka_partition_events.control.protocol.legible import legible
 from kafka_partition_events.errors import KafkaPartitionEventsError
+from kafka_partition_events.legible import legible
 
 EXIT_DIFFERENT = 1
 EXIT_ERROR = 2
 EXIT_UNKNOWN = 3
 _LONGEST = 2_000
+_REFUSED: Final = re.compile(r"(\S+?)/(\S+): Connect to \S+ failed: Connection refused")
+_UNRESOLVED: Final = re.compile(r"/(\S+): Failed to resolve '(\S+)': ([^(]+?) \(")
+_BOOTSTRAP: Final = "bootstrap"
+"""What librdkafka calls a broker that was named; one that another broker has named has its id."""
 
 
 class CliError(KafkaPartitionEventsError):
@@ -19,6 +25,25 @@ class CliError(KafkaPartitionEventsError):
 def one_line(error: object) -> str:
     """Return a message as one line that can be read, whatever a client library or a user put into it."""
     return legible(" ".join(str(error).split()) or repr(error), _LONGEST)
+
+
+def plainly(message: str) -> str:
+    """Return what is wrong in one clause, where librdkafka repeats it in four; else the message as it is."""
+    if found := _REFUSED.search(message):
+        address, who = found.groups()
+        cure = _cure(who, "is the address right, and is a broker up there?")
+        return f"Connection refused by {address}: {cure} -v shows more"
+    if found := _UNRESOLVED.search(message):
+        who, address, why = found.groups()
+        return f"Failed to resolve {address}: {why}; {_cure(who, 'is the name right?')} -v shows more"
+    return message
+
+
+def _cure(broker: str, of_a_name: str) -> str:
+    if broker == _BOOTSTRAP:
+        return of_a_name
+    which = f"broker {broker} advertises this address (advertised.listeners)"
+    return f"{which}; is it up, and can this host reach it?"
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from kafka_partition_events.control.protocol.legible import legible
+from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 
@@ -39,7 +39,7 @@ def _style(kind: str) -> str:
     return "cyan" if kind in _NEWS else "yellow"
 
 
-def subject(event: ev.Event) -> str:  # noqa: PLR0911 - one line for each kind of event
+def subject(event: ev.Event) -> str:
     """Return what an event is about: a partition, a topic, a broker or the whole cluster."""
     match event:
         case ev.PartitionEvent(topic=topic, partition=partition):
@@ -54,8 +54,6 @@ def subject(event: ev.Event) -> str:  # noqa: PLR0911 - one line for each kind o
             | ev.RecordsRescued(broker=int(broker))
         ):
             return f"broker {broker}"
-        case ev.ProducerCounters(client=client):
-            return client
         case ev.MetadataRejected(topic=str(topic), partition=partition):
             return topic if partition is None else f"{topic}-{partition}"
         case _:
@@ -105,6 +103,12 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
         case ev.RecordsRescued():
             withheld = f", {event.withheld:,} withheld" if event.withheld else ""
             return f"{counted(event.copies, 'copy', 'copies')} sent{withheld}"
+        case ev.KeysMoved():
+            suspects = f", {ids(event.brokers)} suspect" if event.brokers else ""
+            return f"{counted(event.keys, 'key')} left{suspects}"
+        case ev.KeysReturned():
+            away = f", {event.away:,} not written since" if event.away else ""
+            return f"{counted(event.keys, 'key')} had left; home again{away}"
         case ev.MetadataUnavailable(error=error):
             return " ".join(error.split())
         case ev.MetadataRecovered():
@@ -123,9 +127,6 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
         case ev.AlternativesChanged(old=before, new=now, brokers=brokers):
             by = f"; broker {ids(brokers)} can block all" if now else ""
             return f"{now} of {event.partitions} partitions without a safe alternative, had been {before}{by}"
-        case ev.ProducerCounters():
-            sent = sum(topic.sent or 0 for topic in event.topics)
-            return f"{counted(sent, 'record')} of {counted(len(event.topics), 'topic')} placed"
         case _:
             return ""
 

@@ -4,11 +4,10 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from attrs import evolve, fields, has
@@ -18,11 +17,9 @@ from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
-from kafka_partition_events.metadata.ranges import ids_in
 from kafka_partition_events.observe import quantities
-from kafka_partition_events.observe.setting_kinds import ADDRESS, secret_property
-
-_Part = TypeVar("_Part", bound=StrEnum)
+from kafka_partition_events.observe.setting_kinds import Address, read, secret_property
+from kafka_partition_events.ranges import ids_in
 
 Bootstrap = Annotated[
     str | None,
@@ -57,8 +54,8 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE.toml",
-        envvar="KPE_CONFIG",
-        help="The configuration, as `kpe observe` has it: [kafka] and [control] name the brokers.",
+        help="The configuration, as `kpe observe` has it: [kafka] and [control] name the brokers. "
+        "Default: KPE_CONFIG.",
     ),
 ]
 
@@ -150,9 +147,9 @@ def parse_address(text: str, option: str) -> tuple[str, int]:
         CliError: it names none.
     """
     try:
-        host, port = ADDRESS.read(text)
-    except ValueError:
-        raise CliError(f"{option}: {text!r} is not {ADDRESS.expected}") from None
+        host, port = read(Address, text)
+    except ValueError as error:
+        raise CliError(f"{option}: {error}") from None
     return str(host), int(port)
 
 
@@ -229,13 +226,17 @@ class TopicFilter:
         Raises:
             CliError: it is not a regular expression.
         """
-        self._all = pattern is None
+        self._pattern = pattern
         self._matches: Callable[[str], object] = lambda _name: True
         if pattern is not None:
             try:
                 self._matches = re.compile(pattern).fullmatch
             except (re.error, ValueError, OverflowError, RecursionError) as error:
                 raise CliError(f"--topics {pattern!r} is not a regular expression: {error}") from None
+
+    def __str__(self) -> str:
+        """Return the expression as it was typed."""
+        return repr(self._pattern)
 
     def wants(self, event: Event) -> bool:
         """Tell whether an event is to be shown."""
@@ -244,7 +245,7 @@ class TopicFilter:
 
     def wants_subject(self, subject: str | None) -> bool:
         """Tell whether a CloudEvent's subject is to be shown: of all there are, or of a wanted topic."""
-        if self._all:
+        if self._pattern is None:
             return True
         kind, _, rest = (subject or "").partition("/")
         return kind == "topic" and bool(self._matches(rest.partition("/")[0]))
@@ -263,21 +264,3 @@ class TopicFilter:
         if isinstance(event, Resync):
             return evolve(event, cluster=self.narrowed(event.cluster))
         return event if self.wants(event) else None
-
-
-def parse_parts(given: Sequence[str], parts: type[_Part]) -> list[tuple[_Part, str]]:
-    """Return who plays which part, from what was given as ``--acl``; by default one user for each.
-
-    Raises:
-        CliError: there is no such part, or nobody is said to play it.
-    """
-    if not given:
-        return [(part, f"User:{part}") for part in parts]
-    found = []
-    for pair in given:
-        name, _, principal = pair.partition("=")
-        if name not in list(parts) or ":" not in principal:
-            example = f"{next(iter(parts))}=User:carol"
-            raise CliError(f"--acl {pair!r}: write PART=PRINCIPAL, as in {example}; {', '.join(parts)}")
-        found.append((parts(name), principal))
-    return found

@@ -5,30 +5,26 @@ others, and must not do anything to a terminal.
 """
 
 import json
-import math
 import os
 import re
 import select
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from types import TracebackType
-from typing import Annotated, Any, Self, TextIO, TypeVar
+from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
-import yaml
 from attrs import frozen
 from rich.console import Console
 from rich.text import Text
 
-from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
 from kafka_partition_events.cli.common.event_text import shape, styled, table_line, totals
 from kafka_partition_events.cli.common.logs import PROGRAM, in_json
-from kafka_partition_events.control.protocol.legible import ILLEGIBLE, legible
+from kafka_partition_events.events.event_json import encode_event
+from kafka_partition_events.legible import ILLEGIBLE, legible
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.codec import encode_event
 
 _T = TypeVar("_T")
 _TOPICS_LISTED = 20
@@ -38,9 +34,7 @@ class Output(StrEnum):
     """How results are written."""
 
     TABLE = "table"
-    JSON = "json"
     JSONL = "jsonl"
-    YAML = "yaml"
 
 
 OutputChoice = Annotated[
@@ -56,57 +50,15 @@ def choose_output(asked: Output | None) -> Output:
     return asked or (Output.TABLE if sys.stdout.isatty() else Output.JSONL)
 
 
-class Documents:
-    """Writes JSON objects as they come: as one array, each on a line of its own, or as one list in YAML.
-
-    To be used in a ``with`` block, whose end ends the array. An error in it leaves the array open: whoever
-    parses it learns that there would have been more.
-    """
-
-    def __init__(self, output: Output) -> None:
-        """Make a writer; where a table was asked for, it writes lines."""
-        self._output = output
-        self._written = False
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
-    ) -> None:
-        """End the array, if there is one."""
-        if kind is not None:
-            return
-        if self._output is Output.JSON:
-            _put("\n]\n" if self._written else "[]\n")
-        elif self._output is Output.YAML and not self._written:
-            _put("[]\n")
-
-    def write(self, document: Mapping[str, Any]) -> None:
-        """Write one object; a pipe's reader sees it at once."""
-        if self._output is Output.JSON:
-            _put(f"{',' if self._written else '['}\n{_as_json(document, indent=2)}")
-        elif self._output is Output.YAML:
-            _put(_as_yaml([document]))
-        else:
-            write_json_line(document)
-        self._written = True
-
-
 @frozen(kw_only=True)
 class Listing:
     """How a list is written: a group of options.
 
     Attributes:
         output: The form.
-        no_headers: Whether a table begins with its first row.
     """
 
     output: OutputChoice = None
-    no_headers: Annotated[
-        bool, typer.Option("--no-headers", help="Leave out the line above a table's columns.")
-    ] = False
 
     def write(
         self,
@@ -123,13 +75,11 @@ class Listing:
             headers: What stands above the columns of the table.
             cells: Returns one as a row of it.
         """
-        form = choose_output(self.output)
-        if form is Output.TABLE:
-            write_table([cells(item) for item in items], () if self.no_headers else headers)
+        if choose_output(self.output) is Output.TABLE:
+            write_table([cells(item) for item in items], headers)
             return
-        with Documents(form) as documents:
-            for item in items:
-                documents.write(document(item))
+        for item in items:
+            write_json_line(document(item))
 
 
 def write_table(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> None:
@@ -140,19 +90,8 @@ def write_table(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> None:
         write_line("  ".join(map(str.ljust, line, widths)).rstrip())
 
 
-def write_document(document: Mapping[str, Any], output: Output) -> None:
-    """Write one JSON object by itself: on one line, over several, or as YAML."""
-    match output:
-        case Output.JSON:
-            write_json(_as_json(document, indent=2))
-        case Output.YAML:
-            _put(_as_yaml(document))
-        case _:
-            write_json_line(document)
-
-
 class Printer:
-    """Writes events to standard output, each at once, so that a pipe's reader sees it; a context."""
+    """Writes events to standard output, each at once, so that a pipe's reader sees it."""
 
     def __init__(self, output: Output, *, timed: bool = True) -> None:
         """Make a printer.
@@ -162,28 +101,16 @@ class Printer:
             timed: Whether table lines begin with the time.
         """
         self._table = output is Output.TABLE
-        self._documents = Documents(output)
         self._timed = timed
         # Rich itself leaves colours out where there is no terminal, or where NO_COLOR is set.
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        """End what was begun."""
-        if not self._table:
-            self._documents.__exit__(kind, error, where)
 
     def event(self, event: ev.Event) -> None:
         """Write one event."""
         if self._table:
             self._line(table_line(event, timed=self._timed))
         else:
-            self._documents.write(encode_event(event))
+            write_json_line(encode_event(event))
 
     def state(self, cluster: Cluster, initial: Sequence[ev.Event]) -> None:
         """Write what the cluster is now: in the table a summary and what is offline, else every event."""
@@ -222,58 +149,20 @@ def tell(line: str, *, error: bool = False) -> None:
     sys.stderr.flush()
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Ask on the terminal whether something is meant that can't be called back; return if it is.
-
-    Args:
-        question: What would be done.
-        yes: Whether somebody has said so already.
-
-    Raises:
-        CliError: there is no terminal to ask on.
-        typer.Exit: the answer is no.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
-    sys.stderr.write(f"kpe: {legible(question)}. Go on? [y/N]: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        tell("nothing was done")
-        raise typer.Exit(EXIT_DIFFERENT)
-
-
 def write_json_line(document: Mapping[str, Any]) -> None:
     """Write one JSON object as one line."""
-    write_json(_as_json(document))
+    write_json(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
 
 
 def write_json(text: str) -> None:
-    """Write JSON, and end its line. Characters that are not legible are escaped, which says the same."""
-    _put(f"{ILLEGIBLE.sub(_escaped, text)}\n")
-
-
-def _put(text: str) -> None:
-    sys.stdout.write(text)
+    """Write JSON, and end its line."""
+    sys.stdout.write(f"{legible_json(text)}\n")
     sys.stdout.flush()
 
 
-def _as_json(document: Mapping[str, Any], indent: int | None = None) -> str:
-    separators = (",", ":") if indent is None else (",", ": ")
-    text = json.dumps(document, separators=separators, indent=indent, ensure_ascii=False)
+def legible_json(text: str) -> str:
+    """Return JSON whose characters that are not legible are escaped, which says the same."""
     return ILLEGIBLE.sub(_escaped, text)
-
-
-def _as_yaml(document: object) -> str:
-    plain = json.loads(json.dumps(document))  # an enum is a text, too
-
-    def dumped(*, unicode: bool) -> str:
-        return yaml.safe_dump(plain, sort_keys=False, allow_unicode=unicode, width=math.inf)
-
-    text = dumped(unicode=True)
-    legible_text = not any(found[0] != "\n" for found in ILLEGIBLE.finditer(text))
-    return text if legible_text else dumped(unicode=False)
 
 
 def _escaped(found: re.Match[str]) -> str:

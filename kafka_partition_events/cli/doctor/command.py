@@ -8,24 +8,27 @@ import typer
 from attrs import evolve
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
-from kafka_partition_events.cli.common.options import parse_parts, with_options
+from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.output import (
-    Documents,
     Output,
     OutputChoice,
     choose_output,
+    write_json_line,
     write_line,
 )
-from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.doctor.acls import Role, as_commands
+from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by
 from kafka_partition_events.cli.doctor.findings import SOMEBODY, Finding, Needs, Status, findings
-from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
-from kafka_partition_events.cli.services.services import check_options
+from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, check_options
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.clients.rights import principal
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, Settings
-from kafka_partition_events.observe.sink_settings import KafkaSinkSettings
+from kafka_partition_events.observe.settings import (
+    KAFKA_PYTHON,
+    Client,
+    Kafka,
+    KafkaSinkSettings,
+    Settings,
+)
 from kafka_partition_events.observe.sources import how_to_install, installed_client, open_source, the_other
 
 _STATUS_WIDTH, _CHECK_WIDTH = 13, 26
@@ -41,54 +44,32 @@ def doctor_group(
             metavar="TOPIC", help="Where events are to go; default: as --config says, or kpe.events."
         ),
     ] = None,
-    print_acls: Annotated[
-        bool,
-        typer.Option(
-            "--print-acls",
-            help="Print the rights that an observer needs, and who is on call, for a shell; ask nothing.",
-        ),
-    ] = False,
-    who: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--acl",
-            metavar="ROLE=PRINCIPAL",
-            help="With --print-acls: who plays a role (observer, on-call). Repeat it for more; by default "
-            "one user for each.",
-        ),
-    ] = None,
     output: OutputChoice = None,
     where: ClusterOptions,
 ) -> None:
     """Check whether `kpe observe` can work on a cluster: what is wrong, and the cure. Writes nothing.
 
-    Asks each broker at the address that it advertises; sees which requests the brokers know, what this user
-    may do, whether the topics of the service are fit for it, how far the active controller's clock is from
-    this host's, and whether the client of the service can poll the cluster. What can't be found out is "not
-    checked". `kpe doctor partitioner` checks a topic's writers, `kpe doctor replicas` what brokers can block,
-    `kpe doctor control` the records of change control.
-
     \b
     kpe doctor -b localhost:9092
-    kpe doctor --config /etc/kpe/kpe.toml                     with its login, topics and election
+    kpe doctor --config /etc/kpe/kpe.toml                     with its login and topics
     kpe doctor -b localhost:9092 | jq -r 'select(.status == "failed") | .cure'
-    kpe doctor --config /etc/kpe/kpe.toml --print-acls        the rights that this takes, for kafka-acls.sh
     kpe doctor partitioner -b localhost:9092 --topic orders   which key hash its writers use
     kpe doctor replicas -b localhost:9092                     what can be written if a broker hangs
-    kpe doctor control -b localhost:9092                      which records of change control are skipped
+
+    Asks each broker at the address that it advertises; sees what this user may do, whether the topics of the
+    service are fit for it, and whether the client of the service can poll the cluster. What can't be found
+    out is "not checked". `kpe doctor partitioner` checks a topic's writers, `kpe doctor replicas` what
+    brokers can block.
 
     Exit codes: 0 all is well, as far as it can be checked; 1 something failed, or is to be warned of; 2 wrong
     address, refused login, unknown option.
     """  # noqa: D301
     if context.invoked_subcommand is not None:
         return
-    settings, config = where.read()
+    settings = where.load(sections={"kafka", "log", "control", "observer", "sinks"}).settings
+    config = connecting_by(settings)
     needs = _needs(settings, events_topic)
-    if print_acls:
-        for line in as_commands(needs, parse_parts(who or (), Role), config["bootstrap.servers"]):
-            write_line(line)
-        return
-    found = (*_ask(config, needs), look(settings.kafka, several=settings.election.enabled))
+    found = (*_ask(config, needs), look(settings.kafka))
     _write(found, choose_output(output))
     if any(finding.status in {Status.FAILED, Status.WARNING} for finding in found):
         raise typer.Exit(EXIT_DIFFERENT)
@@ -101,13 +82,12 @@ def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
         if isinstance(sink, KafkaSinkSettings) and sink.bootstrap_servers is None
     ]
     topics = events_topics or here or ([] if settings.sinks else ["kpe.events"])
-    election, control = settings.election, settings.control
+    control = settings.control
     labels = control.enabled and control.bootstrap_servers is None
     return Needs(
         event_topics=sorted(set(topics)),
-        election=(election.topic, election.group) if election.enabled else None,
-        shared_topic=election.shared_topic if election.enabled else None,
         changes_topic=f"{control.prefix}changes" if labels else None,
+        observed=settings.observer.topics,
     )
 
 
@@ -127,13 +107,8 @@ def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
         raise CliError(redacted(str(error), config)) from None
 
 
-def look(kafka: Kafka, *, several: bool) -> Finding:
-    """Look at the cluster once, as `kpe observe` would, with the client that it would use.
-
-    Args:
-        kafka: How.
-        several: Whether several observers have to give one outage one id.
-    """
+def look(kafka: Kafka) -> Finding:
+    """Look at the cluster once, as `kpe observe` would, with the client that it would use."""
     check, used = "client", evolve(kafka, client=installed_client(kafka.client))
     try:
         with contextlib.closing(open_source(used)) as source:
@@ -150,25 +125,24 @@ def look(kafka: Kafka, *, several: bool) -> Finding:
             f"{kafka.client} is not installed; kpe observe would use {used.client}",
             how_to_install(kafka.client),
         )
-    if several and not proof.leader_epochs:
+    if not proof.leader_epochs:
         return Finding(
             check,
             Status.WARNING,
-            f"{used.client} reports no leader epochs: after a take-over an outage may get a second id",
+            f"{used.client} reports no leader epochs: two observers give one outage two ids",
             "Kafka 2.4 and newer report them" if used.client == KAFKA_PYTHON else _another(used.client),
         )
     return Finding(check, Status.OK, f"{used.client} can poll the cluster")
 
 
-def _another(client: str) -> str:
+def _another(client: Client) -> str:
     return f'set client = "{the_other(client)}" in [kafka]'
 
 
 def _write(found: Sequence[Finding], output: Output) -> None:
     if output is not Output.TABLE:
-        with Documents(output) as documents:
-            for finding in found:
-                documents.write(_document(finding))
+        for finding in found:
+            write_json_line(_document(finding))
         return
     for finding in found:
         write_line(f"{finding.status:<{_STATUS_WIDTH}}{finding.check:<{_CHECK_WIDTH}}  {finding.detail}")

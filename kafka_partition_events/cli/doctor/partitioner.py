@@ -1,10 +1,9 @@
 """``kpe doctor partitioner``: which key hash a topic's writers use, and whether they disagree."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
-from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
@@ -14,22 +13,21 @@ from kafka_partition_events.cli.common.output import (
     OutputChoice,
     choose_output,
     tell,
-    write_document,
+    write_json_line,
     write_line,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.protocols import Sample, SampledRecord, SampleRequest
-from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.cli.services.services import Sample, SampledRecord, SampleRequest
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.routing.fingerprint import (
+from kafka_partition_events.diagnose.fingerprint import (
     MONOTONE,
     Finding,
     Fingerprint,
     Verdict,
     fingerprint,
 )
+from kafka_partition_events.diagnose.monotone import Range
 from kafka_partition_events.routing.hashing import HashName
-from kafka_partition_events.routing.monotone import Range
 
 EXIT_CODES = {
     Verdict.ONE_HASH: 0,
@@ -57,43 +55,63 @@ _LONGEST_KEY = 80
 _MOST_NUMBERS = 5
 
 
-@frozen(kw_only=True)
-class Question:
-    """What is to be found out, and how it is shown."""
+@with_options
+def partitioner_command(
+    context: typer.Context,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to check.")],
+    *,
+    records: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Read about so many of the latest records.")
+    ] = 10_000,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Read no longer than this.")] = "30s",
+    show_keys: Annotated[
+        bool, typer.Option("--show-keys", help="Show example keys; they may be personal data.")
+    ] = False,
+    output: OutputChoice = None,
+    where: ClusterOptions,
+) -> None:
+    """Find which key hash placed a topic's records, and whether its writers disagree.
 
-    config: Mapping[str, str] = field(repr=False)
-    request: SampleRequest
-    output: Output
-    show_keys: bool = False
+    \b
+    kpe doctor partitioner -b localhost:9092 --topic orders
+    kpe doctor partitioner -b localhost:9092 --topic orders --records 100000 --timeout 2m
+    kpe doctor partitioner -b localhost:9092 --topic orders | jq .verdict
 
+    Clients differ: Java and kafka-python place keys by murmur2, librdkafka (confluent-kafka) by CRC32, Sarama
+    by FNV-1a. Where two of them write one topic, one key's records are on two partitions, out of order.
 
-def diagnose_partitioner(question: Question, services: Services) -> int:
-    """Sample a topic, say how its keys were placed, and return the exit code.
+    Reads the latest records, the same number from each partition, without joining a group or committing
+    anything. Only keys are read, and no key is shown without --show-keys. A key that is not where the
+    hash says was placed by something else; a hash is named if chance explains its hits less than once in
+    1,000 topics. Records from before the topic has grown are recognized, and so are keys that key_partitions
+    keeps there, as a hash of fewer partitions, and GrowthSafePartitioner(mapping="rendezvous").
 
-    Raises:
-        CliError: the topic could not be read. Of the options, the message tells names but no values.
-    """
+    Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
+    unknown option; 3 unknown: too few keys, one partition, or an unknown hash.
+    """  # noqa: D301
+    config, services = where.config(), context.obj
+    request = SampleRequest(topic=topic, records=records, timeout=parse_duration(timeout))
     try:
-        sample = services.sample(question.config, question.request, tell)
+        sample = services.sample(config, request, tell)
     except CliError as error:
-        raise CliError(redacted(str(error), question.config)) from None
+        raise CliError(redacted(str(error), config)) from None
     keyed = [(record.key, record.partition) for record in sample.records if record.key]
     found = fingerprint(keyed, sample.partitions)
-    diagnosis = _Diagnosis(question, sample, found)
-    if question.output is Output.TABLE:
+    diagnosis = _Diagnosis(topic, sample, found, show_keys=show_keys)
+    if choose_output(output) is Output.TABLE:
         for line in diagnosis.lines():
             write_line(line)
     else:
-        write_document(diagnosis.document(), question.output)
-    return EXIT_CODES[found.verdict]
+        write_json_line(diagnosis.document())
+    raise typer.Exit(EXIT_CODES[found.verdict])
 
 
 class _Diagnosis:
     """A fingerprint in words, and as JSON."""
 
-    def __init__(self, question: Question, sample: Sample, found: Fingerprint) -> None:
-        self._topic = question.request.topic
-        self._show_keys = question.show_keys
+    def __init__(self, topic: str, sample: Sample, found: Fingerprint, *, show_keys: bool) -> None:
+        self._topic = topic
+        self._show_keys = show_keys
         self._sample = sample
         self._found = found
         self._keyed = sum(record.key is not None for record in sample.records)
@@ -227,8 +245,7 @@ class _Diagnosis:
         if of_fewer - MONOTONE:
             yield (
                 "Fewer partitions: written before the topic grew, or by writers that have not noticed it or "
-                'keep their keys where they were, as GrowthSafePartitioner(mapping="pinned") does until a '
-                "cut-over; `kpe mapping show` tells its pins."
+                "keep their keys where they were, by key_partitions."
             )
         if of_fewer & MONOTONE:
             yield (
@@ -266,46 +283,3 @@ def _key_text(key: bytes | None) -> str:
     if not text.isprintable() or not text:
         text = f"0x{raw.hex()}"
     return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}..."
-
-
-@with_options
-def partitioner_command(
-    context: typer.Context,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to check.")],
-    *,
-    records: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Read about so many of the latest records.")
-    ] = 10_000,
-    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Read no longer than this.")] = "30s",
-    show_keys: Annotated[
-        bool, typer.Option("--show-keys", help="Show example keys; they may be personal data.")
-    ] = False,
-    output: OutputChoice = None,
-    where: ClusterOptions,
-) -> None:
-    """Find which key hash placed a topic's records, and whether its writers disagree.
-
-    Clients differ: Java and kafka-python place keys by murmur2, librdkafka (confluent-kafka) by CRC32, Sarama
-    by FNV-1a. Where two of them write one topic, one key's records are on two partitions, out of order.
-
-    Reads the latest records, the same number from each partition, without joining a group or committing
-    anything. Only keys are read, and no key is shown without --show-keys. A key that is not where the
-    hash says was placed by something else; a hash is named if chance explains its hits less than once in
-    1,000 topics. Records from before the topic has grown are recognized, and so are both mappings of
-    GrowthSafePartitioner: "pinned" as a hash of fewer partitions, "rendezvous" as such.
-
-    \b
-    kpe doctor partitioner -b localhost:9092 --topic orders
-    kpe doctor partitioner -b localhost:9092 --topic orders --records 100000 --timeout 2m
-    kpe doctor partitioner -b localhost:9092 --topic orders | jq .verdict
-
-    Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
-    unknown option; 3 unknown: too few keys, one partition, or an unknown hash.
-    """  # noqa: D301
-    question = Question(
-        config=where.config(),
-        request=SampleRequest(topic=topic, records=records, timeout=parse_duration(timeout)),
-        output=choose_output(output),
-        show_keys=show_keys,
-    )
-    raise typer.Exit(diagnose_partitioner(question, context.obj))

@@ -1,83 +1,190 @@
-"""``kpe doctor replicas``: what of each topic can be written if a broker hangs, and what would be better."""
+"""``kpe doctor replicas``: what of each topic can be written if a broker hangs, and what helps."""
 
 import contextlib
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
 
 import typer
-from attrs import field, frozen
+from attrs import frozen
 
-from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
+from kafka_partition_events.acls import Right
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, one_line
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
 from kafka_partition_events.cli.common.output import (
-    Documents,
     Output,
     OutputChoice,
     choose_output,
-    tell,
-    write_json,
+    write_json_line,
     write_line,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.doctor.reassignment import (
-    Advice,
-    Placement,
-    Remedy,
-    advise,
-    most_blocked,
-    reassignment_json,
+from kafka_partition_events.cli.services.services import (
+    FIRST_ANSWER_S,
+    look_once,
+    refusals_in_one_line,
 )
-from kafka_partition_events.cli.services.protocols import MinInsync
-from kafka_partition_events.cli.services.services import Services, first_look
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.replicas import TopicOutages, outages
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.diagnose.replicas import TopicOutages, outages
+from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 
 _MOST_LINES: Final = 20
 _MOST_NAMES: Final = 3
+_SETTING: Final = "min.insync.replicas"
+_AT_ONCE: Final = 500
+"""Topics in one request: a broker answers with all settings of each."""
 
 
 @frozen(kw_only=True)
-class ReplicasQuestion:
-    """What is to be found out, and how it is shown."""
+class MinInsync:
+    """``min.insync.replicas`` of topics.
 
-    config: Mapping[str, str] = field(repr=False)
-    topics: str | None
-    output: Output
-    json_plan: bool = False
-
-
-def diagnose_replicas(question: ReplicasQuestion, services: Services) -> int:
-    """Look at a cluster, say what a broker that fails would block, and return the exit code.
-
-    Raises:
-        CliError: there was no answer, or no topic is meant. Of the options, the message tells names only.
+    Attributes:
+        known: What it is, by topic; one that is missing is unknown.
+        trouble: Why some are unknown; None if none is.
     """
-    topics = TopicFilter(question.topics)
-    poller, _ = first_look(services, question.config)
-    with contextlib.closing(poller):
-        assert poller.cluster is not None  # noqa: S101 - the first look has it
-        whole = poller.cluster
-    cluster = topics.narrowed(whole)
-    if question.topics is not None and not cluster.by_topic:
-        raise CliError(f"no topic is called {question.topics!r}; --topics is a regular expression")
-    settings = services.min_insync(question.config, sorted(cluster.by_topic))
+
+    known: Mapping[str, int]
+    trouble: str | None = None
+
+
+@with_options
+def replicas_command(
+    context: typer.Context,
+    *,
+    topics: Topics = None,
+    output: OutputChoice = None,
+    where: ClusterOptions,
+) -> None:
+    """Find for each broker what of each topic can be written with acks=all if it fails, and what helps.
+
+    \b
+    kpe doctor replicas -b localhost:9092
+    kpe doctor replicas -b localhost:9092 --topics 'orders|payments'
+    kpe doctor replicas -b localhost:9092 | jq -r 'select(.without_safe_alternative > 0) | .topic'
+
+    With acks=all a write waits for every in-sync replica. A broker that hangs stays in sync until its session
+    ends (9 s) or it lags too long (replica.lag.time.max.ms, 30 s); until then it blocks every partition that
+    it is in sync of. Partitioners can use others, if there are any: partitions that one broker can block
+    together with all others of the topic have no safe alternative. Three brokers with three replicas: none.
+    Once it is out of sync, a partition needs min.insync.replicas of the others; where that setting may not be
+    seen (DESCRIBE_CONFIGS on the topic), it is unknown and counts as 1 for what can be written now.
+
+    For topics without a safe alternative it says what helps. Topics come the worst first.
+
+    Exit codes: 0 every partition has a safe alternative; 1 some have none, or nothing of a topic can be
+    written now; 2 wrong address, no such topic, unknown option; 3 none was found, but min.insync.replicas of
+    some topics is unknown.
+    """  # noqa: D301
+    config = where.config()
+    cluster = look_once(context.obj, config, TopicFilter(topics))
+    settings = ask_min_insync(config, sorted(cluster.by_topic))
     found = outages(cluster.by_topic.values(), settings.known)
     exposed = [topic.topic for topic in found if topic.without_safe_alternative]
-    diagnosis = _Diagnosis(cluster, settings, found, advise(whole, exposed))
-    if question.json_plan:
-        diagnosis.write_plan()
-    elif question.output is Output.TABLE:
+    advices = [advise(cluster.by_topic[topic], cluster.nodes) for topic in exposed]
+    diagnosis = _Diagnosis(cluster, settings, found, advices)
+    if choose_output(output) is Output.TABLE:
         for line in diagnosis.lines():
             write_line(line)
     else:
-        with Documents(question.output) as documents:
-            for document in diagnosis.documents():
-                documents.write(document)
-    return diagnosis.exit_code
+        for document in diagnosis.documents():
+            write_json_line(document)
+    raise typer.Exit(diagnosis.exit_code)
+
+
+# -- what helps --------------------------------------------------------------------------------------------
+
+
+class Remedy(StrEnum):
+    """What gives a topic's partitions a safe alternative."""
+
+    MOVE = "move"
+    """Another placement on the brokers that there are."""
+    IN_SYNC = "in_sync"
+    """Nothing but time, or a repair: with all replicas in sync the placement is good."""
+    RETURN = "return"
+    """A broker that has replicas is not listed; what helps is a question for when it is back."""
+    PARTITIONS = "partitions"
+    """More partitions: no placement of so few is any better."""
+    BROKERS = "brokers"
+    """More brokers; else only fewer replicas, or another ``acks``, which both risk records."""
+
+
+@frozen(kw_only=True)
+class Advice:
+    """What gives a topic's partitions a safe alternative.
+
+    Attributes:
+        topic: The topic's name.
+        remedy: What helps.
+        needed: How many brokers or partitions there must be at least; None for other remedies.
+    """
+
+    topic: str
+    remedy: Remedy
+    needed: int | None = None
+
+
+def advise(info: TopicInfo, listed: Collection[int]) -> Advice:
+    """Return what gives the partitions of a topic a safe alternative, on the listed brokers; pure."""
+    rows = [p.replicas for p in info.partitions]
+    partitions, brokers, total = len(rows), len(listed), sum(map(len, rows))
+    load = Counter(broker for row in rows for broker in row)
+    if not load.keys() <= set(listed):
+        return Advice(topic=info.name, remedy=Remedy.RETURN)
+    if max(load.values(), default=0) < partitions:
+        return Advice(topic=info.name, remedy=Remedy.IN_SYNC)
+    if total <= brokers * (partitions - 1):
+        return Advice(topic=info.name, remedy=Remedy.MOVE)
+    most = max(map(len, rows))  # some broker has a replica of each partition, wherever they are
+    if most < brokers:
+        return Advice(topic=info.name, remedy=Remedy.PARTITIONS, needed=-(-brokers // (brokers - most)))
+    needed = -(-total // (partitions - 1)) if partitions > 1 else most + 1
+    return Advice(topic=info.name, remedy=Remedy.BROKERS, needed=needed)
+
+
+# -- what is asked -----------------------------------------------------------------------------------------
+
+
+def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> MinInsync:
+    """Return ``min.insync.replicas`` of those topics that show it, and why not of the others.
+
+    Blocks for some seconds for each 500 topics; stops asking when no broker answers.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses a setting.
+    """
+    with refusals_in_one_line():
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
+        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        from kafka_partition_events.clients.confluent.connection import Connection  # noqa: PLC0415
+
+        connection = Connection(config)
+    known: dict[str, int] = {}
+    trouble: str | None = None
+    waiting = iter(topics)
+    with contextlib.closing(connection):
+        while names := list(islice(waiting, _AT_ONCE)):
+            resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+            futures = connection.admin().describe_configs(resources, request_timeout=FIRST_ANSWER_S)
+            before = len(known)
+            for resource, future in futures.items():
+                try:
+                    known[resource.name] = int(future.result(FIRST_ANSWER_S + 1.0)[_SETTING].value)
+                except (KafkaException, TimeoutError) as error:
+                    needed = Right(("DescribeConfigs",), "topic", resource.name)
+                    failure = connection.failure(f"no configuration of {resource.name}", error, needed)
+                    trouble = trouble or redacted(one_line(failure), config)
+            if len(known) == before:
+                break
+    return MinInsync(known=known, trouble=trouble)
+
+
+# -- how it is shown ---------------------------------------------------------------------------------------
 
 
 class _Diagnosis:
@@ -94,7 +201,6 @@ class _Diagnosis:
         self._settings = settings
         self._found = found
         self._advices = {advice.topic: advice for advice in advices}
-        self._placements = [advice.placement for advice in advices if advice.placement is not None]
 
     @property
     def exit_code(self) -> int:
@@ -109,12 +215,6 @@ class _Diagnosis:
         return sum(topic.min_insync_replicas is None for topic in self._found)
 
     # -- for programs ----------------------------------------------------------------------------------
-
-    def write_plan(self) -> None:
-        """Write the placements as Kafka's tool takes them, and on stderr what they would cost."""
-        write_json(json.dumps(reassignment_json(self._placements)))
-        what = _movement(self._placements) if self._placements else "no better placement"
-        tell(f"{counted(len(self._placements), 'topic')}: {what}")
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield one JSON object for each topic, the worst first."""
@@ -143,18 +243,7 @@ class _Diagnosis:
         advice = self._advices.get(topic)
         if advice is None:
             return None
-        placement = advice.placement
-        return {
-            "remedy": advice.remedy.value,
-            "needed": advice.needed,
-            "placement": placement
-            and {
-                "replicas": sum(map(len, placement.old)),
-                "moved": placement.moved,
-                "blocked": most_blocked(placement.old),
-                "blocked_then": most_blocked(placement.new),
-            },
-        }
+        return {"remedy": advice.remedy.value, "needed": advice.needed}
 
     # -- for people ------------------------------------------------------------------------------------
 
@@ -233,8 +322,7 @@ def _words(remedy: Remedy, advices: Sequence[Advice]) -> str:
     least = "" if not needed else f"{needed[0]}" if len(needed) == 1 else f"{needed[0]} to {needed[-1]}"
     match remedy:
         case Remedy.MOVE:
-            moving = _movement([a.placement for a in advices if a.placement is not None])
-            return f"another placement (--json-plan prints it); {moving}"
+            return "another placement, over all brokers: kafka-reassign-partitions.sh --generate makes one"
         case Remedy.IN_SYNC:
             return "that replicas are in sync and online again: their placement is good"
         case Remedy.RETURN:
@@ -246,16 +334,6 @@ def _words(remedy: Remedy, advices: Sequence[Advice]) -> str:
                 f"at least {least} brokers, as every broker has all of them now; else only fewer replicas or "
                 "acks=1, which both risk records"
             )
-        case Remedy.RACKS:
-            return "more brokers in racks that have few; a better placement would have replicas share a rack"
-
-
-def _movement(placements: Sequence[Placement]) -> str:
-    moved = sum(placement.moved for placement in placements)
-    replicas = sum(len(row) for placement in placements for row in placement.old)
-    then = max(most_blocked(placement.new) / len(placement.new) for placement in placements)
-    most = f"no broker block more than {then:.0%} of a topic"
-    return f"{moved:,} of {replicas:,} replicas would be copied, and {most}"
 
 
 def _share(part: int, whole: int) -> dict[str, Any]:
@@ -273,50 +351,3 @@ def _listed(values: Sequence[object], noun: str) -> str:
     text = ", ".join(map(str, values[:_MOST_NAMES]))
     more = len(values) - _MOST_NAMES
     return f"{text} and {counted(more, f'more {noun}')}" if more > 0 else text
-
-
-@with_options
-def replicas_command(
-    context: typer.Context,
-    *,
-    topics: Topics = None,
-    json_plan: Annotated[
-        bool,
-        typer.Option(
-            "--json-plan", help="Print the better placement instead, for kafka-reassign-partitions.sh."
-        ),
-    ] = False,
-    output: OutputChoice = None,
-    where: ClusterOptions,
-) -> None:
-    """Find for each broker what of each topic can be written with acks=all if it fails, and what helps.
-
-    With acks=all a write waits for every in-sync replica. A broker that hangs stays in sync until its session
-    ends (9 s) or it lags too long (replica.lag.time.max.ms, 30 s); until then it blocks every partition that
-    it is in sync of. Partitioners can use others, if there are any: partitions that one broker can block
-    together with all others of the topic have no safe alternative. Three brokers with three replicas: none.
-    Once it is out of sync, a partition needs min.insync.replicas of the others; where that setting may not be
-    seen (DESCRIBE_CONFIGS on the topic), it is unknown and counts as 1 for what can be written now.
-
-    A better placement, if there is one, moves as few replicas as possible, keeps racks apart and leaders
-    even. It is for topics without a safe alternative; nothing is changed here. Topics come the worst first.
-
-    \b
-    kpe doctor replicas -b localhost:9092
-    kpe doctor replicas -b localhost:9092 --topics 'orders|payments'
-    kpe doctor replicas -b localhost:9092 | jq -r 'select(.without_safe_alternative > 0) | .topic'
-    kpe doctor replicas -b localhost:9092 --topics orders --json-plan > plan.json
-    kafka-reassign-partitions.sh --bootstrap-server localhost:9092 --execute --throttle 50000000 \\
-        --reassignment-json-file plan.json
-
-    Exit codes: 0 every partition has a safe alternative; 1 some have none, or nothing of a topic can be
-    written now; 2 wrong address, no such topic, unknown option; 3 none was found, but min.insync.replicas of
-    some topics is unknown.
-    """  # noqa: D301
-    question = ReplicasQuestion(
-        config=where.config(told_elsewhere=SHOWN_AS_EVENTS),
-        topics=topics,
-        output=choose_output(output),
-        json_plan=json_plan,
-    )
-    raise typer.Exit(diagnose_replicas(question, context.obj))

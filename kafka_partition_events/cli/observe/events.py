@@ -18,8 +18,6 @@ from rich.text import Text
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.event_text import counted, styled
 from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
     TopicFilter,
     Topics,
     parse_duration,
@@ -27,21 +25,21 @@ from kafka_partition_events.cli.common.options import (
     with_options,
 )
 from kafka_partition_events.cli.common.output import (
-    Documents,
     Listing,
     Output,
     choose_output,
     reader_check,
     tell,
     write_json,
+    write_json_line,
 )
-from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.sink_settings import KafkaSinkSettings
+from kafka_partition_events.log import AUDIT, get_logger
+from kafka_partition_events.observe.settings import AlertmanagerSinkSettings
 from kafka_partition_events.observe.sinks import make_sink
-from kafka_partition_events.outbox import DeliveryError, Entry, Sink, Stream
+from kafka_partition_events.outbox import DeliveryError, Entry, Sink
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
 
@@ -52,11 +50,6 @@ class ReplayOptions(OutboxOptions):
     sink: Annotated[str | None, typer.Option(metavar="NAME", help="The sink of --config that gets them.")] = (
         None
     )
-    to_kafka: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="The topic that gets them; see -b and -X.")
-    ] = None
-    bootstrap: Bootstrap = None
-    client_options: ClientOptions = None
 
     @contextlib.contextmanager
     def target(self) -> "Iterator[Target]":
@@ -65,30 +58,22 @@ class ReplayOptions(OutboxOptions):
         Raises:
             CliError: there is none of that name, or what it needs is missing.
         """
-        if (self.sink is None) == (self.to_kafka is None):
-            raise CliError("say who gets them: either --sink NAME or --to-kafka TOPIC")
+        if self.sink is None:
+            raise CliError("say who gets them: --sink NAME")
         try:
-            sink = self._to_topic(self.to_kafka) if self.to_kafka else self._to_sink()
+            sink = self._to_sink()
         except (ConfigurationError, ImportError) as error:
             raise CliError(one_line(error)) from error
         with contextlib.closing(sink):
             yield Target(sink)
 
-    def _to_topic(self, topic: str) -> Sink:
-        there = ClusterOptions(
-            bootstrap=self.bootstrap,
-            file=self.file,
-            profile=self.profile,
-            client_options=self.client_options,
-        )
-        return make_sink(KafkaSinkSettings(name=topic, topic=topic), there.read()[0].kafka)
-
     def _to_sink(self) -> Sink:
-        settings = self.settings()
-        for sink in settings.sinks:
+        settings = self.settings(("kafka", "outbox", "sinks"))
+        queued = [sink for sink in settings.sinks if not isinstance(sink, AlertmanagerSinkSettings)]
+        for sink in queued:
             if sink.name == self.sink:
                 return make_sink(sink, settings.kafka)
-        names = ", ".join(sink.name for sink in settings.sinks) or "none"
+        names = ", ".join(sink.name for sink in queued) or "none"
         raise CliError(f"there is no sink {self.sink} in the configuration, only {names}")
 
 
@@ -98,7 +83,6 @@ class Target:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.name = sink.name
-        self.stream: Stream = sink.stream
 
     def deliver(self, entries: Iterable[Entry]) -> int:
         """Deliver entries in order; pass over what the target refuses, and return how many these were.
@@ -130,11 +114,10 @@ _LOOK_S = 1.0
 _NAME_WIDTH, _SUBJECT_WIDTH = 20, 28
 _ERROR, _WARN = 17, 13  # OpenTelemetry's severity numbers
 
+_audit = get_logger(AUDIT)
+
 events_app = typer.Typer(rich_markup_mode=None)
 
-StreamChoice = Annotated[
-    Stream, typer.Option("--stream", help="events: everything; incidents: what deserves attention.")
-]
 Since = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="From then on: 2h is two hours ago; or 2026-11-20T10:00:00Z."),
@@ -156,7 +139,6 @@ Dead = Annotated[bool, typer.Option("--dead", help="Instead, the dead letters: w
 class Selection:
     """Which entries are wanted."""
 
-    stream: Stream
     since: datetime | None
     until: datetime | None
     names: Sequence[str] | None
@@ -164,27 +146,15 @@ class Selection:
     planned: bool | None = None
     dead: bool = False
 
-    def entries(self, outbox: SqliteOutbox, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
+    def entries(self, outbox: SqliteOutbox, after: int = 0) -> Iterator[Entry]:
         """Yield them, in order."""
-        found = self._given_up(outbox) if self.dead else self._recorded(outbox, after)
-        yield from islice(found, limit)
-
-    def _recorded(self, outbox: SqliteOutbox, after: int) -> Iterator[Entry]:
-        found = outbox.history(
-            self.stream,
-            since=self.since,
-            until=self.until,
-            names=self.names,
-            after_seq=after,
-        )
+        if self.dead:
+            given_up = {letter.entry.id: letter.entry for letter in outbox.dead_letters()}
+            return (entry for entry in given_up.values() if self._in_time(entry))
+        found = outbox.history(since=self.since, until=self.until, names=self.names, after_seq=after)
         about = (entry for entry in found if self.topics.wants_subject(entry.subject))
         # What has no label is neither: its `planned` is None.
         return (e for e in about if self.planned is None or _label(e) is self.planned)
-
-    def _given_up(self, outbox: SqliteOutbox) -> Iterator[Entry]:
-        given_up = {letter.entry.id: letter.entry for letter in outbox.dead_letters()}
-        alive = (entry for entry in given_up.values() if entry.stream is self.stream)
-        return (entry for entry in alive if self._in_time(entry))
 
     def _in_time(self, entry: Entry) -> bool:
         return (self.since is None or entry.at >= self.since) and (
@@ -201,7 +171,7 @@ def events() -> None:
 
     \b
     kpe events ls --outbox /var/lib/kpe/outbox.db --since 2h --type 'partition.*'
-    kpe events tail --config /etc/kpe/kpe.toml --stream incidents
+    kpe events tail --config /etc/kpe/kpe.toml
     kpe events show 4cd605e7-7a52-5d0c-9d4e-0b6f6a1c5f10 --config /etc/kpe/kpe.toml
     kpe events replay --config /etc/kpe/kpe.toml --since 2h --sink pager --dry-run
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
@@ -212,7 +182,6 @@ def events() -> None:
 def ls_command(
     context: typer.Context,
     *,
-    stream: StreamChoice = Stream.EVENTS,
     since: Since = None,
     until: Until = None,
     type_: Types = None,
@@ -220,7 +189,6 @@ def ls_command(
     planned: Planned = None,
     dead: Dead = False,
     unfold: Unfold = False,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many.")] = None,
     where: OutboxOptions,
     listing: Listing,
 ) -> None:
@@ -232,16 +200,16 @@ def ls_command(
     \b
     kpe events ls --outbox outbox.db --since 2h
     kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topics 'orders.*'
-    kpe events ls --config kpe.toml --stream incidents --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
+    kpe events ls --config kpe.toml --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
     kpe events ls --config kpe.toml --since 7d --unplanned
     kpe events ls --config kpe.toml --since 10m --type partition.offline --unfold
     kpe events ls --outbox outbox.db --output jsonl | jq -r '.data.topic'
 
     Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
     """  # noqa: D301
-    selection = _selection(context.obj, stream, since, until, type_, topics, planned=planned, dead=dead)
+    selection = _selection(context.obj, since, until, type_, topics, planned=planned, dead=dead)
     with where.opened() as opened:
-        _write(_shown(selection.entries(opened, limit=limit), unfold=unfold), listing)
+        _write(_shown(selection.entries(opened), unfold=unfold), listing)
 
 
 @events_app.command("tail", short_help="Show events as they are recorded.")
@@ -249,7 +217,6 @@ def ls_command(
 def tail_command(
     context: typer.Context,
     *,
-    stream: StreamChoice = Stream.EVENTS,
     since: Since = None,
     type_: Types = None,
     topics: Topics = None,
@@ -265,13 +232,13 @@ def tail_command(
 
     \b
     kpe events tail --outbox /var/lib/kpe/outbox.db
-    kpe events tail --config kpe.toml --stream incidents --since 1h
+    kpe events tail --config kpe.toml --since 1h
     kpe events tail --config kpe.toml --type 'partition.offline' --output jsonl | jq -c .data
 
     Exit codes: 0 the time of --for is over, or Ctrl-C; 2 no such outbox, wrong option.
     """  # noqa: D301
     services: Services = context.obj
-    selection = _selection(services, stream, since, None, type_, topics, planned=planned)
+    selection = _selection(services, since, None, type_, topics, planned=planned)
     limit = math.inf if for_ is None else parse_duration(for_)
     with where.opened() as opened, contextlib.suppress(KeyboardInterrupt):
         _write(_shown(_follow(opened, selection, services, limit), unfold=unfold), listing)
@@ -304,9 +271,6 @@ def show_command(
 def replay_command(
     context: typer.Context,
     *,
-    stream: Annotated[
-        Stream | None, typer.Option(help="By default the one that the sink is fed from; events for a topic.")
-    ] = None,
     since: Since = None,
     until: Until = None,
     type_: Types = None,
@@ -315,7 +279,7 @@ def replay_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List them; deliver nothing.")] = False,
     request: ReplayOptions,
 ) -> None:
-    """Deliver events again, under their own ids, to a sink or to a topic, in order.
+    """Deliver events again, under their own ids, to a sink, in order.
 
     Receivers that have had them know them by their ids. What waits in the outbox for the sink is not
     affected. Either --since or --dead is required, so that nothing sends everything by mistake.
@@ -323,25 +287,22 @@ def replay_command(
     \b
     kpe events replay --config kpe.toml --sink pager --since 2h --dry-run
     kpe events replay --config kpe.toml --sink pager --dead
-    kpe events replay --outbox outbox.db --to-kafka kpe.events -b localhost:9092 --since 2026-11-20T10:00Z
+    kpe events replay --config kpe.toml --sink archive --since 2026-11-20T10:00Z --topics 'orders.*'
 
     Exit codes: 0 delivered; 1 the sink refused some; 2 the sink failed, no such sink or outbox, wrong option.
     """  # noqa: D301
     if since is None and not dead:
         raise CliError("say which events: --since TIME, or --dead for those that sinks gave up")
     with request.opened() as opened, request.target() as target:
-        chosen = stream or target.stream
-        entries = _selection(context.obj, chosen, since, until, type_, topics, dead=dead).entries(opened)
+        entries = _selection(context.obj, since, until, type_, topics, dead=dead).entries(opened)
         if dry_run:
             _write(entries, Listing())
             tell(f"note: nothing was delivered to {target.name}; it would be")
             return
-        what = {
-            "to": target.name, "stream": chosen, "since": since, "until": until, "types": type_,
-            "topics": topics, "dead": dead,
-        }  # fmt: skip
-        with request.trail(context.obj).act("events.replayed", **what) as told:
-            told["refused"] = refused = target.deliver(entries)
+        what = {"since": since, "until": until, "types": type_, "topics": topics, "dead": dead}
+        _audit.info("events.replay_begun", to=target.name, **what)
+        refused = target.deliver(entries)
+        _audit.info("events.replayed", to=target.name, refused=refused)
     if refused:
         raise typer.Exit(1)
 
@@ -351,7 +312,6 @@ def replay_command(
 
 def _selection(
     services: Services,
-    stream: Stream,
     since: str | None,
     until: str | None,
     types: Sequence[str] | None,
@@ -361,10 +321,9 @@ def _selection(
     dead: bool = False,
 ) -> Selection:
     if dead and (types or topics or planned is not None):
-        raise CliError("--dead goes with --stream, --since and --until only")
+        raise CliError("--dead goes with --since and --until only")
     now = services.clock.now()
     return Selection(
-        stream=stream,
         since=None if since is None else parse_moment(since, now),
         until=None if until is None else parse_moment(until, now),
         names=types or None,
@@ -414,13 +373,11 @@ def _shown(entries: Iterable[Entry], *, unfold: bool) -> Iterable[Entry]:
 def _write(entries: Iterable[Entry], listing: Listing) -> None:
     form = choose_output(listing.output)
     if form is not Output.TABLE:
-        with Documents(form) as documents:
-            for entry in entries:
-                documents.write(json.loads(entry.body))
+        for entry in entries:
+            write_json_line(json.loads(entry.body))
         return
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    if not listing.no_headers:
-        console.print(f"{'TIME':<24}  {'EVENT':<{_NAME_WIDTH}}  {'SUBJECT':<{_SUBJECT_WIDTH}}  ID")
+    console.print(f"{'TIME':<24}  {'EVENT':<{_NAME_WIDTH}}  {'SUBJECT':<{_SUBJECT_WIDTH}}  ID")
     for entry in entries:
         console.print(_line(entry))
         sys.stdout.flush()

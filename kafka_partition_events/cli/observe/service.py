@@ -14,6 +14,10 @@ from kafka_partition_events.cli.common.settings import ClusterOptions, connectin
 from kafka_partition_events.cli.common.stopping import wait_until_stopped
 from kafka_partition_events.cli.services.services import Services, check_options
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import AUDIT, get_logger
+from kafka_partition_events.observe.settings import ALL
+
+_audit = get_logger(AUDIT)
 
 _COLLECTING = 20_000, 20, 1_000
 """Snapshots are no garbage: hundreds of thousands of objects without a cycle. By default Python looks through
@@ -21,55 +25,41 @@ all of them at each look at the cluster; with 200,000 partitions that stops ever
 
 _TURN_S = 0.001
 """For how long a busy thread may keep the interpreter. A probe takes many turns, but waits for nothing else:
-at Python's 5 ms an answer takes a tenth of a second while poller, journal and incidents are all at work."""
+at Python's 5 ms an answer takes a tenth of a second while poller and journal are at work."""
 
 
 @with_options
 def observe_command(
     context: typer.Context,
     *,
-    client: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLIENT", help="Client that polls the cluster: kafka-python (default) or confluent-kafka."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of this observer; default: the host's name.")
-    ] = None,
     interval: Annotated[str | None, typer.Option(metavar="DURATION", help="Time between two polls.")] = None,
     topics: Topics = None,
     outbox: Annotated[str | None, typer.Option(metavar="PATH", help="The file of the outbox.")] = None,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Address of metrics and health checks.")
     ] = None,
-    label_changes: Annotated[
-        bool | None,
-        typer.Option("--label-changes/--no-label-changes", help="Mark events as planned or unplanned."),
-    ] = None,
     where: ClusterOptions,
 ) -> None:
-    """Observe one or several clusters until stopped, and notify operators.
+    """Observe a cluster until stopped, and notify operators.
 
-    Every change of topics, partitions and brokers goes to a journal in a file, the outbox. Incidents are
-    derived from it (what is offline for longer than a hold-down, grouped by cause, without flapping). Sinks
-    (Kafka topics, webhooks, pagers, e-mail) get either, in order, at least once, also after a crash or an
-    outage of theirs. /metrics is for Prometheus, /livez and /readyz are for systemd or Kubernetes.
+    Every change of topics, partitions and brokers goes to a journal in a file, the outbox. Kafka topics and
+    webhooks get these events in order, at least once, also after a crash or an outage of theirs. What is
+    wrong for longer than a hold-down is posted to Alertmanager, which groups, silences, pages and mails.
+    /metrics is for Prometheus, /livez and /readyz are for systemd or Kubernetes.
 
     The configuration is a TOML file; `kpe assets export` has an example. Options win over the environment
     (KPE_OBSERVER__INTERVAL=5s), that over the file. SIGTERM or Ctrl-C ends it in good order.
 
     By default kafka-python polls the cluster: only it reports leader epochs, by which several observers give
-    one outage one id. The election and Kafka sinks are confluent-kafka's.
+    one outage one id. Kafka sinks are confluent-kafka's.
 
     \b
     kpe observe -b localhost:9092                                    a journal and metrics; no sinks
     kpe observe --config /etc/kpe/kpe.toml
-    kpe observe --config kpe.toml --client confluent-kafka           poll by the other client
+    KPE_KAFKA__CLIENT=confluent-kafka kpe observe --config kpe.toml  poll by the other client
     kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
-    kpe observe --config fleet.toml                                  several, by [[clusters]]
-    kpe observe --config kpe.toml --label-changes                    planned or not, by topic kpe.changes
-    kpe config show --config kpe.toml                                the configuration in force
+    KPE_CONTROL__ENABLED=true kpe observe --config kpe.toml          planned or not, by topic kpe.changes
+    kpe config show --config kpe.toml                                what is set, and where
     kpe doctor --config kpe.toml                                     can it work here?
     curl -s localhost:9404/readyz
 
@@ -78,31 +68,26 @@ def observe_command(
     """  # noqa: D301
     gc.set_threshold(*_COLLECTING)
     overrides = {
-        "kafka.client": client,
-        "observer.name": name,
         "observer.interval": interval,
         "observer.topics": topics,
         "outbox.path": outbox,
         "http.listen": listen,
-        "control.enabled": None if label_changes is None else str(label_changes).lower(),
     }
     typed = {key: text for key, text in overrides.items() if text is not None}
-    loaded = where.load(typed, each=True)
+    loaded = where.load(typed, sections=ALL)
     settings = loaded.settings
     log_as_service(loaded, verbose=where.verbose)
     services: Services = context.obj
     try:
         with needing("observe"):
-            from kafka_partition_events.observe.audit import in_force  # noqa: PLC0415
             from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
 
             with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
-                for each in settings.by_cluster().values():
-                    check_options(connecting_by(each))
+                check_options(connecting_by(settings))
             service = Service(settings, clock=services.clock)
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
-    service.note("configuration.loaded", **in_force(loaded))
+    _audit.info("configuration.loaded", **{setting.key: setting.value for setting in loaded.values})
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(service):
         service.start()  # here, so that an interruption meanwhile ends in good order, too
         sys.setswitchinterval(_TURN_S)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S, Sample, SampledRecord, SampleRequest
+from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, Sample, SampledRecord, SampleRequest
 from kafka_partition_events.clients.confluent.answers import error_name, error_text
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.errors import ConfigurationError

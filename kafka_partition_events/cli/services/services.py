@@ -2,36 +2,73 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import field, frozen
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.options import TopicFilter
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.cli.services.protocols import (
-    FIRST_ANSWER_S,
-    Desk,
-    Log,
-    MinInsync,
-    MinInsyncAsker,
-    Sample,
-    Sampler,
-    SampleRequest,
-    Tell,
-)
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.clients.rights import lacks, principal
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
+
+if TYPE_CHECKING:
+    from kafka_partition_events.control.operate.client import ControlClient
+
+FIRST_ANSWER_S = 7.0
+"""How long the first answer may take: a wrong address must be told within 10 s, start-up included."""
+
+
+@frozen(kw_only=True)
+class SampleRequest:
+    """Which records to read: about so many of the latest, for so many seconds at the most."""
+
+    topic: str
+    records: int
+    timeout: float
+
+
+class SampledRecord(NamedTuple):
+    """A record, as far as it matters where it was placed."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+
+
+@frozen(kw_only=True)
+class Sample:
+    """What was read.
+
+    Attributes:
+        partitions: How many the topic has.
+        records: The records, in no order.
+        offline: Partitions without a leader, which can't be read.
+        timed_out: Whether there was no time for more.
+    """
+
+    partitions: int
+    records: Sequence[SampledRecord]
+    offline: int = 0
+    timed_out: bool = False
+
+
+Tell = Callable[[str], None]
+Sampler = Callable[[Mapping[str, str], SampleRequest, Tell], Sample]
 
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
 
 
 @contextlib.contextmanager
-def _refusals_in_one_line() -> Iterator[None]:
+def refusals_in_one_line() -> Iterator[None]:
+    """Let an extra that is missing, or a setting that is refused, be a `CliError`."""
     try:
         yield
     except (ImportError, ConfigurationError) as error:
@@ -44,7 +81,7 @@ def open_confluent_source(config: Mapping[str, str]) -> MetadataSource:
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
     """
-    with _refusals_in_one_line():
+    with refusals_in_one_line():
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
 
         check_options(config)
@@ -87,43 +124,20 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     return sample_topic(config, request, tell)
 
 
-def ask_min_insync_with_confluent(config: Mapping[str, str], topics: Sequence[str]) -> MinInsync:
-    """Ask for ``min.insync.replicas`` of topics with confluent-kafka.
-
-    Raises:
-        CliError: confluent-kafka is missing or refuses an option.
-    """
-    with _refusals_in_one_line():
-        from kafka_partition_events.cli.services.min_insync import ask_min_insync  # noqa: PLC0415
-
-        return ask_min_insync(config, topics)
-
-
-def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Desk:
+def open_confluent_client(
+    config: Mapping[str, str], control: Mapping[str, str], prefix: str
+) -> "ControlClient":
     """Return a way to a cluster and to the control topics, which may be on another, by confluent-kafka.
 
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
     """
-    with _refusals_in_one_line():
-        from kafka_partition_events.cli.services.desk import ConfluentDesk  # noqa: PLC0415
+    with refusals_in_one_line():
+        from kafka_partition_events.control.operate.client import ControlClient  # noqa: PLC0415
 
         for each in (config, control):
             check_options(each)
-        return ConfluentDesk(config, control, prefix)
-
-
-def open_confluent_log(config: Mapping[str, str], prefix: str) -> Log:
-    """Return a reader of the control topics, by confluent-kafka.
-
-    Raises:
-        CliError: confluent-kafka is missing or refuses an option.
-    """
-    with _refusals_in_one_line():
-        from kafka_partition_events.control.operate.control_log import ControlLog  # noqa: PLC0415
-
-        check_options(config)
-        return ControlLog(config, prefix, every=True)
+        return ControlClient(config, control, prefix)
 
 
 @frozen(kw_only=True)
@@ -132,9 +146,9 @@ class Services:
 
     open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
     sample: Sampler = sample_with_confluent
-    min_insync: MinInsyncAsker = ask_min_insync_with_confluent
-    open_desk: Callable[[Mapping[str, str], Mapping[str, str], str], Desk] = open_confluent_desk
-    open_log: Callable[[Mapping[str, str], str], Log] = open_confluent_log
+    open_client: Callable[[Mapping[str, str], Mapping[str, str], str], "ControlClient"] = (
+        open_confluent_client
+    )
     clock: Clock = field(factory=SystemClock)
 
 
@@ -162,6 +176,22 @@ def first_look(
             tell(f"note: {no_topic(config)}")
         undo.pop_all()
     return poller, initial
+
+
+def look_once(services: Services, config: Mapping[str, str], topics: TopicFilter | None = None) -> Cluster:
+    """Return the cluster as it is, with the wanted topics only.
+
+    Raises:
+        CliError: as `first_look`; or no topic is wanted, though some were named: that is no good news.
+    """
+    poller, _ = first_look(services, config)
+    with contextlib.closing(poller):
+        cluster = poller.cluster
+    assert cluster is not None  # noqa: S101 - the first look has it
+    chosen = cluster if topics is None else topics.narrowed(cluster)
+    if cluster.by_topic and not chosen.by_topic:
+        raise CliError(f"no topic is called {topics}; --topics is a regular expression")
+    return chosen
 
 
 def no_topic(config: Mapping[str, str]) -> str:

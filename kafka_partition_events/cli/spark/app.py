@@ -62,8 +62,8 @@ def fleet_command(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Instead of a topic, files with an event a line: of `kpe events ls --output jsonl` or of "
-            "RecorderListener. A directory or a pattern.",
+            help="Instead of a topic, files with an event a line: of `kpe events ls` or `kpe "
+            "watch` with --output jsonl. A directory or a pattern.",
         ),
     ] = None,
     parquet: Annotated[
@@ -118,8 +118,8 @@ def fleet_command(
     bronze/records is what came, beside what it tells; whatever is no event has a defect instead: it is in
     quarantine. gold has partition_outages (begin and end each with a lower and an upper bound),
     availability_hourly and _daily (as a range: what nobody watched is neither up nor down), slo_burn,
-    leader_churn, skew, partition_count_history, reroutes; by day and hour. With
-    --control-prefix also change_convergence, change_ack_curve, change_laggards.
+    leader_churn, skew, partition_count_history; by day and hour. With
+    --control-prefix also change_convergence.
 
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
     the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or

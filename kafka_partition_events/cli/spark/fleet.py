@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import CliError, needing
-from kafka_partition_events.cli.common.output import Documents, Output, write_line
+from kafka_partition_events.cli.common.output import Output, write_json_line, write_line
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
@@ -154,9 +154,8 @@ def run_fleet(job: FleetJob) -> None:
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     fleet = Fleet(out=job.out, format=job.format, work=job.work, targets=job.targets)
     with contextlib.ExitStack() as told:
-        documents = None if job.output is Output.TABLE else told.enter_context(Documents(job.output))
         progress: Progress = told.enter_context(
-            shown(None if documents is None else lambda done: documents.write(done.as_json()))
+            shown(None if job.output is Output.TABLE else lambda done: write_json_line(done.as_json()))
         )
         if job.metrics is not None:
             progress = told.enter_context(metrics_at(job.metrics, progress))

@@ -31,13 +31,13 @@ from kafka_partition_events.cli.common.output import (
     OutputChoice,
     choose_output,
     tell,
-    write_document,
+    write_json_line,
     write_line,
 )
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
-from kafka_partition_events.control.protocol.legible import legible
 from kafka_partition_events.jvm import spark_jars
+from kafka_partition_events.legible import legible
 from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.spark.whatif.page import render
@@ -117,8 +117,8 @@ def whatif_command(
         ),
     ] = None,
     mapping: Annotated[
-        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, pinned, rendezvous.")
-    ] = "modulo,pinned,rendezvous",
+        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, kept, rendezvous.")
+    ] = "modulo,kept,rendezvous",
     placed_by: Annotated[
         str | None,
         typer.Option(
@@ -170,7 +170,7 @@ def whatif_command(
 
     \b
     modulo      what every plain producer does: hash modulo partitions. 12 to 13 moves 92% of the keys.
-    pinned      GrowthSafePartitioner(mapping="pinned"): growth moves none, until a cut-over (kpe mapping).
+    kept        any partitioner with key_partitions={"orders": 12}: growth moves none.
     rendezvous  GrowthSafePartitioner(mapping="rendezvous"): 12 to 13 moves 8%, the least that is even.
 
     A mapping is compared with itself, as if keys lay by it already. What a change from a plain producer to
@@ -335,7 +335,7 @@ def _write(answer: WhatIf, form: Output, out: Path | None) -> None:
         write_out(out, render(answer))
         tell(f"note: drawn in {out}")
     if form is not Output.TABLE:
-        write_document(to_json(answer), form)
+        write_json_line(to_json(answer))
         return
     console = Console(
         highlight=False,

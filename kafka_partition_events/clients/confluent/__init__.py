@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): a metadata source, a producer that asks a partitioner, a store for pins."""
+"""confluent-kafka (librdkafka): a metadata source, a partitioning producer, an ordered consumer."""
 
 try:
     import confluent_kafka as _confluent_kafka  # noqa: F401 - only to explain its absence
@@ -7,9 +7,16 @@ except ImportError as error:
         'confluent-kafka is not installed; install the extra: pip install "kafka-partition-events[confluent]"'
     ) from error
 
-from kafka_partition_events.clients.confluent.pin_store import KafkaPinStore
+from kafka_partition_events.clients.confluent.aio import AsyncPartitioningProducer
+from kafka_partition_events.clients.confluent.ordered import OrderedConsumer
 from kafka_partition_events.clients.confluent.producer import PartitioningProducer
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 
-__all__ = ["ConfluentMetadataSource", "KafkaPinStore", "PartitioningProducer", "ProducerStats"]
+__all__ = [
+    "AsyncPartitioningProducer",
+    "ConfluentMetadataSource",
+    "OrderedConsumer",
+    "PartitioningProducer",
+    "ProducerStats",
+]

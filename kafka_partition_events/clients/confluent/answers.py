@@ -38,10 +38,7 @@ def error_text(error: KafkaError, config: Mapping[str, Any], *needed: Right) -> 
 
 
 def is_of_the_group(error: KafkaError) -> bool:
-    """Tell whether an error means nothing to who reads without joining a group.
-
-    librdkafka wants a group of every consumer, and looks for its coordinator; ACLs may refuse that.
-    """
+    """Return whether an error is of the group that librdkafka wants of every consumer, also without one."""
     return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
@@ -77,7 +74,7 @@ def listed_topic(metadata: Any) -> TopicInfo:
 
 
 def listed_nodes(brokers: Mapping[int, Any]) -> tuple[Node, ...]:
-    """Translate the brokers of a ``list_topics`` answer, which tells no racks."""
+    """Translate the brokers of a ``list_topics`` answer, which has no racks."""
     return tuple(Node(broker.id, broker.host, broker.port) for broker in brokers.values())
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.partitioners.base import UNASSIGNED
 
 Message = dict[str, Any]
@@ -26,40 +27,44 @@ def split(
 ) -> list[tuple[int, list[Message]]]:
     """Return lists of messages with the partition that each list is to be sent to.
 
-    The messages are the caller's own dictionaries, unchanged: confluent-kafka notes errors in them. It looks
-    at all of them before it takes one; so a batch with a message that it refuses is not split.
+    The messages are the caller's own dictionaries, unchanged: confluent-kafka notes errors in them. It checks
+    all of them before it takes one; so a batch with a message that it refuses is not split.
 
     Args:
         messages: What the caller gave.
         choose: Chooses for one key and value.
-        take_turn: Chooses for a number of unkeyed messages at once, and says for how many of them; None to
-            ask `choose` for each.
+        take_turn: Chooses for so many messages without a key, and says for how many of them; None: ask
+            `choose` for each.
         native_keys: Whether librdkafka shall place messages with a key.
         keyless: Whether messages with a key are placed as if they had none.
     """
+    unkeyed: list[Message] = []
     try:
         placed = any(["partition" in m for m in messages])  # noqa: C419 - a list takes half of the time
         if native_keys and not placed and all([m.get("key") for m in messages]):  # noqa: C419
             return [(UNASSIGNED, messages)]
-        unkeyed = [
-            m
-            for m in messages
-            if (keyless or m.get("key") is None) and (not placed or placed_on(m) == UNASSIGNED)
-        ]
+        if take_turn is not None:
+            unkeyed = [
+                m
+                for m in messages
+                if (keyless or m.get("key") is None) and (not placed or placed_on(m) == UNASSIGNED)
+            ]
     except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
         return [(UNASSIGNED, messages)]
     whole = take_turn is not None and len(unkeyed) == len(messages) <= LONGEST_SLICE
     if not whole and not acceptable(messages):
         return [(UNASSIGNED, messages)]
-    if take_turn is None:
-        return _grouped(messages, choose, native_keys=native_keys)
-    parts: list[tuple[int, list[Message]]] = []
+    groups: dict[int, list[Message]] = {}
     if len(unkeyed) < len(messages):
-        apart = {id(m) for m in unkeyed}
-        others = [m for m in messages if id(m) not in apart]
-        parts = _grouped(others, choose, native_keys=native_keys)
+        taken = set(map(id, unkeyed))
+        for message in [m for m in messages if id(m) not in taken]:
+            if (partition := placed_on(message)) == UNASSIGNED:
+                key = message.get("key")
+                partition = UNASSIGNED if key and native_keys else choose(key, message.get("value"))
+            groups.setdefault(partition, []).append(message)
+    parts = list(groups.items())
     start = 0
-    while start < len(unkeyed):
+    while take_turn is not None and start < len(unkeyed):
         partition, count = take_turn(min(LONGEST_SLICE, len(unkeyed) - start))
         if whole and not start and count < len(unkeyed) and not acceptable(messages):  # a probe takes one
             return [(UNASSIGNED, messages)]
@@ -68,22 +73,8 @@ def split(
     return parts
 
 
-def _grouped(
-    messages: list[Message], choose: Callable[[Any, Any], int], *, native_keys: bool
-) -> list[tuple[int, list[Message]]]:
-    groups: dict[int, list[Message]] = {}
-    for message in messages:
-        partition = placed_on(message)
-        if partition == UNASSIGNED:
-            key = message.get("key")
-            if not key or not native_keys:
-                partition = choose(key, message.get("value"))
-        groups.setdefault(partition, []).append(message)
-    return list(groups.items())
-
-
 def acceptable(messages: Any) -> bool:
-    """Tell whether confluent-kafka takes all of these messages, as far as their types go."""
+    """Return whether confluent-kafka takes all of these messages, as far as their types go."""
     return type(messages) is list and all(
         isinstance(m, dict)
         and isinstance(m.get("value"), _DATA)
@@ -101,29 +92,25 @@ def placed_on(message: Message) -> int:
     return UNASSIGNED if partition is None else partition
 
 
-def with_key(messages: list[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the messages that have a key and no partition, and the others."""
-    return _parted(messages, lambda m: m.get("key") is not None and not _is_placed(m))
-
-
-def without_place(messages: list[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the messages that have neither key nor partition, and the others."""
-    return _parted(messages, lambda m: m.get("key") is None and not _is_placed(m))
-
-
-def _is_placed(message: Message) -> bool:
-    return placed_on(message) != UNASSIGNED
-
-
-def _parted(
-    messages: list[Message], wanted: Callable[[Message], bool]
+def apart(
+    messages: list[Message], *, keyed: bool, unkeyed: bool = False
 ) -> tuple[list[Message], list[Message]]:
-    try:
-        chosen = [wanted(message) for message in messages]
-    except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
-        return [], messages
-    these = [m for m, is_chosen in zip(messages, chosen, strict=True) if is_chosen]
-    return these, [m for m, is_chosen in zip(messages, chosen, strict=True) if not is_chosen]
+    """Return the messages without a partition that have a key, or none, as is asked for; and the others."""
+    these: list[Message] = []
+    others: list[Message] = []
+    for message in messages:
+        wanted = unkeyed if message.get("key") is None else keyed
+        (these if wanted and placed_on(message) == UNASSIGNED else others).append(message)
+    return these, others
+
+
+def first_keyed(messages: Any) -> Message | None:
+    """Return the first message, if it has a key, and no partition."""
+    first = messages[0] if type(messages) is list and messages else None
+    is_keyed = (
+        type(first) is dict and type(first.get("key")) in {str, bytes} and placed_on(first) == UNASSIGNED
+    )
+    return first if is_keyed else None
 
 
 def refused(messages: list[Message]) -> list[Message]:
@@ -131,7 +118,13 @@ def refused(messages: list[Message]) -> list[Message]:
     again = []
     for message in messages:
         error = message.get("_error")
-        if error is not None and error.code() == UNKNOWN_PARTITION and not _is_placed(message):
+        unknown = error is not None and error.code() == UNKNOWN_PARTITION
+        if unknown and placed_on(message) == UNASSIGNED:
             del message["_error"]
             again.append(message)
     return again
+
+
+def record(topic: str, message: Message, outcome: Any) -> Record:
+    """Return a message as a record by itself."""
+    return Record(topic, message.get("value"), message.get("key"), message.get("callback") or outcome)

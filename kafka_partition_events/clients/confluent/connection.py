@@ -1,8 +1,7 @@
 """The source's own connection: made from the user's settings, and able to say why it fails."""
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -13,25 +12,22 @@ from kafka_partition_events.clients.certificates import why_brokers_is_refused, 
 from kafka_partition_events.clients.librdkafka import connecting, login_of
 from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.metadata.forking import keep_for_ever
+from kafka_partition_events.process import OwnProcess, forget_in_children, leak
 
 COORDINATED_S: Final = 3_600.0
 """The ``request_timeout`` of whatever the coordinator of a group answers: the longest that there is.
 
-Wait for the future as long as you like, and then close the connection. librdkafka (up to 2.16, which is the
-latest that was tried) aborts the process if its own time for such a request is over before it knows the
-coordinator, and is told of it later: confluentinc/librdkafka#4605 and #5397.
+Wait for the future as long as you like, then close the connection. librdkafka (up to 2.16) aborts the process
+if it learns of the coordinator after that time: confluentinc/librdkafka#4605 and #5397.
 """
 
-_TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN")
-"""Error names, the most telling cause first: a wrong password also makes all brokers "down"."""
+_CAUSES = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN")
+"""Error names, the cause that says most first: a wrong password also makes all brokers "down"."""
 
 _OF_LOGINS = frozenset({"_AUTHENTICATION", "_SSL"})
 
 _HUNG_UP = "the brokers accept connections and give no answer: does security.protocol fit their listener?"
-"""What it means if "down" is all that is told: a connection that is accepted and closed is no error. Brokers
-that hang are told alike, if they never answered."""
-
+"""What it means if "down" is all that is said: a connection that is accepted and closed is no error."""
 
 _FIRST_PATIENCE_S = 1.0
 _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)  # noqa: SLF001 - librdkafka's public names
@@ -40,9 +36,8 @@ _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)  # noqa: SLF001 - li
 def asking_around(ask: Callable[[float], Any], deadline: float) -> Any:
     """Return what ``ask(seconds)`` returns, which is called again when there was no answer in that time.
 
-    librdkafka asks some broker that it is connected to. One that hangs keeps its connections, so it may be
-    that one; the next time it may be another. First for 1 s, then twice as long each time, until the deadline
-    (`time.monotonic`).
+    librdkafka asks some broker that it is connected to, which may be one that hangs; the next time it may be
+    another. First for 1 s, then twice as long each time, until the deadline (`time.monotonic`).
 
     Raises:
         KafkaException: as ``ask`` does, the last time.
@@ -58,20 +53,21 @@ def asking_around(ask: Callable[[float], Any], deadline: float) -> Any:
         patience *= 2
 
 
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a connection; a broker that is down is no news for stderr."""
+    return {"log_level": 2, **connecting(config), "allow.auto.create.topics": False}
+
+
 def time_left(deadline: float) -> float:
-    """Return the seconds that are left. Never zero or less, which some calls take for "no limit"."""
+    """Return the seconds that are left; never zero or less, which some calls take for "no limit"."""
     return max(0.05, deadline - time.monotonic())
 
 
 class Connection:
     """An `AdminClient` and the last thing it complained about. One thread at a time.
 
-    After a failure it is made anew if a password or a certificate was replaced in its file meanwhile.
+    After a failure it is made again if a password or a certificate was replaced in its file meanwhile.
     """
-
-    can_describe = True
-    may_name_topics = True
-    """Whether asking for a topic by name is sure not to create it."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Connect in the background; nothing is asked yet.
@@ -84,34 +80,36 @@ class Connection:
         self._complaints: dict[str, str] = {}
         self._worked = False
         self._admin: AdminClient | None = None
-        self._pid = 0
+        self._process = OwnProcess("connection")
+        forget_in_children(self, Connection._forget)
         self.admin()
 
+    def _forget(self) -> None:
+        """Leave the client to the parent, in a forked child."""
+        leak(self._admin)
+
     def admin(self) -> AdminClient:
-        """Return the client, a new one after a fork, and serve its callbacks."""
-        if self._admin is None or self._pid != os.getpid():
-            if self._admin is not None:
-                keep_for_ever(self._admin)
+        """Return the client, and serve its callbacks.
+
+        Raises:
+            ForkedError: the connection was made before a fork.
+        """
+        self._process.check()
+        if self._admin is None:
             complaints = self._complaints = {}
 
             def note(error: KafkaError) -> None:
                 complaints[error.name()] = error.str()
 
             self._login = login_of(self.config)
-            self._settings = {
-                # A broker that is down is no news for stderr: the cause goes into MetadataFetchError.
-                "log_level": 2,
-                **connecting(self.config),
-                "allow.auto.create.topics": False,
-            }
+            settings = {**settings_of(self.config), "error_cb": note}
+            if (logger := self.config.get("logger")) is not None:  # else librdkafka writes to stderr
+                settings["logger"] = logger
             try:
-                settings: dict[str, Any] = {**self._settings, "error_cb": note}
                 self._admin = AdminClient(settings)
             except KafkaException as error:
-                raise ConfigurationError(
-                    f"librdkafka refuses the connection settings: {error.args[0].str()}"
-                ) from error
-            self._pid = os.getpid()
+                why = error.args[0].str()
+                raise ConfigurationError(f"librdkafka refuses the connection settings: {why}") from error
         self._admin.poll(0)
         return self._admin
 
@@ -119,41 +117,36 @@ class Connection:
         """Use other credentials from the next connection on. Thread-safe."""
         self.config = {**self.config, "sasl.username": username, "sasl.password": password}
         self._login = login_of(self.config)
-        admin = self._admin
-        if admin is not None and self._pid == os.getpid():
+        if (admin := self._admin) is not None:
             admin.set_sasl_credentials(username, password)
 
     def failure(self, what: str, error: BaseException, *needed: Right) -> MetadataFetchError:
-        """Return the exception to be raised, with the cause that only librdkafka's error callback tells.
+        """Return the exception to be raised, with the cause that only librdkafka's error callback has.
 
-        With a wrong password or a missing CA the failed call itself says nothing but ``_TRANSPORT``.
-
-        Args:
-            what: What has failed.
-            error: What was raised.
-            needed: The rights that it takes, to be named where brokers refuse.
+        With a wrong password or a missing CA the failed call itself says nothing but ``_TRANSPORT``. Where
+        brokers refuse, the rights that are ``needed`` are named.
         """
         self.admin()  # the callbacks of this failure may still wait to be served
-        if (refused := _refused(error, needed, self.config)) is not None:
+        code = error.args[0].name() if isinstance(error, KafkaException) else ""
+        if (refused := lacking(code, needed, self.config)) is not None:
             return MetadataFetchError(f"{what}: {refused}")
-        cause = next(
-            (f"{name}: {self._complaints[name]}" for name in _TELLING if name in self._complaints), None
-        )
-        if not self._worked and set(self._complaints) == {"_ALL_BROKERS_DOWN"}:
+        complaints = self._complaints
+        cause = next((f"{name}: {complaints[name]}" for name in _CAUSES if name in complaints), None)
+        if not self._worked and set(complaints) == {"_ALL_BROKERS_DOWN"}:
             cause = _HUNG_UP
-        told = "; ".join(filter(None, (cause, self._trouble_with_certificates())))
+        said = "; ".join(filter(None, (cause, self._trouble_with_certificates())))
         if login_of(self.config) != self._login:
             self._renew()
-        return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {told})" if told else ""))
+        return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {said})" if said else ""))
 
     def _renew(self) -> None:
-        """Connect anew; where librdkafka refuses that (half of a pair was replaced), go on as before."""
-        kept = self._admin, self._login, self._settings, self._complaints
+        """Connect again; where librdkafka refuses that (half of a pair was replaced), go on as before."""
+        kept = self._admin, self._login, self._complaints
         self._admin = None
         try:
             self.admin()
         except ConfigurationError:
-            self._admin, self._login, self._settings, self._complaints = kept
+            self._admin, self._login, self._complaints = kept
         else:
             _close(kept[0])
 
@@ -168,35 +161,27 @@ class Connection:
         self._complaints.clear()
 
     def close(self) -> None:
-        """Close the connections, and give up whatever is still asked; `admin` connects anew.
+        """Close the connections, and give up whatever is still asked; `admin` connects again.
 
-        The client is destroyed here and now. A traceback may hold it still, and whichever thread runs the
-        garbage collection would destroy it: if that is librdkafka's own, it aborts the process.
+        The client is destroyed here and now: if librdkafka's own thread did, by a garbage collection, the
+        process would abort.
         """
         admin, self._admin = self._admin, None
-        if admin is None:
-            return
-        if self._pid != os.getpid():
-            keep_for_ever(admin)
-        else:
+        if not self._process.is_another:
             _close(admin)
 
 
 class Login:
     """The login that a client was made with: what brokers say against it, and whether it was replaced since.
 
-    A consumer's or producer's calls only say that nobody answers. Thread-safe.
+    A consumer's or producer's calls only say that no broker answers. Thread-safe.
 
     Attributes:
         refusal: What was said last; None if nothing was.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Remember it; make one right before the client.
-
-        Args:
-            config: How the client connects.
-        """
+        """Remember the login of a client's settings; make one right before the client."""
         self.refusal: KafkaError | None = None
         self._config = config
         self._made_with = login_of(config)
@@ -207,7 +192,7 @@ class Login:
             self.refusal = error
 
     def check(self) -> None:
-        """Raise if the client had better be made anew: its login was refused, and replaced in its file since.
+        """Raise if the client had better be made again: its login was refused, and replaced since.
 
         Raises:
             KafkaException: with the refusal.
@@ -216,56 +201,9 @@ class Login:
             raise KafkaException(self.refusal)
 
 
-class Borrowed:
-    """A client of the user's own, used as it is and left alone. One thread at a time."""
-
-    may_name_topics = False  # its settings are not known, and librdkafka's default is to create
-
-    def __init__(self, handle: Any) -> None:
-        """Borrow a ``Producer``, a ``Consumer`` or an ``AdminClient``.
-
-        Raises:
-            ConfigurationError: it is nothing of the kind.
-        """
-        if not hasattr(handle, "list_topics"):
-            raise ConfigurationError(
-                f"give librdkafka settings or a confluent-kafka client, not a {type(handle).__name__}"
-            )
-        self.can_describe = isinstance(handle, AdminClient)
-        self.config: Mapping[str, Any] | None = None
-        self._handle = handle
-        self._pid = os.getpid()
-
-    def admin(self) -> Any:
-        """Return the client.
-
-        Raises:
-            MetadataFetchError: it was made before a fork.
-        """
-        if self._pid != os.getpid():
-            raise MetadataFetchError(
-                "this client was made before a fork and does not work in the child process; make a new one"
-            )
-        return self._handle
-
-    def failure(self, what: str, error: BaseException, *_needed: Right) -> MetadataFetchError:
-        """Return the exception to be raised. The cause was told to the client's own ``error_cb``."""
-        return MetadataFetchError(f"{what}: {_text(error)}")
-
-    def succeeded(self) -> None:
-        """Do nothing; there is nothing to forget."""
-
-    def close(self) -> None:
-        """Do nothing; whoever made the client closes it."""
-
-
 def _close(admin: AdminClient | None) -> None:
     if admin is not None:
         admin.__exit__(None, None, None)
-
-
-def _refused(error: BaseException, needed: Sequence[Right], config: Mapping[str, Any]) -> str | None:
-    return lacking(error.args[0].name(), needed, config) if isinstance(error, KafkaException) else None
 
 
 def _text(error: BaseException) -> str:

@@ -1,11 +1,10 @@
-"""Reads and completes a producer's settings. What librdkafka refuses is left to it to explain."""
+"""Reads and completes a producer's settings; what is wrong with them librdkafka explains."""
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kafka_partition_events.clients.confluent.turns import LEAST_LINGER_S, linger_seconds, number
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.routing.hashing import HashName
@@ -22,15 +21,27 @@ _LIBRDKAFKAS_OWN = "consistent_random"
 REQUESTS_IN_FLIGHT = 5
 """The Java client's default, and the most that idempotence allows with either client."""
 
+LEAST_LINGER_S = 0.005
+"""Below that, lingering fills no batch."""
+
 _IN_FLIGHT_NAMES = ("max.in.flight.requests.per.connection", "max.in.flight")
 
 
-def merged(config: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as confluent-kafka puts them together.
+def linger_seconds(config: Mapping[str, Any]) -> float:
+    """Return how long the producer holds records back to fill a batch."""
+    return number(config, ("linger.ms", "queue.buffering.max.ms"), 5.0) / 1000
 
-    Raises:
-        TypeError: as it does.
-    """
+
+def number(config: Mapping[str, Any], names: Iterable[str], default: float) -> float:
+    """Return the first of these settings that is there and a number; what is none librdkafka refuses."""
+    try:
+        return float(next((config[name] for name in names if name in config), default))
+    except (TypeError, ValueError):
+        return default
+
+
+def merged(config: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as confluent-kafka puts them together, or raise `TypeError` as it does."""
     if config is None and more:
         return dict(more)
     if not isinstance(config, Mapping):
@@ -41,8 +52,8 @@ def merged(config: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[st
 def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, Any]:
     """Make librdkafka and the partitioner place keys by one hash; return the config for that.
 
-    A partitioner that was given no hash takes librdkafka's: what the setting ``partitioner`` means, or its
-    default. So a plain producer with the same settings puts each key where we do.
+    A partitioner that was given no hash takes librdkafka's: the setting ``partitioner``, or its default. So a
+    plain producer with the same settings puts each key where we do.
 
     Raises:
         ConfigurationError: the setting and the partitioner name different ones.
@@ -51,8 +62,6 @@ def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, 
     chosen = config.get("partitioner", legacy.get("partitioner"))
     meant = chosen or _LIBRDKAFKAS_OWN
     theirs = next((name for name, names in _SAME.items() if meant in names), None)
-    if theirs is None and meant != "random":
-        return dict(config)  # librdkafka knows no such hash
     if theirs is not None and partitioner.keying.follows_client:
         partitioner.keying.use_hash_of_client(theirs, empty_is_no_key=meant == _LIBRDKAFKAS_OWN)
         return dict(config)
@@ -60,10 +69,8 @@ def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, 
     same = _SAME[ours]
     if chosen is None:
         return {**config, "partitioner": same[0]}
-    if chosen in same:
-        return dict(config)
-    if theirs is None and partitioner.ignores_keys:
-        return dict(config)
+    if chosen in same or (theirs is None and (meant != "random" or partitioner.ignores_keys)):
+        return dict(config)  # or librdkafka knows no such hash
     if theirs is None:
         raise ConfigurationError(
             'the setting partitioner="random" spreads the records of one key. Remove it to keep them '
@@ -82,9 +89,8 @@ def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, 
 def with_requests_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config with at most `REQUESTS_IN_FLIGHT` a connection, if it has no linger to fill batches.
 
-    librdkafka's default is a million: each record becomes a request at once, however long the broker takes
-    for one, and a saturated cluster gets ever more requests instead of fuller ones. A number of the user's
-    own is kept.
+    librdkafka's default is a million: a saturated cluster gets ever more requests instead of fuller ones. A
+    number of the user's own is kept.
     """
     if linger_seconds(config) >= LEAST_LINGER_S or any(name in config for name in _IN_FLIGHT_NAMES):
         return dict(config)
@@ -94,13 +100,11 @@ def with_requests_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
 def with_one_request_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config of a handle that begins to write amid faults: one request a connection if idempotent.
 
-    A broker takes any sequence number from a producer that its partition does not know yet. So where the
-    first request is refused (the leader is not one yet, too few replicas are in sync) and the second is taken
-    a moment later, the first one's records are missing; and librdkafka (2.16), for which an answer to a later
-    request proves the earlier ones, reports them as delivered, without an offset. With a second request only
-    after the answer to the first that can't be.
+    A broker takes any sequence number from a producer that its partition does not know yet. Where it refuses
+    the first request and takes the second, librdkafka (2.16), for which an answer to a later request proves
+    the earlier ones, reports the first one's records as delivered, without an offset.
     """
-    if str(config.get("enable.idempotence", False)).lower() != "true":
+    if not is_true(config, "enable.idempotence"):
         return dict(config)
     rest = {name: value for name, value in config.items() if name not in _IN_FLIGHT_NAMES}
     return {**rest, _IN_FLIGHT_NAMES[0]: 1}
@@ -111,32 +115,34 @@ def most_waiting(config: Mapping[str, Any]) -> int:
     return int(number(config, ("queue.buffering.max.messages",), 100_000)) or sys.maxsize
 
 
-def most_bytes(config: Mapping[str, Any]) -> float:
-    """Return how many bytes of records a producer holds at most."""
-    return number(config, ("queue.buffering.max.kbytes",), 1_048_576) * 1024
+def delivery_seconds(config: Mapping[str, Any]) -> float:
+    """Return how long librdkafka tries to deliver a record; its 0 means without end."""
+    return number(config, ("message.timeout.ms", "delivery.timeout.ms"), 300_000) / 1000 or math.inf
 
 
-def delivery_limit(config: Mapping[str, Any]) -> float:
-    """Return how many seconds a record has to be delivered; librdkafka's 0 means no limit."""
-    legacy = config.get("default.topic.config") or {}
-    names = ("message.timeout.ms", "delivery.timeout.ms")
-    return number({**legacy, **config}, names, 300_000) / 1000 or math.inf
+def acks(config: Mapping[str, Any]) -> str:
+    """Return how many replicas acknowledge a record: ``"all"`` by default, ``"0"``, ``"1"``."""
+    topic = config.get("default.topic.config") or {}
+    names = ("acks", "request.required.acks")
+    found = (given[name] for given in (config, topic) for name in names if name in given)
+    meant = str(next(found, "all")).lower()
+    return "all" if meant == "-1" else meant
 
 
-def only_errors_are_reported(config: Mapping[str, Any]) -> bool:
-    """Tell whether librdkafka keeps good delivery reports to itself."""
-    return str(config.get("delivery.report.only.error", False)).lower() == "true"
+def is_true(config: Mapping[str, Any], name: str) -> bool:
+    """Return whether librdkafka takes a setting for true, which is false by default."""
+    return str(config.get(name)).lower() in {"true", "t", "1"}
 
 
-def with_error_callback(config: Mapping[str, Any], ours: Callable[[Any], None]) -> dict[str, Any]:
-    """Return the config with an ``error_cb`` that calls ours, then the user's."""
-    theirs = config.get("error_cb")
+def with_callback(config: Mapping[str, Any], name: str, ours: Callable[[Any], None]) -> dict[str, Any]:
+    """Return the config with a callback of this name that calls ours, then the application's."""
+    theirs = config.get(name)
     if theirs is not None and not callable(theirs):
         return dict(config)
 
-    def both(error: Any) -> None:
-        ours(error)
+    def both(said: Any) -> None:
+        ours(said)
         if theirs is not None:
-            theirs(error)
+            theirs(said)
 
-    return {**config, "error_cb": both}
+    return {**config, name: both}

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -17,30 +17,25 @@ from kafka_partition_events.clients.confluent.answers import (
     listed_nodes,
     listed_topic,
 )
-from kafka_partition_events.clients.confluent.connection import Borrowed, Connection, asking_around, time_left
-from kafka_partition_events.clients.confluent.teacher import FEW, Teacher
+from kafka_partition_events.clients.confluent.connection import Connection, asking_around, time_left
+from kafka_partition_events.clients.confluent.handle_metadata import FEW, HandleMetadata
 from kafka_partition_events.clients.librdkafka import refuse_greenlets
 from kafka_partition_events.clients.refused_topics import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
-_DESCRIBE_SHARE = 0.5
-"""What part of a fetch's time the first of two ways of asking may take,"""
-
+_DESCRIBE_SHARE = 0.25
 _USUAL_FACTOR = 10.0
 _LEAST_DESCRIBE_S = 0.25
-"""and how many times what it usually takes, but at least so long.
-
-librdkafka describes through the broker that it believes to be the controller: any of them, with KRaft. If
-that one is dead, it does not ask another; it looks for a connection in a loop that takes a whole core and,
-where cores are few, the brokers' time too (0.5 to 4 s without any acknowledgement, in 7 kills of 41).
+"""A description may take this part of a fetch's time, and this many times what it usually takes, but at least
+so many seconds; the first one may take all. librdkafka asks through the broker that it believes to be the
+controller; if that one is dead it asks no other, and tries to connect in a loop that takes a whole core.
 """
 
 _MOST_IN_VAIN = 4
-"""How many descriptions in vain in a row count: 0, 1, 3, 7 polls only list after that. A description of 5,000
-topics takes librdkafka 7 s of a core, listing them 0.6 s; where the one is never done in time, it must not be
-tried at each poll. It is tried at once where other brokers are up: that may have been the reason.
+"""How many descriptions in vain in a row count: 0, 1, 3, 7 polls only list after that, which takes librdkafka
+a twelfth of the time. Where other brokers are up one is tried at once: that may have been the reason.
 """
 
 _NO_TOPIC = "."
@@ -53,60 +48,39 @@ _LATER = 0.0
 class ConfluentMetadataSource:
     """Asks a cluster through an ``AdminClient`` of its own, without ever creating a topic.
 
-    Answers come from ``describe_topics`` and ``describe_cluster`` together (topic ids, racks; no leader
-    epochs). Both are sent at once; where their views differ for a moment, because a broker comes or goes, a
-    partition is online only if both say so, and the next poll settles it. If they fail, ``list_topics`` is
-    asked within the same fetch: it tells neither ids nor racks, but works with any broker that is up, and
-    with librdkafka's mock cluster, which can't describe. As long as a broker is suspect, listing comes first.
-    Where descriptions are in vain time and again, up to seven polls only list before the next one: a topic
-    that was created anew is found that much later.
+    Answers come from ``describe_topics`` and ``describe_cluster``, sent at once (topic ids, racks; no leader
+    epochs); a partition is online only if both say so. If they fail, ``list_topics`` is asked within the same
+    fetch: it has neither ids nor racks, but works with any broker that is up, and with librdkafka's mock
+    cluster. As long as a broker is suspect, listing comes first. Where descriptions are in vain time and
+    again, up to seven polls only list: a topic that was created again is found that much later.
 
-    For use inside a producer, give the producer too: its handle then learns of new partitions before this
-    library does, so no partition is ever chosen that the producer does not know.
+    Handles of producers that `keep_ahead` has named learn of new partitions before this library does, so no
+    partition is ever chosen that the producer does not know.
 
-    Not thread-safe, apart from `release`; the poller's thread uses it. In a forked child, a source without a
-    producer connects anew, and one with a producer raises, because the producer does not work there either.
+    Not thread-safe, apart from `keep_ahead`; the poller's thread uses it. In a forked child it
+    raises `ForkedError`.
     """
 
-    def __init__(
-        self,
-        handle_or_config: Mapping[str, Any] | Any,
-        *,
-        producer: Producer | None = None,
-        suspects: Callable[[], Collection[int]] = tuple,
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], *, suspects: Callable[[], Collection[int]] = tuple) -> None:
         """Make a source; connecting happens in the background.
 
         Args:
-            handle_or_config: The settings of any librdkafka client: those that say how to connect are used
-                (addresses, TLS, SASL, sockets), the others ignored, and none is logged. Or a client that
-                exists, ``Producer``, ``Consumer`` or ``AdminClient``, to be asked itself. As nobody knows
-                whether it may create topics, it is asked for all of them; only an ``AdminClient`` tells
-                topic ids and racks. Settings are the better choice.
-            producer: Whose handle to teach; the settings must be its own. A `PartitioningProducer` is
-                referenced weakly; a plain one can't be, and is kept until `release` or `close`.
+            config: The settings of any librdkafka client. Those that say how to connect are used (addresses,
+                TLS, SASL, sockets); none is logged.
             suspects: Returns the brokers that may be dead already.
 
         Raises:
-            ConfigurationError: librdkafka refuses a setting, the arguments do not fit, or threads are
-                greenlets (gevent).
+            ConfigurationError: librdkafka refuses a setting, these are no settings, or threads are greenlets
+                (gevent).
         """
         refuse_greenlets()
-        self._connection: Connection | Borrowed
-        self._teachers: tuple[Teacher, ...] = ()
-        self._made_for: Teacher | None = None
-        self._lock = threading.RLock()
-        if isinstance(handle_or_config, Mapping):
-            self._connection = Connection(handle_or_config)
-            if producer is not None:
-                self._made_for = self.teach(producer)
-        elif producer is not None:
-            raise ConfigurationError("with a producer to teach, give its settings, not a client")
-        else:
-            self._connection = Borrowed(handle_or_config)
+        if not isinstance(config, Mapping):
+            raise ConfigurationError(f"give librdkafka's settings, as a dict, not a {type(config).__name__}")
+        self._connection = Connection(config)
+        self._handles: tuple[HandleMetadata, ...] = ()
+        self._lock = threading.Lock()
         self._suspects = suspects
         self._refusals = RefusedTopics()
-        self._can_describe = False
         self._describe_s: float | None = None
         self._in_vain = 0  # descriptions in a row
         self._skipped = 0  # polls since the last one
@@ -121,60 +95,47 @@ class ConfluentMetadataSource:
             timeout: Seconds after which to give up.
 
         Raises:
-            MetadataFetchError: there was no answer, or the producer could not be taught; the message tells.
+            MetadataFetchError: there was no answer, or the producer could not learn of it, and why.
         """
         deadline = time.monotonic() + timeout
-        if self._made_for is not None:
-            self._made_for.check()
         answer = self._ask(topics, deadline, timeout)
         self._connection.succeeded()
-        self._refusals.tell(answer.errors, self._connection.config)
-        self._teach_all(answer.topics, deadline)
+        self._refusals.report(answer.errors, self._connection.config)
+        self._ensure_all_know(answer.topics, deadline)
         return evolve(answer, started_at=started_at)
 
-    def teach(
-        self,
-        producer: Producer,
-        written: Container[str] | None = None,
-        awaited: Callable[[], Iterable[str]] | None = None,
-    ) -> Teacher:
-        """Let a producer's handle learn of new partitions before any answer tells of them. Thread-safe.
+    def keep_ahead(self, producer: Producer, written: Container[str] | None = None) -> HandleMetadata:
+        """Let a producer's handle learn of new partitions before any answer has them. Thread-safe.
 
         Args:
-            producer: As for the constructor; any number of producers may learn.
+            producer: Whose settings the source was made of. A `PartitioningProducer` is referenced weakly; a
+                plain one can't be, and is kept until it is released or the source is closed.
             written: The topics that the producer writes; None: any.
-            awaited: Returns the topics that records of the producer wait for; one that is not there is
-                asked for by name, which creates it where brokers and producer allow that.
 
         Returns:
             What to `release` before the producer is closed.
         """
-        teacher = Teacher(producer, written, awaited or tuple)
+        handle = HandleMetadata(producer, written)
         with self._lock:
-            self._teachers = (*(known for known in self._teachers if not known.is_over), teacher)
-        return teacher
+            self._handles = (*(known for known in self._handles if not known.is_over), handle)
+        return handle
 
-    def _teach_all(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
-        for teacher in self._teachers:
+    def _ensure_all_know(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
+        for handle in self._handles:
             try:
-                teacher.teach(topics, deadline)
+                handle.ensure_known(topics, deadline)
             except MetadataFetchError:
-                if teacher is self._made_for or not teacher.is_over:  # else it was closed meanwhile
+                if not handle.is_over:  # else it was closed meanwhile
                     raise
 
     def log_in(self, username: str, password: str) -> None:
-        """Use other credentials on connections of our own; a client that was lent has its own."""
-        if isinstance(self._connection, Connection):
-            self._connection.log_in(username, password)
-
-    def release(self) -> None:
-        """Let go of the producers, waiting for a call on a handle that is under way. Thread-safe."""
-        for teacher in self._teachers:
-            teacher.release()
+        """Use other credentials from the next connection on."""
+        self._connection.log_in(username, password)
 
     def close(self) -> None:
-        """Close the own connections. The producer is left alone."""
-        self.release()
+        """Close the own connections, and let go of the producers; waits for a call on a handle of theirs."""
+        for handle in self._handles:
+            handle.release()
         self._connection.close()
 
     # -- asking --------------------------------------------------------------------------------------
@@ -182,28 +143,26 @@ class ConfluentMetadataSource:
     def _ask(self, topics: frozenset[str] | None, deadline: float, timeout: float) -> Observation:
         """Describe; else list, and describe then if that may work and was not in vain a moment ago.
 
-        It may when the answer names a controller among its brokers: librdkafka sends descriptions there,
-        and without one it waits until the time is up. The mock cluster names none.
+        It may when the answer names a controller among its brokers: librdkafka sends descriptions there. The
+        mock cluster names none.
         """
-        hurried = bool(self._suspects()) and self._asks_by_name(topics)
-        if hurried or not self._connection.can_describe:
+        if self._suspects() and _queries(topics) != [None]:
             return self._list(topics, deadline)[0]
-        if self._can_describe:
-            try:
-                return self._describe(topics, deadline - timeout * _DESCRIBE_SHARE)
-            except (KafkaException, TimeoutError):
-                return self._list(topics, deadline)[0]
-        answer, controller = self._list(topics, deadline)
-        self._skipped += 1
-        brokers = frozenset(node.id for node in answer.nodes)
-        due = self._skipped >= 2**self._in_vain // 2 or brokers != self._listed
-        self._listed = brokers
-        if not due or controller not in brokers:
-            return answer
+        listed, until = None, deadline
+        if self._describe_s is not None:
+            until -= timeout * (1 - _DESCRIBE_SHARE)
+        if self._describe_s is None or self._in_vain:
+            listed, controller = self._list(topics, deadline)
+            self._skipped += 1
+            brokers = frozenset(node.id for node in listed.nodes)
+            due = self._skipped >= 2**self._in_vain // 2 or brokers != self._listed
+            self._listed = brokers
+            if not due or controller not in brokers:
+                return listed
         try:
-            return self._describe(topics, deadline)
+            return self._describe(topics, until)
         except (KafkaException, TimeoutError):
-            return answer
+            return listed or self._list(topics, deadline)[0]
 
     def _describe(self, topics: frozenset[str] | None, deadline: float) -> Observation:
         """Describe, within a few times what that took the last time; twice as long after it was in vain."""
@@ -211,18 +170,10 @@ class ConfluentMetadataSource:
         if usual is not None:
             deadline = min(deadline, began + max(_LEAST_DESCRIBE_S, _USUAL_FACTOR * usual))
             self._describe_s = 2 * usual
-        self._can_describe, self._skipped = False, 0
+        self._skipped = 0
         self._in_vain = min(self._in_vain + 1, _MOST_IN_VAIN)
-        answer = self._described(topics, deadline)
-        self._can_describe, self._in_vain = True, 0
-        self._describe_s = time.monotonic() - began
-        return answer
-
-    def _described(self, topics: frozenset[str] | None, deadline: float) -> Observation:
         admin = self._connection.admin()
-        names = topics
-        if names is None:
-            names = frozenset(admin.list_topics(timeout=time_left(deadline)).topics)
+        names = admin.list_topics(timeout=time_left(deadline)).topics if topics is None else topics
         left = time_left(deadline)
         of_cluster = admin.describe_cluster(request_timeout=left)
         of_topics: Mapping[str, Future[Any]] = (
@@ -239,6 +190,7 @@ class ConfluentMetadataSource:
                 if reason.code() < 0:  # librdkafka's own: the request failed, not the topic
                     raise
                 errors[name] = error_name(reason)
+        self._describe_s, self._in_vain = time.monotonic() - began, 0
         return Observation(
             started_at=_LATER,
             nodes=described_nodes(cluster.nodes),
@@ -249,21 +201,14 @@ class ConfluentMetadataSource:
             proof=Proof(topic_ids=True, racks=True),
         )
 
-    def _asks_by_name(self, topics: frozenset[str] | None) -> bool:
-        """Tell whether topics are listed one by one; else all are, which may be many more than these."""
-        return topics is not None and len(topics) <= FEW and self._connection.may_name_topics
-
     def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[Observation, int]:
-        names: Iterable[str | None] = (None,)
-        if topics is not None and self._asks_by_name(topics):
-            names = sorted(topics) or (_NO_TOPIC,)
         listed: dict[str, Any] = {}
         try:
-            for name in names:
+            for query in _queries(topics):
                 admin = self._connection.admin()
-                answer = asking_around(partial(admin.list_topics, name), deadline)
+                answer = asking_around(partial(admin.list_topics, query), deadline)
                 listed.update(answer.topics)
-        except (KafkaException, RuntimeError) as error:  # RuntimeError: a borrowed client was closed
+        except KafkaException as error:
             raise self._connection.failure("the cluster does not answer", error) from error
         found: dict[str, TopicInfo] = {}
         errors: dict[str, str] = {}
@@ -285,3 +230,8 @@ class ConfluentMetadataSource:
             answered_by=answer.orig_broker_id if answer.orig_broker_id >= 0 else None,
         )
         return seen, answer.controller_id
+
+
+def _queries(topics: frozenset[str] | None) -> Sequence[str | None]:
+    """Return what is listed: topics one by one, or all of the cluster (None) if these are many."""
+    return [None] if topics is None or len(topics) > FEW else sorted(topics) or [_NO_TOPIC]

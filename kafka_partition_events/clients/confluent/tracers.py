@@ -2,11 +2,8 @@
 
 OpenTelemetry and Datadog put a subclass of ``confluent_kafka.Producer`` in its place and wrap that one's
 ``produce``. A class that was made before, as ours was at import, would pass them by. So a producer is made of
-both: of its own class, and of the one that ``confluent_kafka.Producer`` is at that moment, which then stands
-between ours and librdkafka's.
-
-Tracers look for ``headers`` among the arguments by name, or in a place of their own choice: where one is
-installed all arguments have names. Else they go by position, which is what the hot path affords.
+its own class and of the one that ``confluent_kafka.Producer`` is at that moment. Where a tracer is installed
+all arguments have names, as it expects; else they go by position, which is what the hot path affords.
 """
 
 from typing import Any
@@ -28,22 +25,14 @@ class Handle(PlainProducer):
         return super().__new__(seen_by_tracers(cls))
 
 
-def plain_class() -> type[Any]:
-    """Return the class that the application's own plain producers are of now."""
-    current: object = confluent_kafka.Producer
-    # Applications may put a function there, or `PartitioningProducer` itself.
-    if isinstance(current, type) and issubclass(current, PlainProducer) and not hasattr(current, "plain"):
-        return current
-    return PlainProducer
-
-
 def seen_by_tracers(cls: type[Any]) -> type[Any]:
     """Return the class to make a producer of ``cls`` of: itself, unless a tracer is installed."""
-    current = plain_class()
-    if current is PlainProducer or issubclass(cls, current):
+    current: Any = confluent_kafka.Producer
+    # Applications may put a function there, or `PartitioningProducer` itself.
+    is_traced = isinstance(current, type) and issubclass(current, PlainProducer)
+    if not is_traced or issubclass(cls, current) or hasattr(current, "plain"):
         return cls
-    made = _made.get((cls, current))
-    if made is None:
+    if (made := _made.get((cls, current))) is None:
         body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
         made = _made[cls, current] = type(cls.__name__, (cls, current), {**body, "plain": _by_name(current)})
     return made
@@ -66,14 +55,10 @@ def _by_name(traced: Any) -> Any:
         given = {"value": value, "key": key, "partition": partition, "timestamp": timestamp}
         if (report := callback or on_delivery) is not None:
             given["on_delivery"] = report
-        if headers is not None:  # Datadog adds its own to none, and takes a dictionary only
-            given["headers"] = _as_mapping(headers)
+        if isinstance(headers, list) and len({name for name, _ in headers}) == len(headers):
+            headers = dict(headers)  # Datadog adds its own to none, and takes a dictionary only
+        if headers is not None:
+            given["headers"] = headers
         traced.produce(self, topic, **given)
 
     return produce
-
-
-def _as_mapping(headers: Any) -> Any:
-    if isinstance(headers, list) and len({name for name, _ in headers}) == len(headers):
-        return dict(headers)
-    return headers

@@ -1,64 +1,62 @@
 """How long unkeyed records stay on one partition, and what came of it.
 
 librdkafka does not say when it begins a new batch, so a *turn* on one partition ends by time: after
-``linger.ms``, which is what fills a batch, and not later, when the batch is gone; or after
-``sticky.partitioning.linger.ms`` where the user has set that (librdkafka's name for the same thing). With a
-linger of less than 5 ms a turn lasts 25 ms, because lingering fills no batch then: with 4,000 records/s on
-16 partitions at linger 0, turns of 100 records (25 ms) had a p99 latency of 501 ms, librdkafka's own turns
-of 10 ms one of 12,564 ms. Longer turns would put more records on a broker that fails meanwhile. So they are
-longer only while brokers take longer to answer than lingering takes, as saturated ones do: then what counts
-is how many requests they get, and a turn lasts as long as three answers take, up to 250 ms. A failure is
-noticed after about as many answers, so it costs about as many records as before. A count of bytes is not
-kept: a turn of 5 ms holds what the producer sends in 5 ms, however it is cut.
+``linger.ms``, which is what fills a batch, or ``sticky.partitioning.linger.ms``. With a linger of less than
+5 ms a turn lasts 25 ms, as lingering fills no batch then. Turns are longer only while brokers take longer to
+answer than lingering takes: then it counts how many requests they get, and a turn lasts as long as three
+answers, up to 250 ms. A failure is noticed after about as many answers.
 
-Reading the clock and keeping account of each record's delivery would cost most of the throughput. Both are
-done once per *chunk*. The next chunk is sized so that it lasts about 1 ms: one record for producers that
-send up to 1,000 a second, so that nothing is missed there, and 512 for fast ones, a sample. (With chunks of
-0.25 ms a producer of 2,000 records/s took 0.24 of a core instead of 0.17, and its median answer 0.7 ms longer
-on a busy machine; the plain one takes 0.09.)
+Records need no clock: a *chunk* of them is placed at once, as many as come in a given time. The clock is
+read, and a record's delivery tracked, once per chunk. The *producer* begins about one in 1 ms, of all its
+topics together: with one topic it lasts 1 ms, with many up to 250 ms, and it is one record for producers of
+up to 1,000 a second. Where a producer becomes slower, what is left lasts longer: `poll` sees that no record
+was tracked lately, and the next one begins a chunk. A turn lasts no shorter than its topic's chunks; new
+routes end all chunks at once.
 
-Keyed records that librdkafka places itself are none of our business, until a broker is suspect: then one in
-1 ms of them is followed too, because their answers tell whether it is back.
+Keyed records that librdkafka places itself take a short cut, which polls close each 5 ms, so that the next
+one is tracked. Where they may take further handles their keys are logged there, and it is closed while a
+broker is suspect: see ``clients/flight/key_order.py``.
 """
 
-import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import length_hint
 from typing import Any
 
 from attrs import frozen
 
+from kafka_partition_events.clients.confluent.settings import LEAST_LINGER_S, linger_seconds, number
+from kafka_partition_events.clients.flight.key_order import NONE, KeyOrder
+from kafka_partition_events.health.in_flight import MAIN
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.partitioners.sticky import StickyPartitioner
 from kafka_partition_events.routing.table import Route
 
-LEAST_LINGER_S = 0.005
 TURN_S = 0.025
-ANSWERS_A_TURN = 3.0
-LONGEST_TURN_S = 0.25
+"""A turn's length in seconds where lingering fills no batch."""
+
+ANSWERS_A_TURN, LONGEST_TURN_S = 3.0, 0.25
+"""How many answers a turn lasts while brokers take longer than lingering takes, and seconds at most."""
+
 CHUNK_S = 0.001
+"""How far the beginnings of two chunks of a producer are apart, in seconds."""
+
 LONGEST_CHUNK = 512
+"""In records; if they become rare, so few are placed without a clock."""
 
-_DEFAULT_LINGER_MS = 5.0
-_LINGER_NAMES = ("linger.ms", "queue.buffering.max.ms")
+_MANY_TOPICS_CHUNK = 32
+"""How many records a chunk has where many topics have few each, however long that takes."""
 
+_LONGEST_S = 0.25
+"""A chunk's longest time, in seconds: as long as the longest turn."""
 
-def linger_seconds(config: Mapping[str, Any]) -> float:
-    """Return how long the producer holds records back to fill a batch."""
-    return number(config, _LINGER_NAMES, _DEFAULT_LINGER_MS) / 1000
+_WINDOW = 32
+"""After how many chunks their length is adapted."""
 
-
-def number(config: Mapping[str, Any], names: Iterable[str], default: float) -> float:
-    """Return the first of these settings that is there and a number; what is none librdkafka refuses."""
-    try:
-        return float(next((config[name] for name in names if name in config), default))
-    except (TypeError, ValueError):
-        return default
+_forget = deque[Any](maxlen=0).append  # takes a key where none need be logged
 
 
 @frozen
@@ -66,9 +64,8 @@ class TurnLength:
     """How long a turn lasts, in seconds.
 
     Attributes:
-        least: While brokers answer soon.
+        least: While brokers answer soon: within ``linger`` seconds after the linger itself.
         most: While they take long.
-        linger: Answers that take no longer, beyond the linger itself, are soon.
     """
 
     least: float
@@ -92,136 +89,200 @@ def turn_length(config: Mapping[str, Any]) -> TurnLength:
     return TurnLength(least, max(least, LONGEST_TURN_S), linger)
 
 
+class Chunk:
+    """The next records, as many as will come in a given time by the last chunk.
+
+    Without a lock: threads that renew one at the same time may misjudge its length.
+    """
+
+    __slots__ = ("_began_at", "_size", "rest")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._began_at = 0.0
+        self._size = 0
+        self.rest: Iterator[int] = iter(())
+        """What is left; taking from it is atomic."""
+
+    @property
+    def used(self) -> int:
+        """How many were taken."""
+        return self._size - length_hint(self.rest)
+
+    def end(self) -> int:
+        """End it, also for a thread that is about to take from it; return how many were taken, exactly.
+
+        What is left is taken here, in one step of the interpreter: each record is taken once, by either.
+        """
+        self._size -= len(list(self.rest))
+        return self._size
+
+    def fitting(self, now: float, seconds: float) -> int:
+        """Return how many will come in so many seconds; the last chunk ends now."""
+        used, took = max(1, self.used), now - self._began_at
+        self._began_at = now
+        return LONGEST_CHUNK if took <= 0 else int(min(LONGEST_CHUNK, max(1.0, used * seconds / took)))
+
+    def begin(self, value: int, size: int, taken: int = 1) -> None:
+        """Begin with a number of equal values, of which some are taken at once."""
+        self._size = size
+        self.rest = repeat(value, size - taken)
+
+
+class Pace:
+    """How long one producer's chunks last, so that it begins about one in `CHUNK_S`, of whichever topics.
+
+    Without a lock: threads that begin chunks at the same time may miscount a few.
+    """
+
+    __slots__ = ("_begun", "_since", "seconds")
+
+    def __init__(self) -> None:
+        """Begin as with one topic."""
+        self.seconds, self._begun, self._since = CHUNK_S, 0, 0.0
+
+    @property
+    def least(self) -> int:
+        """How many records a chunk has at least."""
+        return min(_MANY_TOPICS_CHUNK, int(self.seconds / CHUNK_S / 2))
+
+    def begun(self, now: float) -> None:
+        """Take note that a chunk begins."""
+        self._begun += 1
+        if self._begun >= _WINDOW:
+            apart = max(1e-6, (now - self._since) / self._begun)
+            self.seconds = min(_LONGEST_S, max(CHUNK_S, self.seconds * CHUNK_S / apart))
+            self._begun, self._since = 0, now
+
+
 class Turn:
     """One topic's turn. Any thread may use it.
 
-    Producers take each record's partition from `chunk`, which is atomic without a lock. When it has no more,
-    they `look`. A record that is taken while another thread looks may be missing from the counts.
+    Producers take each record's partition from `next_partitions`, which is atomic without a lock. When it has
+    no more, they `renew` it. Each record is counted once, by whichever thread it was taken.
+
+    Attributes:
+        next_partitions: The partitions of the next records; empty if the partitioner is asked for each.
+        next_keyed: The same for records with a key, where that is as good as none.
+        counts_key: The short cut of records with a key (an empty one is none): if it returns False of a key,
+            librdkafka may place the record. None: the short cut is closed.
+        log_key: Takes the key of a record that went that way, once it is handed over.
+        partition: Where the chunk goes, or the last record went if the partitioner is asked for each.
+        seen: The partitioner's routes when the chunk began.
+        written_past: Whether something was written lately that neither chunk counts.
     """
 
     __slots__ = (
-        "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_keyed_at",
-        "_keyed_rest", "_keyed_size", "_keyless", "_lock", "_looked_at", "_placed", "_rerouted", "_rest",
-        "_route", "_size", "_stays", "_used_at", "_was", "chunk", "keyed", "partition", "seen",
-        "written_past",
+        "__weakref__", "_avoided", "_capped", "_chunk", "_chunks", "_ends_at", "_length", "_lock", "_pace",
+        "_partitioner", "_placed", "_rerouted", "_route", "_stay_with", "_topic", "_used_at", "_was",
+        "counts_key", "log_key", "next_keyed", "next_partitions", "partition", "seen", "written_past",
     )  # fmt: skip
 
-    def __init__(self, partitioner: Partitioner, *, chunks: bool = True, keyless: bool = False) -> None:
-        """Make a turn that hears of the partitioner's new routes.
-
-        Args:
-            partitioner: Who chooses.
-            chunks: Whether producers may take records from the chunk; else they `look` for each.
-            keyless: Whether keyed records are taken from the chunk too.
-        """
-        self._chunks = chunks
-        self._keyless = keyless
-        self.chunk: Iterable[int] = ()
-        """The partitions of the next records; empty if the partitioner is asked for each."""
-        self.keyed: Iterable[int] = ()
-        """The same for records with a key (an empty one is none): `UNASSIGNED` if librdkafka places them."""
-        self.partition = UNASSIGNED
-        """Where the chunk goes, or the last record went if the partitioner is asked for each."""
-        self.seen: Mapping[str, Route] | None = None
-        """The partitioner's routes when we looked."""
-        self.written_past = False
-        """Whether something was written lately that neither chunk counts."""
-        self._was: tuple[object, ...] = ()
-        self._used_at = time.monotonic()
-        self._lock = threading.RLock()  # a signal handler may produce in there
-        self._route: Route | None = None
-        self._size = 0
-        self._stays = False
-        self._rest: Iterator[int] = iter(())
-        self._looked_at = 0.0
-        self._ends_at = 0.0
-        self._followed_at = 0.0
-        self._keyed_rest: Iterator[int] = iter(())
-        self._keyed_size = 0
-        self._keyed_at = 0.0
-        self._rerouted = 0
-        self._avoided = 0
-        self._capped = 0
-        self._placed: Counter[int] = Counter()
-        partitioner.routing.keep(self)
-
-    def look(
+    def __init__(
         self,
         topic: str,
         partitioner: Partitioner,
         length: TurnLength,
+        pace: Pace,
         *,
         stay_with: StickyPartitioner | None,
-        count: int = 1,
-    ) -> int:
-        """Begin the next chunk, on another partition if the turn is over or the route has changed.
+        chunks: bool = True,
+    ) -> None:
+        """Make a turn that hears of the partitioner's new routes.
 
         Args:
             topic: The turn's topic.
             partitioner: Who chooses.
             length: How long a turn lasts.
+            pace: How long the producer's chunks last, as far as the turn does; a turn lasts as long at least.
             stay_with: Says to which partition the whole chunk goes; None: ``partitioner`` is asked for each
                 record.
-            count: How many records are taken from the chunk right away; if need be, it is as long.
-
-        Returns:
-            Their partition.
+            chunks: Whether producers may take records from the chunk; else they `renew` it for each.
         """
+        self._topic, self._partitioner, self._length, self._pace = topic, partitioner, length, pace
+        self._stay_with, self._chunks = stay_with, chunks
+        self.next_partitions: Iterable[int] = ()
+        self.next_keyed: Iterable[int] = ()
+        self.counts_key: Callable[[Any], bool] | None = None
+        self.log_key: Callable[[Any], None] = _forget
+        self.partition = UNASSIGNED
+        self.seen: Mapping[str, Route] | None = None
+        self.written_past = False
+        self._was, self._used_at = 0, time.monotonic()
+        self._lock = threading.RLock()  # a signal handler may produce in there
+        self._route: Route | None = None
+        self._chunk, self._ends_at = Chunk(), 0.0
+        self._rerouted = self._avoided = self._capped = 0
+        self._placed: Counter[int] = Counter()
+        partitioner.routing.keep(self)
+
+    def renew(self, count: int = 1) -> int:
+        """Begin the next chunk, on another partition if the turn is over or the route has changed.
+
+        Return the partition of ``count`` records, which are taken from the chunk right away; if need be, it
+        is as long.
+        """
+        topic, partitioner, length, pace = self._topic, self._partitioner, self._length, self._pace
         with self._lock:
-            now = time.monotonic()
-            used, took = max(1, self._used), now - self._looked_at
-            self._looked_at = now
+            now, short = time.monotonic(), min(CHUNK_S, length.least / 4)
+            pace.begun(now)
+            seconds = pace.seconds
+            used = self._chunk.end()
             self._rerouted, self._avoided, self._capped = self.counted()
-            if self._stays:
-                self._placed[self.partition] += self._used
+            if used and self._stay_with is not None:
+                self._placed[self.partition] += used
             # Not a chunk later: the batch would be gone, and what follows it linger alone, one more request.
-            if now + min(CHUNK_S, length.least / 4) >= self._ends_at:
-                self._ends_at = now + length.while_answers_take(partitioner.deliveries.usual_answer)
+            if now + short >= self._ends_at:
+                lasts = length.while_answers_take(partitioner.deliveries.usual_answer)
+                self._ends_at = now + max(lasts, min(seconds, length.most))
                 if self.partition != UNASSIGNED and isinstance(partitioner, StickyPartitioner):
                     partitioner.move_on(topic, self.partition)
-            self._stays = stay_with is not None
+            if seconds > CHUNK_S:
+                short = max(short, min(seconds, self._ends_at - now))
+            size = max(count, self._chunk.fitting(now, short), pace.least)
             self.seen = partitioner.routing.current
             self._route = route = partitioner.route(topic)
-            if stay_with is None:
-                self._begin_chunk(max(count, _fitting(used, took, length.least / 4)), count)
+            if self._stay_with is None:
+                self._chunk.begin(self.partition, size, count)
                 return self.partition
-            chosen = stay_with.current(topic)
+            chosen = self._stay_with.current(topic)
             if route is not None and route.avoids(chosen):  # a probe, which is one record
                 self.drop()  # a batch takes it while there still is a chunk
-                self._begin_chunk(0, 0)
+                self._chunk.begin(chosen, 0, 0)
                 self._placed[chosen] += 1
                 return chosen
             self.partition = chosen
-            self._begin_chunk(max(count, _fitting(used, took, length.least / 4)), count)
-            # on standby somebody else than us takes each record: a chunk is for the producer's own handle.
-            self.chunk = self._rest if self._chunks and not partitioner.deliveries.on_standby else ()
-            if self._keyless:
-                self.keyed = self.chunk
+            self._chunk.begin(chosen, size, count)
+            # On standby another handle takes each record: a chunk is for the producer's own.
+            may_take = self._chunks and partitioner.deliveries.handle == MAIN
+            self.next_partitions = self._chunk.rest if may_take else ()
+            if partitioner.ignores_keys:
+                self.next_keyed = self.next_partitions
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
             # the old routes may have chosen, was there to be dropped, we see it now.
             if partitioner.routing.current is not self.seen:
                 self.drop()
             return chosen
 
-    def _begin_chunk(self, size: int, taken: int) -> None:
-        self._size = size
-        self._rest = repeat(self.partition, size - taken)
+    def open_short_cut(self, keys: KeyOrder | None) -> None:
+        """Let librdkafka place keyed records from now on; the one that is sent now may be tracked.
 
-    def sample_keyed(self, deliveries: Deliveries) -> None:
-        """Follow one keyed record, then no more: for a chunk while a broker is suspect, else for ever.
-
-        Without a lock: threads that come here at the same time may misjudge the length of one chunk.
+        Without ``keys`` all take one handle, so that a broker that is suspect is no matter.
         """
-        now = time.monotonic()
-        used, took = max(1, self._keyed_size - length_hint(self._keyed_rest)), now - self._keyed_at
-        self._keyed_at = now
+        deliveries = self._partitioner.deliveries
         avoiding = deliveries.avoiding
-        self._keyed_size = _fitting(used, took, CHUNK_S) if avoiding else sys.maxsize
-        self.keyed = self._keyed_rest = repeat(UNASSIGNED, self._keyed_size - 1)
+        if keys is None:
+            self.counts_key = NONE
+        elif not avoiding:
+            keys.open(self._topic, self._take_short_cut)
         # A suspicion first sets the flag, then drops what is here. If it did both since we read the flag,
         # what we have put here will not be dropped; but we see the flag now.
         if deliveries.avoiding is not avoiding:
-            self.keyed = ()
+            self.counts_key = None
+
+    def _take_short_cut(self, is_counted: Callable[[Any], bool], log_key: Callable[[Any], None]) -> None:
+        self.log_key = log_key  # before the short cut is open
+        self.counts_key = is_counted
 
     def placed(self, partition: int) -> None:
         """Count a record that the partitioner was asked about."""
@@ -232,34 +293,27 @@ class Turn:
     def records(self) -> Counter[int]:
         """How many records went to each partition."""
         placed = self._placed.copy()
-        if self._stays:
-            placed[self.partition] += self._used
+        if self._stay_with is not None and (used := self._chunk.used):
+            placed[self.partition] += used
         return placed
 
     def idle(self, now: float) -> float:
-        """Return for how many seconds nothing was written, as far as earlier calls tell."""
-        state = self.records.total(), self._keyed_at, length_hint(self._keyed_rest)
+        """Return for how many seconds nothing was written, as far as earlier calls show."""
+        state = self.records.total()
         if self.written_past or state != self._was:
             self.written_past, self._was, self._used_at = False, state, now
         return now - self._used_at
 
-    def asked(self, partitioner: Partitioner) -> bool:
-        """Count a record that the partitioner is asked about; False if it is time to look again."""
-        same = self.seen is partitioner.routing.current
-        return same and next(self._rest, None) is not None
-
-    def due(self) -> bool:
-        """Tell whether account is to be kept of the next record: of one in `CHUNK_S`."""
-        now = time.monotonic()
-        if now - self._followed_at < CHUNK_S:
-            return False
-        self._followed_at = now
-        return True
+    def asked(self) -> bool:
+        """Count a record that the partitioner is asked about; False if it is time to renew the chunk."""
+        same = self.seen is self._partitioner.routing.current
+        return same and next(self._chunk.rest, None) is not None
 
     def drop(self) -> None:
-        """Let the next record look again: the partitioner has new routes."""
-        self.chunk = ()
-        self.keyed = ()
+        """Let the next record renew the chunk: the partitioner has new routes."""
+        self.next_partitions = ()
+        self.next_keyed = ()
+        self.counts_key = None
 
     def end(self) -> None:
         """Let the next record begin another turn."""
@@ -267,13 +321,9 @@ class Turn:
         self.drop()
         self.seen = None
 
-    @property
-    def _used(self) -> int:
-        return self._size - length_hint(self._rest)
-
     def counted(self) -> tuple[int, int, int]:
         """Return how many records were rerouted, avoided a suspect broker and were capped so far."""
-        used, route = self._used, self._route
+        used, route = self._chunk.used, self._route
         if route is None:
             return self._rerouted, self._avoided, self._capped
         return (
@@ -281,10 +331,3 @@ class Turn:
             self._avoided + used * bool(route.avoided),
             self._capped + used * route.capped,
         )
-
-
-def _fitting(used: int, took: float, most: float) -> int:
-    """Return how many records make a chunk of ``most`` seconds at most, if ``used`` took ``took`` seconds."""
-    if took <= 0:
-        return LONGEST_CHUNK
-    return int(min(LONGEST_CHUNK, max(1.0, used * min(CHUNK_S, most) / took)))

@@ -1,22 +1,25 @@
 """Makes the partitioner of a running ``KafkaProducer`` follow the cluster, and the producer's deliveries."""
 
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Mapping
 from typing import Any
 
 from kafka import KafkaProducer
 
-from kafka_partition_events.clients.kafka_python.deliveries import Reports, watch_connections
+from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
+from kafka_partition_events.clients.flight.detour import StandbyMode
+from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
+from kafka_partition_events.clients.kafka_python.adapter import Adapter
+from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
-from kafka_partition_events.clients.kafka_python.rescue import Rescue, refuse_with
-from kafka_partition_events.clients.kafka_python.sending import Sending
+from kafka_partition_events.clients.kafka_python.links import ProducerLink
+from kafka_partition_events.clients.kafka_python.private import cluster_of, topics_of, watch_connections
+from kafka_partition_events.clients.kafka_python.second import detour
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
-from kafka_partition_events.clients.kafka_python.standby import Standby, other_ways
-from kafka_partition_events.clients.rerouting import reroutes
-from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
-from kafka_partition_events.clients.standby import StandbyMode, checked_standby
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.poller import MetadataPoller, check_free
+from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
 
@@ -25,32 +28,34 @@ def attach(
     rescue: RescueMode | None = None,
     rescue_limits: RescueLimits | None = None,
     *,
-    standby: StandbyMode = "lazy",
+    standby: StandbyMode = "auto",
+    keys: KeysMode | MoveKeys = "stay",
     poller: MetadataPoller | None = None,
     **poller_options: Any,
 ) -> MetadataPoller:
     """Start a poller on a producer, and let the producer's partitioner know the cluster and the deliveries.
 
-    The poller asks over the producer's connections for the topics that the producer writes; it hears of new
+    The poller asks over the producer's connections for the topics that the producer writes; it learns of new
     ones by the public ``ClusterMetadata.add_listener``. It closes when the producer is closed or garbage
     collected. Closing it sooner is allowed: the partitioner then goes by the producer's own metadata again.
 
-    The producer becomes an instance of a subclass of its class: its ``send`` also tells the partitioner which
-    records are on their way and when they are answered, so that unkeyed records avoid brokers that have
-    fallen silent (`BrokerSuspected`), before the metadata tells. The application's futures and callbacks are
+    The producer becomes an instance of a subclass of its class: its ``send`` also reports to the partitioner
+    which records are in flight and when they are answered, so that records without a key avoid brokers that
+    do not answer (`BrokerSuspected`), before metadata names them. The application's futures and callbacks are
     its own, as ever. Closing the poller ends it.
 
     Args:
         producer: A ``kafka.KafkaProducer`` made with ``partitioner=`` one of this library's partitioners.
-        rescue: What is sent again of unkeyed records without an explicit partition: ``"failed"``: what timed
-            out; ``"hedge"``: also what is stuck on a broker that becomes suspect. At least once: a copy may
-            arrive beside its original, idempotence or not. `rescue_stats` counts. It ends with the producer,
-            not with the poller.
+        rescue: What is sent again of records without a key and an explicit partition: ``"failed"``: what
+            timed out; ``"hedge"``: also what is stuck on a broker that becomes suspect, with a key, too, if
+            these move. At least once: a copy may arrive beside its original, idempotence or not.
+            `rescue_stats` counts. It ends with the producer, not with the poller.
         rescue_limits: How much may be sent again and kept for it.
-        standby: Whether unkeyed records may go by a second ``KafkaProducer`` while a write that waits for a
-            replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``;
-            and by a third one where the second is blocked, too.
-            It costs nothing until then; never used with transactions or another ``acks``.
+        standby: Whether records may go by a second ``KafkaProducer`` while a write that waits for a replica
+            blocks the connections of this one (``acks="all"``): ``"auto"`` (made when it is needed, closed
+            when it was idle for a minute) or ``"off"``. Never used with transactions or another ``acks``.
+        keys: Whether records with a key wait for its partition (``"stay"``) or go to another one while that
+            needs a sick broker (``"move"``, `MoveKeys`): see ``docs/keys.md``. `key_stats` counts.
         poller: A poller to follow instead, for producers that share a partitioner. It is left running. Make
             its source of settings: one that was attached ends with its producer, and is refused.
         **poller_options: Arguments of `MetadataPoller`, such as ``interval=5.0``.
@@ -60,93 +65,71 @@ def attach(
 
     Raises:
         ConfigurationError: the producer has another kind of partitioner, or one that follows another poller,
-            an option is out of range, ``poller`` was attached, ``rescue`` is wanted and the producer is
-            transactional or has one already, or ``standby="warm"`` and it is transactional.
+            an option is out of range, ``poller`` was attached, or ``rescue`` is wanted and the producer is
+            transactional, has ``acks=0``, or has a rescue already; ``keys="move"`` likewise, and where the
+            partitioner contradicts it.
+        ForkedError: the partitioner or the poller was made before a fork.
     """
+    config, partitioner = producer.config, _checked(producer, poller, poller_options)
+    transaction = None if config["transactional_id"] is None else "transactional_id"
+    acks = "all" if config["acks"] in {-1, "all"} else str(config["acks"])
+    plan = Plan.checked(
+        producer, partitioner, rescue, rescue_limits, standby, keys, transaction=transaction, acks=acks
+    )
+    source = None
+    if poller is None:
+        source = _AttachedSource(producer)
+        poller = MetadataPoller(source, **{"topics": (), **poller_options})
+    written, owner = topics_of(producer), weakref.ref(producer)
+    reports = ProducerReports(partitioner, poller)
+    way = None
+    if plan.has_second:
+        way = detour(config, partitioner, poller, written, lambda: owner() is not None)
+    adapter = Adapter(producer, partitioner, way)
+    flight, policies = plan.begin(
+        producer, partitioner, adapter, reports, lambda: policies_over(ProducerLink(producer))
+    )
+    adapter.flight = flight
+
+    polled = (lambda: None) if policies is None else lambda: policies.ask(written())
+    follower = poller.join(partitioner, written, polled, reports.ended, last_closes=source is not None)
+    plan.begun(producer, partitioner, flight, linger_s=config["linger_ms"] / 1000, acks=acks)
+    keep_sending(producer)
+    unwatch = watch_connections(producer, reports.unreachable, reports.has_in_flight)
+    adapter.take_part(producer, follower.leave)
+    if flight.copies is not None:
+        adapter.serve(flight.copies, hedges=plan.mode == "hedge")
+
+    def follow(changed: Any) -> None:  # on kafka-python's I/O thread: it must not block nor raise
+        for topic in changed.topics():
+            follower.ask_for(topic)
+
+    def stop() -> None:
+        unwatch()
+        adapter.end()
+
+    cluster_of(producer).add_listener(follow)
+    if source is not None:
+        source.on_close = stop
+        poller.start()
+    weakref.finalize(producer, follower.drop)
+    return poller
+
+
+def _checked(
+    producer: KafkaProducer, poller: MetadataPoller | None, poller_options: Mapping[str, Any]
+) -> Partitioner:
+    """Return the producer's partitioner, which is one of ours and free to follow the poller."""
     partitioner = producer.config["partitioner"]
     if not isinstance(partitioner, Partitioner):
         raise ConfigurationError(
             f"the producer's partitioner is a {type(partitioner).__name__}; make the producer with "
             "partitioner=DefaultPartitioner() or another partitioner of this library"
         )
-    mode = checked_mode(rescue, rescue_limits)
-    if mode is not None:
-        refuse_with(producer)
-    waits = producer.config["acks"] in {-1, "all"}
-    transaction = None if producer.config["transactional_id"] is None else "transactional_id"
-    way = checked_standby(standby, transaction, waits_for_replicas=waits)
-    if poller is not None and poller_options:
-        raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
-    if poller is not None and isinstance(poller.source, _AttachedSource):
-        raise ConfigurationError(
-            "that poller ends with the producer that it was attached to. For producers to share one, make it "
-            "of settings: MetadataPoller(KafkaPythonMetadataSource(settings), ())"
-        )
-    cluster = producer._metadata  # noqa: SLF001 - the partitioner gets the same object as its argument
-    check_free(partitioner, poller)
-    source = None
-    if poller is None:
-        source = _AttachedSource(producer, on_closed=lambda: follower.leave(0.0))
-        poller = MetadataPoller(source, **{"topics": (), **poller_options})
-    # What is written stays in `_topics`, also while an answer that lags does not list it.
-    follower = poller.join(
-        partitioner,
-        lambda: {*cluster._topics, *cluster.topics()},  # noqa: SLF001
-        last_closes=source is not None,
-    )
-    if waits:
-        partitioner.deliveries.wait_for_replicas()
-    standbys = other_ways(way, producer.config, partitioner, poller)
-    keep_sending(producer)
-    stop = _report(
-        producer, partitioner, poller, standbys, mode, rescue_limits or RescueLimits(), follower.leave
-    )
-
-    def look(changed: Any) -> None:  # on kafka-python's I/O thread: it must not block nor raise
-        for topic in changed.topics():
-            follower.look_for(topic)
-
-    cluster.add_listener(look)
-    if source is not None:
-        source.on_close = stop
-        poller.start()
-    weakref.finalize(producer, follower.leave, 0.0)
-    return poller
+    example = "settings: MetadataPoller(KafkaPythonMetadataSource(settings), ())"
+    check_poller(partitioner, poller, poller_options, example)
+    return partitioner
 
 
-def _report(
-    producer: KafkaProducer,
-    partitioner: Partitioner,
-    poller: MetadataPoller,
-    standbys: Collection[Standby],
-    mode: RescueMode | None,
-    limits: RescueLimits,
-    closed: Callable[[], None],
-) -> Callable[[], None]:
-    """Bring the producer's deliveries to the partitioner; return what ends it."""
-    partitioner.deliveries.wait_for_batches(producer.config["linger_ms"] / 1000)
-    reports = Reports(partitioner, poller)
-    sending = Sending(type(producer), reports, standbys, reroutes=reroutes(partitioner))
-    rescue = None if mode is None else Rescue(producer, partitioner, reports, sending, mode, limits)
-    unwatch = watch_connections(producer, reports.lost_connection)
-    end = sending.install(producer, rescue, closed)
-    reference = weakref.ref(producer)
-
-    def stop() -> None:
-        reports.open = False
-        unwatch()
-        if (attached := reference()) is not None:
-            end(attached)
-
-    return stop
-
-
-class _AttachedSource(KafkaPythonMetadataSource):
-    """Tells when the poller closes."""
-
-    on_close: Callable[[], None] | None = None
-
-    def close(self) -> None:
-        super().close()
-        if self.on_close is not None:
-            self.on_close()
+class _AttachedSource(EndsWithProducer, KafkaPythonMetadataSource):
+    """Asks over the producer's connections, and ends with it."""

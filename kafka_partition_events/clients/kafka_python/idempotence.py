@@ -1,17 +1,15 @@
 """Keeps an idempotent ``KafkaProducer`` sending after it has given up its producer id.
 
-kafka-python 3.0 gives its id up when a batch expires that was sent before: nobody knows whether the brokers
+kafka-python 3.0 gives its id up when a batch expires that was sent before: it is unknown whether the brokers
 have it, so the sequence numbers that follow might never fit. But it asks for a new id only where it never had
 one (`TransactionManager.init_producer_id`). From then on it sends nothing and expires nothing: what is
 outstanding, and all that is sent later, never has an outcome. And what it was about to send at that moment
 stays behind, drained and not handed over, until it expires.
 
-So we put it back to where it asks, and what was not handed over back into its queue. Whoever waits for an
+So we put it back to where it asks, and what was not handed over back into its queue. One that waits for an
 answer keeps the old id, by which brokers know a retry from a double; it fails if it would have to be sent
-once more.
-
-And it asks once: where a broker hangs that was asked, it takes the time-out for a fatal error, and all that
-is sent from then on fails. So it hears of a lost connection instead, after which it asks again.
+again. And as it asks once, and takes a time-out of the broker that was asked for a fatal error, it hears of a
+lost connection instead, after which it asks again.
 """
 
 from collections.abc import Mapping
@@ -69,14 +67,14 @@ def _put_back(batch: Any, sender: Any, accumulator: Any) -> None:
     """Queue a batch that was drained and not handed over."""
     sender._maybe_remove_from_inflight_batches(batch)  # noqa: SLF001
     if not batch.in_retry():
-        _write_anew(batch, accumulator.config)
+        _write_again(batch, accumulator.config)
     tp = batch.topic_partition
     with accumulator._tp_lock(tp):  # noqa: SLF001
         accumulator._batches[tp].appendleft(batch)  # noqa: SLF001
     accumulator.muted.discard(tp)
 
 
-def _write_anew(batch: Any, config: Mapping[str, Any]) -> None:
+def _write_again(batch: Any, config: Mapping[str, Any]) -> None:
     """Put the same records into a batch, without the producer id and the number that are closed in."""
     packed = batch.records.buffer()
     size = max(config["batch_size"], 2 * len(packed))

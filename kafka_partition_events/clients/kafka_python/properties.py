@@ -1,25 +1,23 @@
-"""librdkafka's properties in kafka-python's words: one configuration says how to connect, whoever does it."""
+"""librdkafka's properties in kafka-python's words: one configuration serves either client."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError
 
-_FOR_EVER_MS = 2**31 - 1
+_FOR_EVER_MS = 2**31 - 1  # librdkafka's 0
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _VERIFYING = "enable.ssl.certificate.verification"
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value.upper() not in choices:
-            raise ValueError(f"with kafka-python it can only be {', '.join(choices)}")
-        return value.upper()
-
-    return read
+def _one_of(choices: Collection[str], value: str) -> str:
+    if value.upper() not in choices:
+        raise ValueError(f"with kafka-python it can only be {', '.join(choices)}")
+    return value.upper()
 
 
 def _file(value: str) -> str:
@@ -34,33 +32,30 @@ def _number(value: str) -> int:
     return int(value)
 
 
-def _idle(value: str) -> int:
-    return _number(value) or _FOR_EVER_MS  # librdkafka's 0 is never
-
-
-def _checks_hostname(value: str) -> bool:
-    return _one_of("NONE", "HTTPS")(value) == "HTTPS"
-
+_mechanism = partial(_one_of, _MECHANISMS)
 
 _WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
     "client.dns.lookup": ("client_dns_lookup", str),
     "client.id": ("client_id", str),
-    "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
+    "connections.max.idle.ms": ("connections_max_idle_ms", lambda value: _number(value) or _FOR_EVER_MS),
     "receive.message.max.bytes": ("receive_message_max_bytes", _number),
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _number),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", _number),
-    "sasl.mechanism": ("sasl_mechanism", _one_of(*_MECHANISMS)),
-    "sasl.mechanisms": ("sasl_mechanism", _one_of(*_MECHANISMS)),
+    "sasl.mechanism": ("sasl_mechanism", _mechanism),
+    "sasl.mechanisms": ("sasl_mechanism", _mechanism),
     "sasl.password": ("sasl_plain_password", lambda value: value),  # it may know the file that it is from
     "sasl.username": ("sasl_plain_username", str),
-    "security.protocol": ("security_protocol", _one_of(*_PROTOCOLS)),
+    "security.protocol": ("security_protocol", partial(_one_of, _PROTOCOLS)),
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _number),
     "socket.timeout.ms": ("request_timeout_ms", _number),
     "ssl.ca.location": ("ssl_cafile", _file),
     "ssl.certificate.location": ("ssl_certfile", _file),
     "ssl.crl.location": ("ssl_crlfile", _file),
-    "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", _checks_hostname),
+    "ssl.endpoint.identification.algorithm": (
+        "ssl_check_hostname",
+        lambda value: _one_of(("NONE", "HTTPS"), value) == "HTTPS",
+    ),
     "ssl.key.location": ("ssl_keyfile", _file),
     "ssl.key.password": ("ssl_password", str),
 }
@@ -71,7 +66,7 @@ _NEEDLESS = frozenset({
     "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable", "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",
 })  # fmt: skip
-"""Properties that decide neither whom it connects to nor how safely. kafka-python sees to these by itself."""
+"""Properties that decide neither where it connects nor how safely."""
 
 
 def kafka_python_settings(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -94,7 +89,11 @@ def kafka_python_settings(properties: Mapping[str, str]) -> dict[str, Any]:
         elif name not in _NEEDLESS and (name, value) != (_VERIFYING, "true"):
             in_the_way.append(f"{name}: kafka-python has nothing like it")
     if not in_the_way and settings.get("security_protocol", "").startswith("SASL"):
-        in_the_way += _missing_for_a_login(settings)
+        needed = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
+        in_the_way = [f"{name}: is missing" for word, name in needed.items() if word not in settings]
+        if "sasl_mechanism" not in settings:  # librdkafka's default is GSSAPI
+            how = ", ".join(_MECHANISMS)
+            in_the_way = [f"sasl.mechanism: is missing; with kafka-python it can be {how}"]
     if in_the_way:
         raise ConfigurationError("; ".join(in_the_way))
     return settings
@@ -106,10 +105,3 @@ def in_librdkafkas_words(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {names[word]: value for word, value in settings.items() if word in names and value is not None}
     servers = found.get("bootstrap.servers", "")
     return {**found, "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers)}
-
-
-def _missing_for_a_login(settings: Mapping[str, Any]) -> list[str]:
-    if "sasl_mechanism" not in settings:  # librdkafka's default is GSSAPI
-        return [f"sasl.mechanism: is missing; with kafka-python it can be {', '.join(_MECHANISMS)}"]
-    names = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
-    return [f"{names[word]}: is missing" for word in names if word not in settings]

@@ -3,15 +3,11 @@
 Each client has a link of its own: `control.agents.confluent`, `control.agents.kafka_python`.
 """
 
-import os
 import threading
-import uuid
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, Protocol, Self
-
-from attrs import evolve
 
 from kafka_partition_events.control.agents.leases import Leaseholder, Reports
 from kafka_partition_events.control.protocol.codec import NO_PLACE, RecordError, Skipped, encode, key_of
@@ -19,13 +15,13 @@ from kafka_partition_events.control.protocol.records import Ack
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
-from kafka_partition_events.metadata.forking import reset_in_children
+from kafka_partition_events.process import OwnProcess
 
 Report = Literal["leases", "acks"]
 
 
 class Link(Protocol):
-    """Reads ``kpe.changes``, appends to ``kpe.leases`` and ``kpe.acks``. Connects anew in a forked child."""
+    """Reads ``kpe.changes``, appends to ``kpe.leases`` and ``kpe.acks``."""
 
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
         """Return the keys and values appended since the last call; the first one begins at the beginning.
@@ -38,9 +34,6 @@ class Link(Protocol):
         Raises:
             ControlTopicError: it can't be read; the next call goes on where this one was.
         """
-
-    def rewind(self) -> None:
-        """Let the next call of `read_changes` begin at the beginning."""
 
     def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         """Hand a record over, without waiting and without raising.
@@ -63,10 +56,6 @@ BUSY_S: Final = 2.0
 READ_LIMIT_S: Final = 2.0
 START_LIMIT_S: Final = 5.0
 _RETRY_S: Final = 10.0
-_ANEW_S: Final = 3_600.0
-"""How often ``kpe.changes`` is read from its beginning, which is short: a topic that was created anew and has
-grown longer than the former one since then looks like the former one."""
-_LONGEST_PID: Final = 2**22
 
 _log = get_logger(__name__)
 
@@ -74,7 +63,7 @@ _log = get_logger(__name__)
 class ControlAgent(ABC):
     """A thread around an instance's duties. Without the control topics, nothing but a line in the log.
 
-    Thread-safe. A forked child is an instance of its own, with its process id behind the instance id.
+    Thread-safe. For the process that made it.
     """
 
     def __init__(self, link: Link, duties: Leaseholder, clock: Clock | None) -> None:
@@ -89,41 +78,29 @@ class ControlAgent(ABC):
             ConfigurationError: the instance's name, or what else is told of it, is too long or no text.
         """
         try:
-            encode(evolve(duties.lease, instance_id=f"{duties.lease.instance_id}/{_LONGEST_PID}"))
+            encode(duties.lease)
         except RecordError as error:
-            raise ConfigurationError(f"nobody could be told of this instance: {error}") from error
+            raise ConfigurationError(f"the tracker could not read of this instance: {error}") from error
         self.skipped = Skipped()
         """Records of ``kpe.changes`` that were not understood."""
         self.last_error: str | None = None
         """Why the control topics could not be read the last time; None when they could."""
         self._link = link
-        self._instance_id = duties.lease.instance_id
         self._presence = duties
         self._clock = clock or SystemClock()
         self._running = False
-        self._start_afresh()
-        reset_in_children(self)
-
-    @abstractmethod
-    def _act(self, now: float) -> float:
-        """Do what is to be done after ``kpe.changes`` was read; return when to look again."""
-
-    def _start_afresh(self) -> None:
+        self._process = OwnProcess(type(self).__name__)
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = False
         self._reached = False
         self._looks = 0
-        self._anew_at = self._clock.monotonic() + _ANEW_S
         # What became of published records: appended on any thread, taken by ours.
         self._heard: deque[tuple[Ack | None, int | None]] = deque()
 
-    def reset_after_fork(self) -> None:
-        """Be another process; whatever wakes it there starts the thread."""
-        self._start_afresh()
-        instance_id = f"{self._instance_id}/{os.getpid()}"
-        fresh = evolve(self._presence.lease, instance_id=instance_id, lease_seq=0, born_ms=None)
-        self._presence.begin_again(evolve(fresh, incarnation=uuid.uuid4().hex))
+    @abstractmethod
+    def _act(self, now: float) -> float:
+        """Do what is to be done after ``kpe.changes`` was read; return when to look again."""
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -144,7 +121,11 @@ class ControlAgent(ABC):
 
         Returns:
             Whether the control topics could be read.
+
+        Raises:
+            ForkedError: the agent was made before a fork.
         """
+        self._process.check()
         self._running = True
         self._wake()
         with self._condition:
@@ -152,7 +133,9 @@ class ControlAgent(ABC):
             return self._looks > 0 and self.last_error is None
 
     def close(self) -> None:
-        """Stop, and say so. Idempotent."""
+        """Stop, and say so. Idempotent; does nothing in a forked child, where the agent is the parent's."""
+        if self._process.is_another:
+            return
         with self._condition:
             if not self._running:
                 return
@@ -201,9 +184,6 @@ class ControlAgent(ABC):
         return self._act(self._clock.monotonic())
 
     def _read(self) -> None:
-        if (now := self._clock.monotonic()) >= self._anew_at:
-            self._link.rewind()
-            self._anew_at = now + _ANEW_S
         try:
             appended = self._link.read_changes(READ_LIMIT_S if self._reached else START_LIMIT_S)
         except ControlTopicError as error:
@@ -217,6 +197,7 @@ class ControlAgent(ABC):
             self.last_error = None
         for key, value in appended:
             self._presence.ledger.take_written(key, value, self.skipped, NO_PLACE)
+        self._presence.ledger.keep(self._presence.needs)
 
     def _publish(self, reports: Reports, now: float) -> float:
         """Publish, and return when to look again.

@@ -9,34 +9,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from kafka_partition_events.acls import Right
-from kafka_partition_events.clients.confluent.answers import (
-    ELECTING,
-    error_name,
-    error_text,
-    is_of_the_group,
-)
-from kafka_partition_events.clients.confluent.connection import Connection, time_left
-from kafka_partition_events.clients.librdkafka import connecting, login_of
+from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, error_text
+from kafka_partition_events.clients.confluent.connection import time_left
+from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.agents.agent_thread import Report
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.new_partitions import LIMIT_S, Assignments
+from kafka_partition_events.control.compacted_topic import CompactedTopic
 from kafka_partition_events.control.protocol.topics import PREFIX
-from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 
-_READING: Final = {
-    "group.id": "kpe-agent",  # never joined, but librdkafka wants one
-    "enable.auto.commit": False,
-    "auto.offset.reset": "earliest",
-    "isolation.level": "read_committed",
-    # The tracker writes in transactions, and the mark at the end of one takes an offset, too. Whoever waits
-    # for a record with the last offset waits for ever; this tells of the end of the partition.
-    "enable.partition.eof": True,
-    "fetch.wait.max.ms": 10,
-}
 _WRITING: Final = {
     "acks": "all",
     "linger.ms": 50,
@@ -44,7 +28,6 @@ _WRITING: Final = {
     "partitioner": "murmur2_random",  # as with the other client, so that a key stays on its partition
 }
 _CLOSING_S: Final = 1.0
-_ASK_S: Final = 1.0
 _PRODUCE: Final = (
     Producer.produce
 )  # of a producer of ours too: the application's partitioner has no part in it
@@ -53,7 +36,7 @@ _PRODUCE: Final = (
 class ControlLink:
     """Reads with a consumer of its own, writes with the application's producer or one of its own.
 
-    Thread-safe. In a forked child it connects anew, with a producer of its own.
+    Thread-safe.
     """
 
     def __init__(
@@ -72,97 +55,21 @@ class ControlLink:
             ConfigurationError: librdkafka refuses a setting.
         """
         self._config = config
-        self._connection = Connection(config)
+        self._changes = CompactedTopic(config)
         self._prefix = prefix
-        self._start_afresh(producer)
-        reset_in_children(self)
-
-    def _start_afresh(self, borrowed: Producer | None) -> None:
         self._lock = threading.Lock()
-        self._consumer: Consumer | None = None
-        self._borrowed = borrowed
+        self._borrowed = producer
         self._own: Producer | None = None
-        self._login: object = None
         self._refused: set[str] = set()
-        self._position = 0
-        self._found: list[tuple[bytes, bytes | None]] = []
-
-    def reset_after_fork(self) -> None:
-        """Start afresh in a forked child: the parent's clients do not work there."""
-        keep_for_ever(self._consumer, self._own, self._borrowed)
-        self._start_afresh(None)
 
     # -- reading -------------------------------------------------------------------------------------
 
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
         """Return what was appended since the last call; see `Link`."""
-        topic, deadline = f"{self._prefix}changes", time.monotonic() + timeout
         if self._own is not None:
             self._own.poll(0)
-        try:
-            if self._consumer is None:
-                self._login = login_of(self._config)
-                self._consumer = Consumer({"log_level": 2, **connecting(self._config), **_READING})
-            self._read_to_end(self._consumer, topic, deadline)
-        except (KafkaException, TimeoutError) as error:
-            raise self._failure(topic, error) from error
-        self._connection.succeeded()
-        found, self._found = self._found, []
-        return found
-
-    def _read_to_end(self, consumer: Consumer, topic: str, deadline: float) -> None:
-        """Read on; what is found stays until the end is reached, because half a log tells of old times."""
-        low, high = consumer.get_watermark_offsets(ConfluentPartition(topic, 0), timeout=time_left(deadline))
-        if high < self._position:  # the topic was created anew
-            self._position = 0
-        if self._position >= high:
-            return
-        consumer.assign([ConfluentPartition(topic, 0, max(self._position, low))])
-        try:
-            while (message := consumer.poll(time_left(deadline))) is not None:
-                if self._take(message):
-                    return
-        finally:
-            consumer.unassign()  # else it would wait at the broker for more
-        raise TimeoutError("it was not read to the end in time")
-
-    def _take(self, message: Message) -> bool:
-        """Take a message; tell whether the end is reached."""
-        error, offset = message.error(), message.offset()
-        if error is None:
-            self._found.append((message.key() or b"", message.value()))
-            self._position = (offset or 0) + 1
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
-            self._position = max(self._position, offset or 0)
-            return True
-        elif not is_of_the_group(error):
-            raise KafkaException(error)
-        return False
-
-    def _failure(self, topic: str, error: KafkaException | TimeoutError) -> ControlTopicError:
-        """Return what is to be raised; connect anew the next time if the login was replaced meanwhile."""
-        if login_of(self._config) != self._login:
-            self._disconnect()
-        error = self._cause(topic, error)
-        needed = Right(("Read",), "topic", topic)
-        failure = self._connection.failure(f"can't read topic {topic}", error, needed)
-        if isinstance(error, KafkaException) and is_refusal(error_name(error.args[0])):
-            return ControlTopicError(str(failure))
-        return ControlTopicError(f"{failure}; `kpe topics init` creates the control topics")
-
-    def _cause(self, topic: str, error: KafkaException | TimeoutError) -> KafkaException | TimeoutError:
-        """Return what brokers say of a topic that librdkafka does not know: that it must not be seen, say."""
-        if isinstance(error, TimeoutError) or error_name(error.args[0]) != "_UNKNOWN_PARTITION":
-            return error
-        try:
-            found = self._connection.admin().list_topics(topic, timeout=_ASK_S).topics[topic]
-        except KafkaException:
-            return error
-        return error if found.error is None else KafkaException(found.error)
-
-    def rewind(self) -> None:
-        """Read from the beginning the next time; see `Link`."""
-        self._position = 0
+        found = self._changes.read([f"{self._prefix}changes"], timeout)
+        return [(message.key() or b"", message.value()) for message in found]
 
     # -- writing -------------------------------------------------------------------------------------
 
@@ -193,13 +100,8 @@ class ControlLink:
         """Close the own connections. A producer of the application's is left alone."""
         if self._own is not None:
             self._own.flush(_CLOSING_S)
-        self._disconnect()
-        self._connection.close()
-
-    def _disconnect(self) -> None:
-        consumer, self._consumer, self._own = self._consumer, None, None
-        if consumer is not None:
-            consumer.close()
+            self._own = None
+        self._changes.close()
 
 
 Callback = Callable[[Consumer, list[ConfluentPartition]], Any]

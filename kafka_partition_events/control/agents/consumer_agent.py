@@ -5,7 +5,6 @@ import uuid
 from kafka_partition_events.control.agents.agent_thread import ControlAgent, Link
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
 from kafka_partition_events.control.protocol.records import Change, Lease
-from kafka_partition_events.control.protocol.vocabulary import Role
 from kafka_partition_events.metadata.clock import Clock
 
 
@@ -24,7 +23,7 @@ class ConsumerAgent(ControlAgent):
     an assignment. It never makes the consumer wait or fail. Without the control topics there is a line in
     the log, and again when they are back.
 
-    Thread-safe. A forked child is an instance of its own, with its process id behind the instance id.
+    Thread-safe. For the process that made it.
     """
 
     def __init__(
@@ -33,8 +32,6 @@ class ConsumerAgent(ControlAgent):
         instance_id: str,
         group: str,
         *,
-        app: str = "",
-        app_version: str = "",
         clock: Clock | None = None,
     ) -> None:
         """Make an agent; nothing is asked before `start`.
@@ -43,23 +40,13 @@ class ConsumerAgent(ControlAgent):
             link: Reaches the control topics; the agent closes it.
             instance_id: What this process is called over restarts; no two processes share one.
             group: Its consumer group. For a reader that is in none: the name by which changes wait for it.
-            app: The application.
-            app_version: Its version.
             clock: For tests.
         """
-        lease = Lease(
-            instance_id=instance_id,
-            incarnation=uuid.uuid4().hex,
-            lease_seq=0,
-            role=Role.CONSUMER,
-            group=group,
-            app=app,
-            app_version=app_version,
-        )
+        lease = Lease(instance_id=instance_id, incarnation=uuid.uuid4().hex, lease_seq=0, group=group)
         self._duties = ConsumerDuties(lease)
         self._reading = Reading()
         self.changes: tuple[Change, ...] = ()
-        """The open changes of all clusters, as last read."""
+        """Changes of all clusters, as last read: the open ones, and those that have waited for the group."""
         super().__init__(link, self._duties, clock)
 
     def tell(self, reading: Reading) -> None:
@@ -69,5 +56,5 @@ class ConsumerAgent(ControlAgent):
 
     def _act(self, now: float) -> float:
         """Report."""
-        self.changes = tuple(c for c in self._duties.ledger.changes.values() if not c.state.final)
+        self.changes = tuple(self._duties.ledger.changes.values())
         return self._publish(self._duties.reports(self._reading, now), now)

@@ -1,12 +1,13 @@
 """What a process says that reads topics: leases, and how far it is with what comes and goes. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import define, field, frozen
 
 from kafka_partition_events.control.agents.leases import Leaseholder, Reports
-from kafka_partition_events.control.protocol.records import Ack, Change, Lease, TopicUse
-from kafka_partition_events.control.protocol.vocabulary import Role, Status
+from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
+from kafka_partition_events.control.protocol.records import Ack, Change, TopicUse, group_name
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 
@@ -20,21 +21,12 @@ class Reading:
         assigned: The partitions that it has now.
         positioned: Those on which its group has a position that a restart keeps, as far as it knows; it does
             not have to have them any more.
-        flowing: Those on which it is beyond where it began.
     """
 
     cluster_id: str | None = None
     counts: Mapping[str, int] = field(factory=dict)
     assigned: frozenset[TopicPartition] = frozenset()
     positioned: frozenset[TopicPartition] = frozenset()
-    flowing: frozenset[TopicPartition] = frozenset()
-
-
-@frozen
-class _Levels:
-    assigned: frozenset[int]
-    positioned: frozenset[int]
-    flowing: frozenset[int]
 
 
 @define
@@ -45,8 +37,7 @@ class ConsumerDuties(Leaseholder):
     they answer at once.
     """
 
-    _said: dict[str, _Levels] = field(factory=dict, init=False)
-    _acks: int = field(default=0, init=False)
+    _said: dict[str, Coverage] = field(factory=dict, init=False)
 
     def reports(self, reading: Reading, now: float) -> Reports:
         """Return what to publish.
@@ -63,34 +54,22 @@ class ConsumerDuties(Leaseholder):
 
     def _ack(self, change: Change, reading: Reading) -> Ack:
         self._said[change.change_id] = levels = _of(change, reading)
-        self._acks += 1
-        count = _seen(change.spec.topic or "", reading)
-        ready = levels.assigned and levels.assigned <= levels.positioned and change.spec.kind.grows
-        return Ack(
-            change_id=change.change_id,
-            revision=change.revision,
-            instance_id=self.lease.instance_id,
-            incarnation=self.lease.incarnation,
-            ack_seq=self._acks,
-            born_ms=self.lease.born_ms,
-            role=Role.CONSUMER,
-            group=self.lease.group,
-            status=Status.APPLIED if ready else Status.OBSERVED,
-            seen_count=count,
-            used_count=sum(tp.topic == change.spec.topic for tp in reading.assigned),
-            assigned=levels.assigned,
-            positioned=levels.positioned,
-            flowing=levels.flowing,
-        )
+        ready = bool(levels.assigned) and levels.assigned <= levels.positioned
+        status = Status.APPLIED if ready else Status.OBSERVED
+        return self.ack(change, status, assigned=levels.assigned, positioned=levels.positioned)
+
+    def needs(self, change: Change) -> bool:
+        """Tell whether a change is open, or over and has waited for this group; as `Leaseholder.needs`.
+
+        The members may come back when it is over: what it has added is still new to them.
+        """
+        waited = {one.group for one in change.groups}
+        mine = self.lease.group is not None and group_name(self.lease.group) in waited
+        return not change.state.final or (change.observed_ms is not None and mine)
 
     def was_lost(self, ack: Ack, now: float) -> None:
         """Take note that an ack was not appended: it is said again at the next look."""
         self._said.pop(ack.change_id, None)
-
-    def begin_again(self, lease: Lease) -> None:
-        """Be another process, which has said nothing yet but knows what this one knew."""
-        super().begin_again(lease)
-        self._said, self._acks = {}, 0
 
 
 def _concerns(change: Change, reading: Reading) -> bool:
@@ -99,13 +78,15 @@ def _concerns(change: Change, reading: Reading) -> bool:
     return here and not change.state.final and spec.topic in reading.counts
 
 
-def _of(change: Change, reading: Reading) -> _Levels:
-    affected = {TopicPartition(change.spec.topic or "", partition) for partition in change.spec.affected}
-    return _Levels(
-        assigned=frozenset(tp.partition for tp in reading.assigned & affected),
-        positioned=frozenset(tp.partition for tp in reading.positioned & affected),
-        flowing=frozenset(tp.partition for tp in reading.flowing & affected),
-    )
+def _of(change: Change, reading: Reading) -> Coverage:
+    spec, affected = change.spec, change.spec.affected
+
+    def those(partitions: Iterable[TopicPartition]) -> PartitionSet:
+        return PartitionSet.of(
+            tp.partition for tp in partitions if tp.topic == spec.topic and tp.partition in affected
+        )
+
+    return Coverage(assigned=those(reading.assigned), positioned=those(reading.positioned))
 
 
 def _seen(topic: str, reading: Reading) -> int:

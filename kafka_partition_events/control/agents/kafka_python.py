@@ -28,7 +28,7 @@ from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
+from kafka_partition_events.process import OwnProcess
 
 _CONNECTING: Final = ("bootstrap_servers", "client_id", "security_protocol", "api_version", "proxy_url")
 _READING: Final = {
@@ -47,12 +47,15 @@ _WRITING: Final = {
     "max_block_ms": 1_000,
 }
 _CLOSING_S: Final = 1.0
+_ANEW_S: Final = 3_600.0
+"""How often ``kpe.changes`` is read from its beginning, which is short: a topic that was created anew and has
+grown longer than the former one since then looks like the former one, as this client reports no topic ids."""
 
 
 class ControlLink:
     """Reads and writes with clients of its own: the application's producer serializes in its own way.
 
-    One thread at a time uses it. In a forked child it connects anew.
+    One thread at a time uses it.
     """
 
     def __init__(self, config: Mapping[str, Any], *, prefix: str = PREFIX) -> None:
@@ -69,26 +72,22 @@ class ControlLink:
         }
         self._partition = KafkaPartition(f"{prefix}changes", 0)
         self._prefix = prefix
-        self._start_afresh()
-        reset_in_children(self)
-
-    def _start_afresh(self) -> None:
+        self._process = OwnProcess("link of change control")
         self._consumer: Any = None
         self._producer: Any = None
         self._refused: set[str] = set()
         self._position = 0
+        self._anew_at = time.monotonic() + _ANEW_S
         self._found: list[tuple[bytes, bytes | None]] = []
-
-    def reset_after_fork(self) -> None:
-        """Start afresh in a forked child: the parent's clients do not work there."""
-        keep_for_ever(self._consumer, self._producer)
-        self._start_afresh()
 
     # -- reading -------------------------------------------------------------------------------------
 
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
         """Return what was appended since the last call; see `Link`."""
+        self._process.check()
         deadline = time.monotonic() + timeout
+        if time.monotonic() >= self._anew_at:
+            self._position, self._anew_at = 0, time.monotonic() + _ANEW_S
         try:
             if self._consumer is None:
                 settings = {**self._settings, **_READING, "bootstrap_timeout_ms": _left_ms(deadline)}
@@ -122,15 +121,11 @@ class ControlLink:
         topic = self._partition.topic
         if (refused := self._lacking("Read", topic, error)) is not None:
             return ControlTopicError(f"can't read topic {topic}: {refused}")
-        return ControlTopicError(f"can't read topic {topic}: {error!r}; `kpe topics init` creates it")
+        return ControlTopicError(f"can't read topic {topic}: {error!r}; `kpe tracker init` creates it")
 
     def _lacking(self, operation: str, topic: str, error: object) -> str | None:
         name = str(getattr(error, "message", error))  # of kafka-python's class: Kafka's name
         return lacking(name, [Right((operation,), "topic", topic)], in_librdkafkas_words(self._settings))
-
-    def rewind(self) -> None:
-        """Read from the beginning the next time; see `Link`."""
-        self._position = 0
 
     # -- writing -------------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@ import hashlib
 import math
 import random
 from abc import ABC, abstractmethod
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import MOST_TOPICS, Ack, Lease, TopicUse
-from kafka_partition_events.control.protocol.vocabulary import LeaseState
+from kafka_partition_events.control.protocol.records import MOST_TOPICS, Ack, Change, Lease, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import Status
 
 ACK_SPREAD_S: Final = 5.0
 """Over how many seconds the acks of a fleet are spread."""
@@ -52,6 +52,7 @@ class Leaseholder(ABC):
     rng: random.Random = field(factory=random.Random, kw_only=True)
     _view: tuple[TopicUse, ...] = field(default=(), init=False)
     _lease_due: float = field(default=-math.inf, init=False)
+    _acks: int = field(default=0, init=False)
 
     def next_lease(self, view: tuple[TopicUse, ...], cluster_id: str | None, now: float) -> Lease | None:
         """Return a sign of life if one is due: every 30 s or so, and soon after the view has changed.
@@ -69,7 +70,7 @@ class Leaseholder(ABC):
         if now < self._lease_due:
             return None
         self._lease_due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
-        return self._counted(LeaseState.UP)
+        return self._counted()
 
     @property
     def lease_due(self) -> float:
@@ -78,12 +79,28 @@ class Leaseholder(ABC):
 
     def last_lease(self) -> Lease:
         """Return the lease of an instance that stops in good order."""
-        return self._counted(LeaseState.DOWN)
+        return evolve(self._counted(), ttl_s=0.0)
 
-    def _counted(self, state: LeaseState) -> Lease:
+    def _counted(self) -> Lease:
         self.lease = evolve(self.lease, lease_seq=self.lease.lease_seq + 1)
-        listed = self._view[:MOST_TOPICS]
-        return evolve(self.lease, view=listed, topics_left_out=len(self._view) - len(listed), state=state)
+        return evolve(self.lease, view=self._view[:MOST_TOPICS])
+
+    def ack(self, change: Change, status: Status, **fields: Any) -> Ack:
+        """Return the next answer to a change."""
+        self._acks += 1
+        return Ack(
+            change_id=change.change_id,
+            instance_id=self.lease.instance_id,
+            incarnation=self.lease.incarnation,
+            ack_seq=self._acks,
+            born_ms=self.lease.born_ms,
+            status=status,
+            **fields,
+        )
+
+    def needs(self, change: Change) -> bool:
+        """Tell whether a change still says something to this instance; others are not kept."""
+        return not change.state.final
 
     def was_born(self, appended_ms: int) -> None:
         """Take note of when a lease was appended, as its delivery report tells; the first time counts."""
@@ -93,10 +110,6 @@ class Leaseholder(ABC):
     @abstractmethod
     def was_lost(self, ack: Ack, now: float) -> None:
         """Take note that an ack was not appended: it is said again."""
-
-    def begin_again(self, lease: Lease) -> None:
-        """Be another process, which has said nothing yet but knows what this one knew."""
-        self.lease, self._view, self._lease_due = lease, (), -math.inf
 
 
 def ack_delay(change_id: str, instance_id: str, spread: float = ACK_SPREAD_S) -> float:

@@ -1,11 +1,12 @@
 """Which partitions a consumer must begin to read at their beginning, because they are new. Pure.
 
 With ``auto.offset.reset=latest`` a consumer begins where a partition ends when it is assigned. For a
-partition that came with growth that is wrong: what was written there before, nobody will read. A partition is
-new to a group that has not committed an offset for it, if
+partition that came with growth that is wrong: what was written there before, the group will never read. A
+partition is new to a group that has not committed an offset for it, if
 
 - it was not there when this consumer last got an assignment of its topic; or
-- it lies beyond the count that an open change began with.
+- it lies beyond the count with which a change began that is open, or that is over and has waited for the
+  group: its members may all have been away.
 
 Anything else is left to ``auto.offset.reset``: an idle partition without a commit may be old, and its records
 were skipped on purpose.
@@ -35,13 +36,12 @@ def to_pin(
         committed: Those for which the group has an offset.
         counts_before: How many partitions each topic had at the last assignment; a topic that is missing was
             not known then.
-        changes: Those of the topics as they are, not of others that had the same names.
+        changes: Those that say what is new; see `ConsumerDuties.needs`.
     """
     first_new = {**counts_before}
     for change in changes:
         spec = change.spec
-        if spec.topic is not None and spec.kind.grows and not change.state.final:
-            first_new[spec.topic] = min(spec.from_count, first_new.get(spec.topic, spec.from_count))
+        first_new[spec.topic] = min(spec.from_count, first_new.get(spec.topic, spec.from_count))
     return [
         tp
         for tp in assigned
@@ -58,7 +58,7 @@ class Assignments:
     """What one consumer was given. One thread at a time: the one that calls rebalance callbacks.
 
     Attributes:
-        agent: Who is told; None: nobody.
+        agent: Reports it; None: it is not reported.
         reading: What the consumer has.
     """
 

@@ -1,17 +1,15 @@
 """The agent: beside a poller, it holds and opens gates, and tells the tracker what this process does."""
 
-import math
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from kafka_partition_events.control.agents.agent_thread import START_LIMIT_S, ControlAgent, Link
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
-from kafka_partition_events.control.protocol.records import Capacity, Lease
-from kafka_partition_events.control.protocol.vocabulary import Role
+from kafka_partition_events.control.protocol.records import Lease
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.events import PartitionsAdded, Resync, TopicAdded, TopicRecreated
+from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
@@ -33,7 +31,10 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
     ``send`` wait or fail, and without the control topics the application runs as if it were not there: with a
     line in the log, again when they are back.
 
-    Thread-safe. A forked child is an instance of its own, with its process id behind the instance id.
+    The poller's `close` closes it. What holds for partitioners stays: who goes on producing without an agent
+    does not open a gate.
+
+    Thread-safe. For the process that made it.
     """
 
     def __init__(
@@ -42,9 +43,6 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         link: Link,
         instance_id: str,
         *,
-        app: str = "",
-        app_version: str = "",
-        client: str = "",
         idempotent: bool = False,
         duties: Callable[[Lease], ProducerDuties] = ProducerDuties,
         clock: Clock | None = None,
@@ -55,24 +53,13 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
             poller: Whose partitioners are told what to do.
             link: Reaches the control topics; the agent closes it.
             instance_id: What this process is called over restarts; no two processes share one.
-            app: The application.
-            app_version: Its version.
-            client: The Kafka client and its version.
             idempotent: Whether the producer is (``enable.idempotence``): brokers know such ones by an id, and
                 the tracker counts those that have no lease.
-            duties: Makes what decides, for policies of the application: see `ProducerDuties`.
+            duties: For tests.
             clock: For tests.
         """
-        lease = Lease(
-            instance_id=instance_id,
-            incarnation=uuid.uuid4().hex,
-            lease_seq=0,
-            role=Role.PRODUCER,
-            app=app,
-            app_version=app_version,
-            client=client,
-            idempotent=idempotent,
-        )
+        incarnation = uuid.uuid4().hex
+        lease = Lease(instance_id=instance_id, incarnation=incarnation, lease_seq=0, idempotent=idempotent)
         self._duties = duties(lease)
         self._poller = poller
         self._awaited = 0
@@ -94,28 +81,11 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         self._poller.register(self, replay=False)
         return super().start(limit)
 
-    def close(self) -> None:
-        """Stop, and say so; the poller's `close` calls it. Idempotent.
-
-        What holds for partitioners stays: whoever goes on producing without an agent does not open a gate.
-        """
-        super().close()
-
-    def on_topic_added(self, event: TopicAdded) -> None:
-        """Look for changes of a topic that is written from now on."""
+    def on_topic_added(self, event: Event) -> None:
+        """See at once what holds, and whether there was a request."""
         self._wake()
 
-    def on_topic_recreated(self, event: TopicRecreated) -> None:
-        """Look what still holds."""
-        self._wake()
-
-    def on_partitions_added(self, event: PartitionsAdded) -> None:
-        """Look whether somebody has asked for the growth."""
-        self._wake()
-
-    def on_resync(self, event: Resync) -> None:
-        """Look at everything."""
-        self._wake()
+    on_topic_recreated = on_partitions_added = on_resync = on_topic_added
 
     def _act(self, now: float) -> float:
         """Set limits, report."""
@@ -149,12 +119,9 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         return used
 
 
-def _least(budgets: Iterable[BufferBudget]) -> Capacity:
-    """Return what the most modest budget affords."""
-    least = min(budgets, key=lambda budget: budget.affordable or math.inf, default=None)
-    if least is None:
-        return Capacity()
-    return Capacity(buffer_memory=least.buffer_memory, batch_size=least.batch_size)
+def _least(budgets: Iterable[BufferBudget]) -> int | None:
+    """Return how many partitions the most modest budget affords."""
+    return min((budget.affordable for budget in budgets if budget.affordable), default=None)
 
 
 def _most(budgets: Iterable[BufferBudget]) -> dict[str, int]:

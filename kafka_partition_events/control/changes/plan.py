@@ -1,40 +1,35 @@
-"""What a change would do, told before anybody asks for it. Pure.
+"""What a change would do, before it is requested. Pure.
 
-A plan asks the functions that will decide: `requests.obey` whether the tracker would take the change,
-`evidence` whom it concerns, `routing.budget.share_out` what each producer affords. It promises nothing: who
-comes later is not in it.
+A plan asks the functions that will decide: `commands.obey` whether the tracker would take the change,
+`evidence` whom it concerns. It promises nothing: what comes later is not in it.
 """
 
 import math
-import statistics
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from fractions import Fraction
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from kafka_partition_events.control.changes.commands import obey
-from kafka_partition_events.control.changes.evidence import ClusterView, evidence
-from kafka_partition_events.control.changes.followers import Fleet, followers
-from kafka_partition_events.control.groups.state import Group
-from kafka_partition_events.control.protocol.ledger import Ledger, Tenancy
-from kafka_partition_events.control.protocol.records import Capacity, Change, Command, Given, Lease, Refusal
-from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    GateRule,
-    Kind,
-    LeaseState,
-    Role,
-    State,
-    Status,
-    Verb,
+from kafka_partition_events.control.changes.evidence import (
+    ClusterView,
+    Evidence,
+    Fleet,
+    evidence,
+    is_up,
+    live_producers,
 )
-from kafka_partition_events.routing.budget import share_out
-from kafka_partition_events.routing.fingerprint import MONOTONE, Finding, Fingerprint
+from kafka_partition_events.control.groups.state import Group
+from kafka_partition_events.control.protocol.ledger import Appended, Ledger
+from kafka_partition_events.control.protocol.records import Answer, Command, Given, Lease, group_name
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import GateRule, Verb
+from kafka_partition_events.diagnose.fingerprint import MONOTONE, Fingerprint
 
-_COUNTED = frozenset({Kind.INCREASE, Kind.DECREASE})
-_AS_IT_SHOULD = frozenset({State.CONVERGED, State.PARTIALLY_CONVERGED})
+STREAMS_ASSIGNOR = "stream"
+"""The partition assignor of Kafka Streams."""
 
 
 class Verdict(StrEnum):
@@ -42,9 +37,9 @@ class Verdict(StrEnum):
 
     SAFE = "safe"
     EXPOSED = "exposed"
-    """A consumer group may miss records."""
+    """Records may be missed, or left behind: a group, a producer or the topic itself is not made for it."""
     WOULD_CAP = "would_cap"
-    """A producer can't afford all partitions, or would reject the change."""
+    """A producer can't afford all partitions."""
     BLOCKED = "blocked"
     """The tracker would refuse it, or Kafka would make a part of it only."""
 
@@ -56,13 +51,13 @@ class Safety(StrEnum):
     """All of its members run the library's rebalance hook, which begins new partitions at their beginning."""
     GATE = "gate"
     """Producers wait until it has a position; without the hook on all members it is judged from outside."""
-    NOTHING_NEW = "nothing_new"
-    """No partition is new."""
     ABSENT = "absent"
     """It has committed offsets and no members. With ``auto.offset.reset=latest`` it misses what comes to new
-    partitions before it is back; nobody waits for it unless it is required by name."""
+    partitions before it is back; no producer waits for it unless it is required by name."""
     EXPOSED = "exposed"
-    """With ``auto.offset.reset=latest``, which nobody can see from outside, it misses what comes first."""
+    """With ``auto.offset.reset=latest``, which can't be seen from outside, it misses what comes first."""
+    STREAMS = "streams"
+    """A Kafka Streams application: it ends with an error when a topic that it joins or groups by grows."""
 
 
 @frozen(kw_only=True)
@@ -81,52 +76,18 @@ class GroupOutlook:
 
 
 @frozen(kw_only=True)
-class Capped:
-    """A producer that affords fewer partitions than there will be; for unkeyed records only (KIP-34).
-
-    Attributes:
-        instance_id: Who.
-        app: Its application.
-        granted: How many partitions it would use.
-        partial: Whether its lease leaves topics out, which want their share, too: then it may be fewer.
-    """
-
-    instance_id: str
-    app: str
-    granted: int
-    partial: bool
-
-
-@frozen(kw_only=True)
 class KeyMoves:
     """What becomes of the keys that were placed by one rule.
 
     Attributes:
         rule: The hash; None: no known one.
-        share: Of the sampled keys' places, how much the rule explains, from 0 to 1.
         moves: Which part of these keys moves; exact for evenly spread hashes. None: that can't be known.
-        why: Why it can't.
+        share: Of the sampled keys' places, how much the rule explains, from 0 to 1.
     """
 
     rule: str | None
-    share: float
     moves: Fraction | None
-    why: str = ""
-
-
-@frozen(kw_only=True)
-class Expected:
-    """How long changes of the same kind took, from when they had happened until they were finished.
-
-    Attributes:
-        changes: How many there were.
-        median_s: Half of them took no more seconds,
-        most_s: and nine of ten took no more than this.
-    """
-
-    changes: int
-    median_s: float
-    most_s: float
+    share: float
 
 
 @frozen(kw_only=True)
@@ -136,29 +97,27 @@ class Plan:
     Attributes:
         spec: The change.
         refusal: Why the tracker would refuse it; None if it would not.
-        producers: How many producers with the library it concerns, that are there.
-        without_limit: How many of them tell no limit of what they afford.
-        capped: Those that would be capped.
-        rejecting: Those that have rejected an earlier change of this topic.
+        producers: How many producers with the library it concerns, that are live.
+        without_limit: How many of them have no limit of what they afford.
+        capped: Those that afford fewer partitions than there will be, and how many (KIP-34).
         uncovered: Writers without a lease, at least: no gate holds them. None: not known.
-        groups: The groups that read the topic, or did; None: nobody could be asked.
+        exposed: Why records may be missed or left behind although every group is safe, in words.
+        groups: The groups that read the topic, or did; None: they could not be asked for.
         strangers: Groups that are required, and neither read the topic nor did.
-        keys: What becomes of keys, the most followed rule first; None: nobody has looked.
-        expected: How long it may take; None: there is no such change to learn from.
+        keys: What becomes of keys, the most followed rule first; None: they were not read.
         unverified: Why all this may not be complete.
     """
 
     spec: Spec
-    refusal: Refusal | None
+    refusal: Answer | None
     producers: int
     without_limit: int
-    capped: tuple[Capped, ...]
-    rejecting: tuple[str, ...]
+    capped: Mapping[str, int]
     uncovered: int | None
+    exposed: tuple[str, ...]
     groups: tuple[GroupOutlook, ...] | None
     strangers: tuple[str, ...]
     keys: tuple[KeyMoves, ...] | None
-    expected: Expected | None
     unverified: tuple[str, ...]
 
     @property
@@ -166,10 +125,10 @@ class Plan:
         """What it comes to; the gravest first."""
         if self.refusal is not None:
             return Verdict.BLOCKED
-        if self.capped or self.rejecting:
+        if self.capped:
             return Verdict.WOULD_CAP
-        exposed = any(outlook.safety is Safety.EXPOSED for outlook in self.groups or ())
-        return Verdict.EXPOSED if exposed else Verdict.SAFE
+        exposed = any(one.safety in {Safety.EXPOSED, Safety.STREAMS} for one in self.groups or ())
+        return Verdict.EXPOSED if exposed or self.exposed else Verdict.SAFE
 
 
 @frozen(kw_only=True)
@@ -178,13 +137,15 @@ class Seen:
 
     Attributes:
         cluster: The topic as it is.
-        groups: The groups that read it, or have committed offsets of it; None: nobody could be asked.
-        keys: How its keys were placed; None: nobody has looked, or there are none.
+        groups: The groups that read it, or have committed offsets of it; None: they could not be asked for.
+        keys: How its keys were placed; None: they were not read, or there are none.
+        compacted: Whether the topic is compacted; None: not known.
     """
 
     cluster: ClusterView = field(factory=ClusterView)
     groups: Collection[Group] | None = None
     keys: Fingerprint | None = None
+    compacted: bool | None = None
 
 
 def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
@@ -200,119 +161,74 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
         ValueError: the command is no request of a change.
     """
     spec = command.spec
-    given = Given(command, 0, now_ms)
-    told = obey(given, ledger.changes, seen.cluster, epoch=0, now_ms=now_ms)
-    if command.verb is not Verb.REQUEST or spec is None or told.change is None:
+    found = obey(Given(command, 0, now_ms), ledger.changes, seen.cluster, epoch=0, now_ms=now_ms)
+    if command.verb is not Verb.REQUEST or spec is None or found.change is None:
         raise ValueError(f"{command} does not request a change")
-    fleet = Fleet(tenancies=ledger.tenancies)
-    here = [f.instance_id for f in followers(told.change, fleet, now_ms) if not f.departed]
-    leases = [ledger.tenancies[name].holder.record for name in here]
-    known = evidence(told.change, fleet, seen.cluster, now_ms)
+    fleet = Fleet(leases=ledger.leases)
+    live = [one.instance_id for one in live_producers(found.change, fleet, now_ms)]
+    affords = {name: _affords(spec, ledger.leases[name].record) for name in live}
+    known = evidence(found.change, fleet, seen.cluster, now_ms)
+    keys = None if seen.keys is None else key_moves(spec, seen.keys)
     return Plan(
         spec=spec,
-        refusal=told.refusal,
-        producers=len(leases),
-        without_limit=sum(_is_unlimited(spec, lease) for lease in leases),
-        capped=tuple(capped(spec, leases)),
-        rejecting=tuple(name for name in here if name in _rejecters(spec, ledger)),
+        refusal=found.refusal,
+        producers=len(live),
+        without_limit=[*affords.values()].count(None),
+        capped={name: most for name, most in affords.items() if most is not None and most < spec.to_count},
         uncovered=known.totals.uncovered,
-        groups=None if seen.groups is None else _outlooks(spec, seen.groups, ledger.tenancies, now_ms),
-        strangers=() if seen.groups is None else _strangers(spec, seen.groups),
-        keys=None if seen.keys is None else key_moves(spec, seen.keys),
-        expected=expected(spec, ledger.changes.values()),
+        exposed=tuple(_exposed(spec, known, keys, seen)),
+        groups=None if seen.groups is None else tuple(_outlooks(spec, seen.groups, ledger.leases, now_ms)),
+        strangers=() if seen.groups is None else tuple(_strangers(spec, seen.groups)),
+        keys=keys,
         unverified=known.unverified,
     )
 
 
-# -- producers ---------------------------------------------------------------------------------------------
+def _exposed(spec: Spec, known: Evidence, keys: Collection[KeyMoves] | None, seen: Seen) -> Iterator[str]:
+    """Yield why a gate holds no writer, and why the topic is not made to grow."""
+    if spec.gate is GateRule.CONSUMERS_FIRST and not known.totals.live:
+        yield "no producer with the library uses the topic, so none waits at the gate"
+    elif spec.gate is GateRule.CONSUMERS_FIRST and known.totals.uncovered:
+        yield f"at least {known.totals.uncovered:,} writers without the library wait at no gate"
+    if seen.compacted and keys and any(one.moves != 0 for one in keys):
+        yield "the topic is compacted: the last value of a key that moves stays in its former partition"
 
 
-def capped(spec: Spec, leases: Iterable[Lease]) -> list[Capped]:
-    """Return the producers that a growth would cap, by the formula of `BufferBudget`."""
-    if spec.kind is not Kind.INCREASE:
-        return []
-    found = []
-    for lease in leases:
-        granted = _granted(spec, lease)
-        if granted < spec.to_count:
-            name, partial = lease.instance_id, lease.topics_left_out > 0
-            found.append(Capped(instance_id=name, app=lease.app, granted=granted, partial=partial))
-    return found
-
-
-def _is_unlimited(spec: Spec, lease: Lease) -> bool:
+def _affords(spec: Spec, lease: Lease) -> int | None:
     use = lease.use_of(spec.topic, spec.topic_id)
-    return lease.capacity == Capacity() and (use is None or use.max_partitions is None)
-
-
-def _granted(spec: Spec, lease: Lease) -> int:
-    topic = spec.topic or ""
-    seen = {use.topic: use.seen for use in lease.view} | {topic: spec.to_count}
-    most = {use.topic: use.max_partitions for use in lease.view}
-    wanted = {name: min(count, most.get(name) or count) for name, count in seen.items()}
-    affordable = _affordable(lease)
-    if affordable is None:
-        return wanted[topic]
-    # What a topic has been granted stays granted; growth gets what is left.
-    held = dict.fromkeys(wanted, 0) | {use.topic: min(use.used, wanted[use.topic]) for use in lease.view}
-    return share_out(affordable, wanted, held)[topic]
-
-
-def _affordable(lease: Lease) -> int | None:
-    memory, batch = lease.capacity.buffer_memory, lease.capacity.batch_size
-    return None if memory is None or not batch else memory // batch
-
-
-def _rejecters(spec: Spec, ledger: Ledger) -> set[str]:
-    """Return who has rejected the same of the same topic before; a policy lasts longer than a change."""
-    same = {
-        id_
-        for id_, change in ledger.changes.items()
-        if change.spec.subject == spec.subject and change.spec.kind is spec.kind
-    }
-    return {
-        name
-        for id_ in same
-        for name, appended in ledger.acks.get(id_, {}).items()
-        if appended.record.status is Status.REJECTED
-    }
+    return None if use is None else use.affords
 
 
 # -- groups ------------------------------------------------------------------------------------------------
 
 
 def _outlooks(
-    spec: Spec, groups: Iterable[Group], tenancies: Mapping[str, Tenancy], now_ms: int
-) -> tuple[GroupOutlook, ...]:
+    spec: Spec, groups: Iterable[Group], leases: Mapping[str, Appended[Lease]], now_ms: int
+) -> Iterator[GroupOutlook]:
     hooks = Counter(
-        tenancy.holder.record.group
-        for tenancy in tenancies.values()
-        if _hooks(tenancy, spec) and now_ms <= tenancy.holder.at_ms + 1_000 * tenancy.holder.record.ttl_s
+        lease.record.group
+        for lease in leases.values()
+        if lease.record.cluster_id in {None, spec.cluster_id}
+        and lease.record.use_of(spec.topic, spec.topic_id) is not None
+        and lease.record.ttl_s
+        and is_up(lease, now_ms)
     )
-    return tuple(
-        GroupOutlook(group=g, hooked=hooks[g.group_id], safety=_safety(spec, g, hooks[g.group_id]))
-        for g in sorted(groups, key=lambda group: group.group_id)
-    )
+    for group in sorted(groups, key=lambda group: group.group_id):
+        hooked = hooks[group.group_id]
+        yield GroupOutlook(group=group, hooked=hooked, safety=_safety(spec, group, hooked))
 
 
-def _strangers(spec: Spec, groups: Iterable[Group]) -> tuple[str, ...]:
-    known = {group.group_id for group in groups}
-    return tuple(name for name in spec.required_groups or () if name not in known)
-
-
-def _hooks(tenancy: Tenancy, spec: Spec) -> bool:
-    lease = tenancy.holder.record
-    reads = lease.role is Role.CONSUMER and lease.state is LeaseState.UP
-    here = lease.cluster_id in {None, spec.cluster_id}
-    return reads and here and lease.use_of(spec.topic, spec.topic_id) is not None
+def _strangers(spec: Spec, groups: Iterable[Group]) -> Iterator[str]:
+    known = {group_name(group.group_id) for group in groups}
+    yield from (name for name in spec.required_groups or () if name not in known)
 
 
 def _safety(spec: Spec, group: Group, hooked: int) -> Safety:
-    if spec.kind is not Kind.INCREASE:
-        return Safety.NOTHING_NEW
+    if group.assignor == STREAMS_ASSIGNOR:
+        return Safety.STREAMS
     if hooked and hooked >= len(group.members):
         return Safety.HOOK
-    by_name = group.group_id in (spec.required_groups or ())
+    by_name = group_name(group.group_id) in (spec.required_groups or ())
     if not group.members and not by_name:
         return Safety.ABSENT
     required = by_name or spec.required_groups is None
@@ -342,43 +258,13 @@ def key_moves(spec: Spec, found: Fingerprint) -> tuple[KeyMoves, ...]:
 
     Keys from when there were other numbers of partitions are told apart only where that makes a difference.
     """
-    shares: dict[KeyMoves, float] = {}
-    for moves in (_key_move(spec, finding) for finding in found.findings):
-        same = evolve(moves, share=0.0)
-        shares[same] = shares.get(same, 0.0) + moves.share
-    return tuple(evolve(moves, share=share) for moves, share in shares.items())
-
-
-def _key_move(spec: Spec, finding: Finding) -> KeyMoves:
-    before, after, share = spec.from_count, spec.to_count, finding.share
-    rule = None if finding.rule is None else finding.rule.hash_name
-    if spec.kind not in _COUNTED:
-        why = "what becomes of a key whose partition is left depends on its writer (keyed=)"
-    elif rule is None:
-        why = "no known hash placed them"
-    elif rule in MONOTONE:
-        return KeyMoves(rule=rule, share=share, moves=moved_monotone(before, after))
-    elif all(last < before for _, last in finding.counts):
-        why = "they are from when there were fewer partitions, or pinned, and then a cut-over moves them"
-    else:
-        return KeyMoves(rule=rule, share=share, moves=moved_modulo(before, after))
-    return KeyMoves(rule=rule, share=share, moves=None, why=why)
-
-
-# -- time --------------------------------------------------------------------------------------------------
-
-
-def expected(spec: Spec, changes: Iterable[Change]) -> Expected | None:
-    """Return how long changes like this one have taken; None if there was none."""
-    took = sorted(
-        (change.finished_ms - change.observed_ms) / 1_000
-        for change in changes
-        if (change.spec.kind, change.spec.gate) == (spec.kind, spec.gate)
-        and change.state in _AS_IT_SHOULD
-        and change.observed_ms is not None
-        and change.finished_ms is not None
-    )
-    if not took:
-        return None
-    most = took[math.ceil(0.9 * len(took)) - 1]
-    return Expected(changes=len(took), median_s=statistics.median(took), most_s=most)
+    shares = defaultdict[tuple[str | None, Fraction | None], float](float)
+    for finding in found.findings:
+        rule = None if finding.rule is None else finding.rule.hash_name
+        moves = None
+        if rule in MONOTONE:
+            moves = moved_monotone(spec.from_count, spec.to_count)
+        elif rule is not None and any(last >= spec.from_count for _, last in finding.counts):
+            moves = moved_modulo(spec.from_count, spec.to_count)
+        shares[rule, moves] += finding.share
+    return tuple(KeyMoves(rule=rule, moves=moves, share=share) for (rule, moves), share in shares.items())

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import described_topic, error_name, error_text
@@ -132,20 +132,6 @@ class GroupAdmin:
             for group, places in found.items()
         }
 
-    def ends(
-        self, partitions: Iterable[TopicPartition], timeout: float
-    ) -> tuple[OffsetsByPartition, OffsetsByPartition]:
-        """Return where the logs of partitions begin, and where they end. Ask for those with a leader."""
-        admin = self._connection.admin()
-        asked = [ConfluentPartition(*tp) for tp in partitions]
-        if not asked:
-            return {}, {}
-        begin, end = (
-            admin.list_offsets(dict.fromkeys(asked, at), request_timeout=timeout)
-            for at in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        )
-        return self._offsets(begin, timeout), self._offsets(end, timeout)
-
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
@@ -190,10 +176,6 @@ class GroupAdmin:
                 raise self._failure("cluster", error) from error
             self._reached = True
         return self._connection.admin()
-
-    def _offsets(self, futures: Mapping[Any, Future[Any]], timeout: float) -> OffsetsByPartition:
-        plain = {TopicPartition(tp.topic, tp.partition): future for tp, future in futures.items()}
-        return {tp: found.offset for tp, found in self._all("offsets of", plain, timeout).items()}
 
     def _all(
         self,
@@ -249,7 +231,13 @@ def _described(group_id: str, found: Any) -> Group:
         )
         for member in found.members
     )
-    return Group(group_id=group_id, protocol=found.type.name.lower(), state=found.state.name, members=members)
+    return Group(
+        group_id=group_id,
+        protocol=found.type.name.lower(),
+        state=found.state.name,
+        assignor=found.partition_assignor,
+        members=members,
+    )
 
 
 def _plain(assignment: Any) -> frozenset[TopicPartition]:

@@ -1,22 +1,15 @@
 """How far a consumer group is with some partitions, told from what brokers say of it. Pure.
 
-*assigned* and *drained* are as brokers say. *positioned* is an offset that the group has committed; or, which
-is weaker, a complete assignment that stands unchanged for a while (see `Settling`). *flowing* is a commit
-beyond where the partition's log begins. A group that began elsewhere and commits that without having read
-anything, as the Java client does of itself, seems to flow too soon; nobody outside can tell.
-
-A partition is *drained* when the group has committed its end. Where transactions write, the mark of the last
-one takes the last offset, and clients differ in whether they commit it.
+*assigned* is as brokers say. *positioned* is an offset that the group has committed; or, which is weaker, a
+complete assignment that stands unchanged for a while (see `Settling`).
 """
 
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
-from kafka_partition_events.control.protocol.records import NO_PARTITIONS
-from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Status
+from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 STABLE: Final = "STABLE"
@@ -48,12 +41,14 @@ class Group:
         group_id: Its name.
         protocol: ``"classic"``, or ``"consumer"`` (KIP-848).
         state: Kafka's word, in capitals: ``"STABLE"``. One that does not exist is `DEAD`.
+        assignor: The protocol by which its members share partitions; empty where the brokers choose.
         members: Its members.
     """
 
     group_id: str
     protocol: str = "classic"
     state: str = STABLE
+    assignor: str = ""
     members: tuple[Member, ...] = ()
 
     @property
@@ -75,44 +70,24 @@ class Group:
 
 
 @frozen(kw_only=True)
-class Offsets:
-    """What is known of a topic's partitions, by partition; those that are missing are not known.
+class Probe:
+    """What one look at brokers has shown. A topic that is missing was not asked for, or is not known.
 
     Attributes:
-        committed: Where the group is.
-        begin: Where logs begin.
-        end: Where they end.
+        readers: The groups with members that read a topic, by topic.
+        writers: How many producers brokers know to be writing to it (DescribeProducers), by topic.
+        groups: How far the groups are that a change waits for, by change and group.
+        unseen: The groups that could not be described though they matter, or might: their coordinator is
+            loading or moving, or we may not see them. One that does not exist is not among them.
+        after: The ids of the changes that had happened before the look began. A group that began to read in
+            the middle may have been missed by any sooner one.
     """
 
-    committed: Mapping[int, int] = field(factory=dict)
-    begin: Mapping[int, int] = field(factory=dict)
-    end: Mapping[int, int] = field(factory=dict)
-
-
-@frozen(kw_only=True)
-class Standing:
-    """How far a group is with some partitions, which are among them.
-
-    Attributes:
-        members: How many members the group has.
-        owned: How many partitions of the topic are assigned to them, of all.
-        assigned: Those that are,
-        positioned: those with a position that a restart keeps,
-        flowing: those with a commit beyond their beginning,
-        drained: and those that were read to their end.
-    """
-
-    members: int
-    owned: int
-    assigned: frozenset[int] = NO_PARTITIONS
-    positioned: frozenset[int] = NO_PARTITIONS
-    flowing: frozenset[int] = NO_PARTITIONS
-    drained: frozenset[int] = NO_PARTITIONS
-
-    def status(self, spec: Spec) -> Status:
-        """Return the word for it: applied if the group has followed, else observed."""
-        followed = self.positioned if spec.kind.grows else self.drained
-        return Status.APPLIED if spec.affected and spec.affected <= followed else Status.OBSERVED
+    readers: Mapping[str, frozenset[str]] = field(factory=dict)
+    writers: Mapping[str, int] = field(factory=dict)
+    groups: Mapping[str, Mapping[str, Coverage]] = field(factory=dict)
+    unseen: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
 
 
 @frozen
@@ -147,42 +122,28 @@ class Settling:
         return settle_s > 0 and self.since_ms is not None and now_ms >= self.since_ms + 1_000 * settle_s
 
 
-def standing(
-    group: Group, topic: str, affected: Collection[int], offsets: Offsets, *, settled: bool = False
-) -> Standing:
-    """Return how far a group is.
+def coverage_of(
+    group: Group, topic: str, affected: Collection[int], committed: Collection[int], *, settled: bool = False
+) -> Coverage:
+    """Return how far a group is with some partitions of a topic.
 
     Args:
         group: The group.
         topic: The topic.
         affected: The partitions in question.
-        offsets: Where the group is, and the logs are.
+        committed: Those with an offset of the group.
         settled: Whether its assignment has stood long enough to be a position.
     """
-    shares = group.shares(topic)
-    has = {partition for _, partition in shares}
-    committed, begin, end = offsets.committed, offsets.begin, offsets.end
-    levels = Standing(
-        members=len(group.members),
-        owned=len(has),
-        assigned=frozenset(p for p in affected if p in has),
-        positioned=frozenset(p for p in affected if p in committed),
-        flowing=frozenset(p for p in affected if p in begin and committed.get(p, -1) > begin[p]),
-        drained=frozenset(p for p in affected if p in end and _is_drained(p, offsets)),
-    )
-    return evolve(levels, positioned=levels.positioned | levels.assigned) if settled else levels
-
-
-def _is_drained(partition: int, offsets: Offsets) -> bool:
-    end = offsets.end[partition]
-    return offsets.committed.get(partition, -1) >= end or offsets.begin.get(partition) == end
+    assigned = {partition for _, partition in group.shares(topic)}.intersection(affected)
+    positioned = {*affected}.intersection(committed) | (assigned if settled else set())
+    return Coverage(assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned))
 
 
 def reads(group: Group, topic: str, *, did: bool, commits: Collection[str]) -> bool | None:
-    """Tell whether a group reads a topic, so that somebody must wait for it.
+    """Tell whether a group reads a topic, so that it must be waited for.
 
-    While a classic group rebalances nobody can see who has what; then what was seen before counts, or what it
-    has committed. A group without members, or whose members assign by hand, is not among the readers.
+    While a classic group rebalances brokers do not report who has what; then what was seen before counts, or
+    what it has committed. A group without members, or whose members assign by hand, is not among the readers.
 
     Args:
         group: The group.

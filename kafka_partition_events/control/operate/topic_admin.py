@@ -1,6 +1,7 @@
 """Looks at the control topics of a cluster, and makes them as they should be. Needs confluent-kafka."""
 
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -13,18 +14,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kafka_partition_events.acls import Right
-from kafka_partition_events.clients.confluent.answers import error_name
+from kafka_partition_events.clients.confluent.answers import described_topic, error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.protocol.topics import (
     REPLICAS,
-    Configure,
+    Action,
     ControlTopic,
-    Create,
     Difference,
-    FoundTopic,
 )
 from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
 _LIMIT_S: Final = 15.0
@@ -44,34 +44,44 @@ class ControlTopicAdmin:
         """
         self._connection = Connection(config)
 
-    def look(self, wanted: Collection[ControlTopic]) -> dict[str, FoundTopic]:
+    def look(self, wanted: Collection[ControlTopic]) -> dict[str, ControlTopic]:
         """Return those of the topics that are there, by name.
 
         Raises:
-            MetadataFetchError: nobody answers, or not for us.
+            MetadataFetchError: no broker answers, or not for us.
         """
+        names = [topic.name for topic in wanted]
         try:
-            listed = self._connection.admin().list_topics(timeout=_LIMIT_S).topics
-            there = [topic.name for topic in wanted if topic.name in listed]
-            self._check_missing([topic.name for topic in wanted if topic.name not in listed])
-            configs = self._configs(there)
+            answers = self._connection.admin().describe_topics(  # which creates none
+                TopicCollection(names), request_timeout=_LIMIT_S
+            )
+            found = {name: self._described(name, answer) for name, answer in answers.items()}
+            configs = self._configs([name for name, info in found.items() if info is not None])
         except (KafkaException, TimeoutError) as error:
             raise self._connection.failure("can't look at the control topics", error) from error
         return {
-            name: FoundTopic(
-                partitions=len(listed[name].partitions),
-                replicas=min((len(p.replicas) for p in listed[name].partitions.values()), default=0),
+            name: ControlTopic(
+                name=name,
+                partitions=len(info.partitions),
+                replicas=min((len(each.replicas) for each in info.partitions), default=0),
                 config=configs[name],
             )
-            for name in there
-            if name in configs
+            for name, info in found.items()
+            if info is not None and name in configs
         }
+
+    def setting(self, topic: str, name: str) -> str | None:
+        """Return a setting of any topic; None: it may not be seen, or no broker answers."""
+        try:
+            return self._configs([topic]).get(topic, {}).get(name)
+        except (KafkaException, TimeoutError, MetadataFetchError):
+            return None
 
     def replicas(self) -> int:
         """Return how many replicas a topic gets by default: three, or as many as there are brokers.
 
         Raises:
-            MetadataFetchError: nobody answers, or not for us.
+            MetadataFetchError: no broker answers, or not for us.
         """
         try:
             return min(REPLICAS, len(self._connection.admin().list_topics(timeout=_LIMIT_S).brokers))
@@ -86,36 +96,33 @@ class ControlTopicAdmin:
             replicas: How many replicas new topics get; None: as many as `replicas` says.
 
         Raises:
-            MetadataFetchError: it was refused, or nobody answers.
+            MetadataFetchError: it was refused, or no broker answers.
         """
         for difference in differences:
-            operation = "Create" if isinstance(difference, Create) else "AlterConfigs"
+            topic, creates = difference.topic, difference.action is Action.CREATE
             try:
-                if isinstance(difference, Create):
-                    self._create(difference.topic, replicas or self.replicas())
-                elif isinstance(difference, Configure):
-                    self._configure(difference)
+                if creates:
+                    self._create(topic, replicas or self.replicas())
+                elif difference.action is Action.CONFIGURE:
+                    self._configure(topic, (difference.found or {})["config"])
             except (KafkaException, TimeoutError) as error:
-                needed = Right((operation,), "topic", difference.topic.name)
+                needed = Right(("Create" if creates else "AlterConfigs",), "topic", topic.name)
                 raise self._connection.failure(str(difference), error, needed) from error
 
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
 
-    def _check_missing(self, names: list[str]) -> None:
-        """Raise if a topic is missing only for us: to list leaves out what must not be seen."""
-        if not names:
-            return
-        answers = self._connection.admin().describe_topics(TopicCollection(names), request_timeout=_LIMIT_S)
-        for name, answer in answers.items():
-            try:
-                answer.result(_LIMIT_S)
-            except KafkaException as error:
-                if is_refusal(error_name(error.args[0])):
-                    raise self._refusal("Describe", name, error) from error
-                if error_name(error.args[0]) != UNKNOWN_TOPIC:
-                    raise
+    def _described(self, name: str, answer: "Future[Any]") -> TopicInfo | None:
+        """Return a topic; None if there is none. One that must not be seen is not taken for missing."""
+        try:
+            return described_topic(answer.result(_LIMIT_S))
+        except KafkaException as error:
+            if is_refusal(error_name(error.args[0])):
+                raise self._refusal("Describe", name, error) from error
+            if error_name(error.args[0]) != UNKNOWN_TOPIC:
+                raise
+        return None
 
     def _refusal(self, operation: str, name: str, error: KafkaException) -> MetadataFetchError:
         needed = Right((operation,), "topic", name)
@@ -138,26 +145,19 @@ class ControlTopicAdmin:
         return found
 
     def _create(self, topic: ControlTopic, replicas: int) -> None:
-        new = NewTopic(
-            topic.name,
-            num_partitions=topic.partitions,
-            replication_factor=replicas,
-            config=dict(topic.config),
-        )
+        new = NewTopic(topic.name, topic.partitions, replicas, config=dict(topic.config))
+        answers = self._connection.admin().create_topics([new], request_timeout=_LIMIT_S)
         try:
-            self._connection.admin().create_topics([new], request_timeout=_LIMIT_S)[topic.name].result(
-                _LIMIT_S
-            )
+            answers[topic.name].result(_LIMIT_S)
         except KafkaException as error:
-            if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # somebody else was first
+            if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # another was first
                 raise
 
-    def _configure(self, difference: Configure) -> None:
-        name = difference.topic.name
+    def _configure(self, topic: ControlTopic, names: Iterable[str]) -> None:
         entries = [
-            ConfigEntry(setting, wanted, incremental_operation=AlterConfigOpType.SET)
-            for setting, (_, wanted) in difference.differing.items()
+            ConfigEntry(name, topic.config[name], incremental_operation=AlterConfigOpType.SET)
+            for name in names
         ]
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=entries)
         answers = self._connection.admin().incremental_alter_configs([resource], request_timeout=_LIMIT_S)
         answers[resource].result(_LIMIT_S)

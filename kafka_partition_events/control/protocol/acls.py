@@ -15,7 +15,6 @@ class Part(StrEnum):
     """What somebody has to do with change control."""
 
     REQUESTER = "requester"
-    APPROVER = "approver"
     TRACKER = "tracker"
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -39,21 +38,16 @@ def rights(part: Part, prefix: str = PREFIX, grows: Sequence[str] = ()) -> tuple
     match part:
         case Part.REQUESTER:
             return (*told, *reported, *of("commands", to="Write"), *described)
-        case Part.APPROVER:
-            return (*told, *of("approvals", to="Write"))
         case Part.PRODUCER | Part.CONSUMER:
             return (*told, *of("leases", "acks", to="Write"))
         case Part.READER:
-            return (*told, *reported, *of("commands", "approvals", to="Read"))
+            return (*told, *reported, *of("commands", to="Read"))
         case Part.TRACKER:
             own = tracker_name(prefix)
             ways = ("Read", "Write", "DescribeConfigs")
             return (
                 *(Right(ways, "topic", f"{prefix}{topic}") for topic in ("changes", "leases", "acks")),
-                *(
-                    Right(("Read", "DescribeConfigs"), "topic", f"{prefix}{t}")
-                    for t in ("commands", "approvals")
-                ),
+                Right(("Read", "DescribeConfigs"), "topic", f"{prefix}commands"),
                 Right(("Read",), "group", own),
                 Right(("Write",), "transactional-id", own),
                 *described,
@@ -62,18 +56,15 @@ def rights(part: Part, prefix: str = PREFIX, grows: Sequence[str] = ()) -> tuple
             )
 
 
-def as_commands(
-    who: Sequence[tuple[Part, str]], bootstrap: str, prefix: str = PREFIX, grows: Sequence[str] = ()
-) -> Iterator[str]:
-    """Yield lines for a shell that give people and services their rights, by Kafka's own tool.
+def as_commands(bootstrap: str, prefix: str = PREFIX, grows: Sequence[str] = ()) -> Iterator[str]:
+    """Yield lines for a shell that give a user of each part's name its rights, by Kafka's own tool.
 
     Args:
-        who: Parts, and the principals that play them: ``User:alice``.
         bootstrap: Where the brokers are.
         prefix: As in `rights`.
         grows: As in `rights`.
     """
-    for part, principal in who:
+    for part in Part:
         yield f"# {part}"
         for right in rights(part, prefix, grows):
-            yield as_command(right, principal, bootstrap)
+            yield as_command(right, f"User:{part}", bootstrap)

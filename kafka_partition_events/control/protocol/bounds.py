@@ -51,5 +51,5 @@ Count = Annotated[int, Number(0, MOST_PARTITIONS)]
 """Of partitions."""
 Moment = Annotated[int, Number(0, 253_402_300_799_999)]
 """Milliseconds since 1970, up to the year 9999."""
-TimeToLive = Annotated[float, Number(0.001, 3_600.0)]
+TimeToLive = Annotated[float, Number(0, 3_600.0)]
 """Seconds that a lease lasts."""

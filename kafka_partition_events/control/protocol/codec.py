@@ -1,16 +1,16 @@
 """JSON of the records of change control. Pure.
 
 Each document names its format and its version: ``{"format": "kpe.lease", "version": 1, ...}``. Fields may be
-added under the same version, and readers pass over what they do not know; whoever changes the meaning of a
-field or removes one raises the version. The JSON Schemas are in `kafka_partition_events.assets`.
+added under the same version, and readers pass over what they do not know; to change the meaning of a field or
+to remove one raises the version. The JSON Schemas are in `kafka_partition_events.assets`.
 """
 
 import json
 import reprlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
@@ -26,29 +26,25 @@ from kafka_partition_events.control.protocol.bounds import (
     Number,
     Text,
 )
-from kafka_partition_events.control.protocol.legible import is_legible, legible
-from kafka_partition_events.control.protocol.records import Ack, Approval, Change, Command, Lease
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
+from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
 from kafka_partition_events.errors import KafkaPartitionEventsError
-from kafka_partition_events.metadata.ranges import ids_in, ranges
+from kafka_partition_events.legible import is_legible, legible
 
 VERSION: Final = 1
 
 FORMATS: Final = {
     Command: "kpe.command",
-    Approval: "kpe.approval",
     Change: "kpe.change",
     Lease: "kpe.lease",
     Ack: "kpe.ack",
 }
 
-MOST_BYTES: Final = {Command: 65_536, Approval: 65_536, Change: 524_288, Lease: 65_536, Ack: 262_144}
+MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536, Ack: 16_384}
 """How long a record may be. What is longer is not even parsed."""
 
-Record = Command | Approval | Change | Lease | Ack
-AnyRecord = TypeVar("AnyRecord", Command, Approval, Change, Lease, Ack)
-
-_KEPT_ODDITIES: Final = 100
-_KEPT_SETS: Final = 256
+Record = Command | Change | Lease | Ack
+AnyRecord = TypeVar("AnyRecord", Command, Change, Lease, Ack)
 
 
 class RecordError(KafkaPartitionEventsError, ValueError):
@@ -75,20 +71,16 @@ class Skipped:
 
     Attributes:
         counts: How many, by reason: ``version`` (of a later library) and ``malformed``.
-        latest: The last hundred of them.
+        latest: The last one.
     """
 
     counts: Counter[str] = attrs.field(factory=Counter)
-    latest: deque[Oddity] = attrs.field(factory=lambda: deque(maxlen=_KEPT_ODDITIES))
-
-    def __bool__(self) -> bool:
-        """Tell whether there are any."""
-        return bool(self.counts)
+    latest: Oddity | None = None
 
     def note(self, error: RecordError, at: "Place") -> None:
         """Count one more."""
         self.counts["version" if isinstance(error, UnknownVersionError) else "malformed"] += 1
-        self.latest.append(Oddity(*at, reason=str(error)))
+        self.latest = Oddity(*at, reason=str(error))
 
 
 Place = tuple[str, int, int]
@@ -100,7 +92,7 @@ def encode(record: Record) -> bytes:
     """Return a record as JSON. Equal records give equal bytes.
 
     Raises:
-        RecordError: something in it is larger than `bounds` allows; nobody would read it.
+        RecordError: something in it is larger than `bounds` allows; it would not be read.
     """
     try:
         value = as_json(record)
@@ -111,13 +103,13 @@ def encode(record: Record) -> bytes:
 
 
 def as_json(record: Record) -> bytes:
-    """Return a record as JSON, whether anybody would read it or not."""
+    """Return a record as JSON, whether it would be read or not."""
     document = {"format": FORMATS[type(record)], "version": VERSION, **_plain(record)}
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decode(kind: type[AnyRecord], value: bytes) -> AnyRecord:
-    """Return the record that JSON tells. It takes neither more time nor more memory than a large record.
+    """Return the record that JSON holds. It takes neither more time nor more memory than a large record.
 
     Raises:
         UnknownVersionError: it is of another version.
@@ -160,7 +152,7 @@ def decode_or_skip(kind: type[AnyRecord], value: bytes, skipped: Skipped, at: Pl
 def key_of(record: Record) -> str:
     """Return the key of a record in its topic, by which compaction keeps the last one."""
     match record:
-        case Command() | Approval():
+        case Command():
             return record.change_id
         case Change():
             return f"{record.spec.cluster_id}|{record.change_id}"
@@ -174,11 +166,13 @@ def key_of(record: Record) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, PartitionSet):
+        return str(value)
     if attrs.has(type(value)):
         return {f.name: _plain(getattr(value, f.name)) for f in attrs.fields(type(value))}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return ranges(value) if isinstance(value, frozenset) else value
+    return value
 
 
 Reader = Callable[[Any, str], Any]
@@ -210,8 +204,6 @@ def _reader(kind: Any) -> Reader:
         return _plain_reader(kind)
     if origin is tuple:
         return partial(_read_list, _reader(parts[0]), MOST_ITEMS)
-    if origin is frozenset:
-        return _read_partitions
     if origin is Annotated and isinstance(parts[1], Items):
         return partial(_read_list, _reader(get_args(parts[0])[0]), parts[1].most)
     if origin is Annotated:
@@ -222,6 +214,8 @@ def _reader(kind: Any) -> Reader:
 
 
 def _plain_reader(kind: Any) -> Reader:
+    if kind is PartitionSet:
+        return _read_partitions
     if attrs.has(kind):
         return partial(_read_object, kind)
     if issubclass(kind, StrEnum):
@@ -258,18 +252,12 @@ def _read_word(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
     raise RecordError(f"{path} must be one of {', '.join(kind)}, not {_shown(value)}")
 
 
-def _read_partitions(value: Any, path: str) -> frozenset[int]:
+def _read_partitions(value: Any, path: str) -> PartitionSet:
     try:
-        return _partitions_in(_checked(str, value, path))
+        return PartitionSet.parse(_checked(str, value, path))
     except ValueError as error:
         what = f"up to {MOST_IDS:,} partition ids such as 0-2,5"
         raise RecordError(f"{path} must be {what}, not {_shown(value)}") from error
-
-
-@lru_cache(_KEPT_SETS)
-def _partitions_in(text: str) -> frozenset[int]:
-    # Nearly all that is said of a change says the same, and a short text may be a large set.
-    return frozenset(ids_in(text, most=MOST_IDS))
 
 
 def _checked(kind: Any, value: Any, path: str) -> Any:

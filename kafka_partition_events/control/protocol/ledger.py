@@ -1,6 +1,6 @@
 """What holds of all that was ever appended: the last writer wins, by a total order. Pure.
 
-Each ``latest_*`` takes two records of one key and returns one of them; it is commutative, associative and
+`latest` takes two records of one key and returns one of them; it is commutative, associative and
 idempotent. So it does not matter to tracker, instances or Spark in which order records come, how often, or
 that some are read again.
 
@@ -17,22 +17,16 @@ Equal records are the same; if two differ in nothing but their content, a hash o
 
 import hashlib
 from collections.abc import Callable
-from functools import reduce
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from attrs import define, field, frozen
 
-from kafka_partition_events.control.protocol.codec import Place, Record, Skipped, as_json, decode_or_skip
-from kafka_partition_events.control.protocol.records import Ack, Approval, Change, Lease
-from kafka_partition_events.control.protocol.vocabulary import State
+from kafka_partition_events.control.protocol.codec import Place, Skipped, as_json, decode_or_skip
+from kafka_partition_events.control.protocol.records import Ack, Change, Lease
 
 _MOST_RETIRED: Final = 10_000
 
-AnyValue = TypeVar("AnyValue")
 Logged = TypeVar("Logged", Lease, Ack)
-
-_MOST_APPROVED: Final = 1_000
-_MOST_APPROVALS: Final = 100
 
 
 @frozen
@@ -48,55 +42,28 @@ class Appended(Generic[Logged]):
         return self.at_ms if self.record.born_ms is None else min(self.at_ms, self.record.born_ms)
 
 
-@frozen
-class Tenancy:
-    """Who uses an instance id.
-
-    Attributes:
-        holder: The last lease.
-        rival: The last one of all other processes; None if there was none.
-    """
-
-    holder: Appended[Lease]
-    rival: Appended[Lease] | None = None
+AnyValue = TypeVar("AnyValue", Change, Appended[Lease], Appended[Ack])
 
 
-def latest_change(one: Change, other: Change) -> Change:
-    """Return the later state of a change."""
-    return _later(one, other, lambda change: (change.tracker_epoch, change.revision), lambda change: change)
-
-
-def latest_ack(one: Appended[Ack], other: Appended[Ack]) -> Appended[Ack]:
-    """Return the later answer of an instance to a change."""
-    return _later(one, other, lambda ack: (*_process(ack), ack.record.ack_seq, ack.at_ms), _record)
-
-
-def latest_tenancy(one: Tenancy, other: Tenancy) -> Tenancy:
-    """Return who uses an instance id, given all leases that both know."""
-    leases = [one.holder, other.holder, *_rivals(one), *_rivals(other)]
-    holder = reduce(_later_lease, leases)
-    rivals = [lease for lease in leases if lease.record.incarnation != holder.record.incarnation]
-    return Tenancy(holder, reduce(_later_lease, rivals) if rivals else None)
-
-
-def _later_lease(one: Appended[Lease], other: Appended[Lease]) -> Appended[Lease]:
-    return _later(one, other, lambda lease: (*_process(lease), lease.record.lease_seq, lease.at_ms), _record)
-
-
-def _later(
-    one: AnyValue,
-    other: AnyValue,
-    order: Callable[[AnyValue], tuple[int | str, ...]],
-    content: Callable[[AnyValue], Record],
-) -> AnyValue:
-    first, second = order(one), order(other)
+def latest(one: AnyValue, other: AnyValue) -> AnyValue:
+    """Return the later one of two values of one key."""
+    first, second = _order(one), _order(other)
     if first == second and one != other:
-        return max(one, other, key=lambda value: _digest(content(value)))
-    return max(one, other, key=order)
+        return max(one, other, key=_digest)
+    return one if first >= second else other
 
 
-def _record(appended: Appended[Logged]) -> Logged:
-    return appended.record
+def _order(value: Change | Appended[Any]) -> tuple[int | str, ...]:
+    if isinstance(value, Change):
+        return value.tracker_epoch, value.revision
+    record = value.record
+    seq = record.lease_seq if isinstance(record, Lease) else record.ack_seq
+    return value.born_ms, record.incarnation, seq, value.at_ms
+
+
+def _digest(value: Change | Appended[Any]) -> bytes:
+    record = value if isinstance(value, Change) else value.record
+    return hashlib.sha256(as_json(record)).digest()  # one that SQL has, too
 
 
 @define
@@ -105,17 +72,15 @@ class Ledger:
 
     Attributes:
         changes: By id.
-        tenancies: By instance id.
+        leases: By instance id.
         acks: By change and instance.
-        approvals: Those of changes that wait for one or are not known yet, by change; as they came.
         retired: The ids of changes with a tombstone, the last ten thousand. Ids are never used again, so
             whatever else comes under one is older.
     """
 
     changes: dict[str, Change] = field(factory=dict)
-    tenancies: dict[str, Tenancy] = field(factory=dict)
+    leases: dict[str, Appended[Lease]] = field(factory=dict)
     acks: dict[str, dict[str, Appended[Ack]]] = field(factory=dict)
-    approvals: dict[str, list[Approval]] = field(factory=dict)
     retired: dict[str, None] = field(factory=dict)
 
     def take_written(self, key: bytes, value: bytes | None, skipped: Skipped, at: Place) -> None:
@@ -129,8 +94,7 @@ class Ledger:
         """Take a record of ``kpe.changes``."""
         id_ = change.change_id
         if id_ not in self.retired:
-            known = self.changes.get(id_)
-            self.changes[id_] = change if known is None else latest_change(known, change)
+            self.changes[id_] = latest(self.changes.get(id_, change), change)
 
     def take_tombstone(self, change_id: str) -> None:
         """Take the end of a change."""
@@ -139,37 +103,24 @@ class Ledger:
             del self.retired[next(iter(self.retired))]
         self.changes.pop(change_id, None)
         self.acks.pop(change_id, None)
-        self.approvals.pop(change_id, None)
-
-    def take_approval(self, approval: Approval) -> None:
-        """Take a record of ``kpe.approvals``."""
-        id_, known = approval.change_id, self.changes.get(approval.change_id)
-        if id_ in self.retired or (known is not None and known.state is not State.REQUESTED):
-            return
-        self.approvals[id_] = [*self.approvals.get(id_, ()), approval][-_MOST_APPROVALS:]
-        if len(self.approvals) > _MOST_APPROVED:
-            del self.approvals[next(iter(self.approvals))]
 
     def take_lease(self, lease: Lease, at_ms: int) -> None:
         """Take a record of ``kpe.leases``."""
-        found = Tenancy(Appended(lease, at_ms))
-        known = self.tenancies.get(lease.instance_id)
-        self.tenancies[lease.instance_id] = found if known is None else latest_tenancy(known, found)
+        found = Appended(lease, at_ms)
+        self.leases[lease.instance_id] = latest(self.leases.get(lease.instance_id, found), found)
 
     def take_ack(self, ack: Ack, at_ms: int) -> None:
         """Take a record of ``kpe.acks``."""
         if ack.change_id not in self.retired:
             of_change = self.acks.setdefault(ack.change_id, {})
-            found, known = Appended(ack, at_ms), of_change.get(ack.instance_id)
-            of_change[ack.instance_id] = found if known is None else latest_ack(known, found)
+            found = Appended(ack, at_ms)
+            of_change[ack.instance_id] = latest(of_change.get(ack.instance_id, found), found)
 
     def drop_finished(self) -> None:
         """Forget the answers to changes that are finished: a fleet's acks of a month are many."""
         for change_id, change in self.changes.items():
             if change.state.final:
                 self.acks.pop(change_id, None)
-            if change.state is not State.REQUESTED:
-                self.approvals.pop(change_id, None)
 
     def drop_strays(self) -> None:
         """Forget answers to changes that nobody knows. For who writes the changes: no answer comes sooner."""
@@ -178,22 +129,13 @@ class Ledger:
 
     def drop_lost(self, before_ms: int) -> None:
         """Forget instances that have not been heard of since then, as the topic itself does."""
-        lost = [name for name, tenancy in self.tenancies.items() if tenancy.holder.at_ms < before_ms]
-        for name in lost:
-            del self.tenancies[name]
+        for name in [name for name, lease in self.leases.items() if lease.at_ms < before_ms]:
+            del self.leases[name]
+
+    def keep(self, needed: Callable[[Change], bool]) -> None:
+        """Forget changes that a reader has no use for; most of what a right to write can add is refused."""
+        self.changes = {id_: change for id_, change in self.changes.items() if needed(change)}
 
     def next_epoch(self) -> int:
         """Return the epoch of a tracker that has fenced all others and then read everything."""
         return 1 + max((change.tracker_epoch for change in self.changes.values()), default=0)
-
-
-def _process(appended: Appended[Logged]) -> tuple[int, str]:
-    return appended.born_ms, appended.record.incarnation
-
-
-def _rivals(tenancy: Tenancy) -> tuple[Appended[Lease], ...]:
-    return () if tenancy.rival is None else (tenancy.rival,)
-
-
-def _digest(record: Record) -> bytes:
-    return hashlib.sha256(as_json(record)).digest()  # one that SQL has, too

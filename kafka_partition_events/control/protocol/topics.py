@@ -1,24 +1,24 @@
 """The control topics: how they should be, and what to do where they are not. Pure.
 
 Readers cope with more partitions of leases and acks, as all merges go by keys; with fewer, too. Commands and
-changes have one: it elects the tracker, and it keeps their order; approvals have one, as they are few.
+changes have one: it elects the tracker, and it keeps their order.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
 
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
 
 PREFIX: Final = "kpe."
-EVERYTHING: Final = ("changes", "approvals", "leases", "acks")
-"""All that a tracker goes by."""
+CURE: Final = "`kpe tracker init` creates the control topics"
 CHANGES: Final = ("changes",)
 """What tells of changes, but for what each instance says of them."""
-FLEET: Final = (*CHANGES, "leases", "acks")
-"""That, too: what readers need, who have no business with approvals."""
+EVERYTHING: Final = (*CHANGES, "leases", "acks")
+"""That, too: all that a tracker goes by."""
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
 
@@ -37,75 +37,54 @@ _APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 
 @frozen(kw_only=True)
 class ControlTopic:
-    """A topic as it should be.
+    """A topic, as it is or should be.
 
     Attributes:
         name: Its name.
-        partitions: How many it is created with.
-        only: Whether more would be wrong.
+        partitions: How many it has, or is created with; where there should be one, more would be wrong.
+        replicas: How many the partition has that has fewest.
         config: Its configuration, as far as it matters.
     """
 
     name: str
     partitions: int
-    only: bool
+    replicas: int = REPLICAS
     config: Mapping[str, str]
+
+
+class Action(StrEnum):
+    """What is to be done about a topic."""
+
+    CREATE = "create"
+    CONFIGURE = "configure"
+    UNFIT = "unfit"
+    """Nothing helps, because Kafka can't shrink a topic."""
 
 
 @frozen(kw_only=True)
-class FoundTopic:
-    """A topic as it is.
+class Difference:
+    """A topic that is otherwise than it should be.
 
     Attributes:
-        partitions: How many it has.
-        replicas: How many the partition has that has fewest.
-        config: Its configuration.
+        topic: How it should be.
+        action: What is to be done.
+        found: What is otherwise now; None: it is not there.
     """
 
-    partitions: int
-    replicas: int
-    config: Mapping[str, str]
-
-
-@frozen
-class Create:
-    """The topic is not there."""
-
     topic: ControlTopic
+    action: Action
+    found: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
-        config = " ".join(f"{name}={value}" for name, value in self.topic.config.items())
-        return f"{self.topic.name}: create with {self.topic.partitions} partition(s) {config}"
-
-
-@frozen
-class Configure:
-    """Some of its configuration is otherwise: name -> (what is, what should be)."""
-
-    topic: ControlTopic
-    differing: Mapping[str, tuple[str | None, str]]
-
-    def __str__(self) -> str:
-        return f"{self.topic.name}: set " + " ".join(
-            f"{name}={wanted} (is {found})" for name, (found, wanted) in self.differing.items()
-        )
-
-
-@frozen
-class Unfit:
-    """It can't be made right, because Kafka can't shrink a topic. It has so many partitions."""
-
-    topic: ControlTopic
-    partitions: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.topic.name}: has {self.partitions} partitions and must have {self.topic.partitions}; "
-            "delete it, or choose another --prefix"
-        )
-
-
-Difference = Create | Configure | Unfit
+        name, partitions, found = self.topic.name, self.topic.partitions, self.found or {}
+        if self.action is Action.UNFIT:
+            cure = "delete it, or choose another --prefix"
+            return f"{name}: has {found['partitions']} partitions and must have {partitions}; {cure}"
+        if self.action is Action.CREATE:
+            config = " ".join(f"{key}={value}" for key, value in self.topic.config.items())
+            return f"{name}: create with {partitions} partition(s) {config}"
+        changes = (f"{key}={self.topic.config[key]} (is {value})" for key, value in found["config"].items())
+        return f"{name}: set {' '.join(changes)}"
 
 
 def tracker_name(prefix: str) -> str:
@@ -131,47 +110,36 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
         return ControlTopic(
             name=f"{prefix}{name}",
             partitions=partitions,
-            only=partitions == 1,
             config={**dotted, **_APPEND_TIME, **(segments if "compact" in config["cleanup_policy"] else {})},
         )
 
     return (
         topic("commands", 1, cleanup_policy="delete", retention_ms=str(30 * _DAY_MS)),
-        topic("approvals", 1, cleanup_policy="delete", retention_ms=str(30 * _DAY_MS)),
         topic("changes", 1, cleanup_policy="compact"),
         topic("leases", _MANY, cleanup_policy="compact,delete", retention_ms=str(2 * _DAY_MS)),
         topic("acks", _MANY, cleanup_policy="compact,delete", retention_ms=str(30 * _DAY_MS)),
     )
 
 
-def differences(wanted: tuple[ControlTopic, ...], found: Mapping[str, FoundTopic]) -> tuple[Difference, ...]:
+def differences(wanted: Iterable[ControlTopic], found: Mapping[str, ControlTopic]) -> tuple[Difference, ...]:
     """Return what is otherwise than it should be; nothing if all is well.
 
     Args:
         wanted: How topics should be.
         found: Those that are there, by name.
     """
-    differing: list[Difference] = []
-    for topic in wanted:
-        present = found.get(topic.name)
-        if present is None:
-            differing.append(Create(topic))
-            continue
-        if topic.only and present.partitions != topic.partitions:
-            differing.append(Unfit(topic, present.partitions))
-        config = {
-            name: (present.config.get(name), value)
-            for name, value in topic.config.items()
-            if _words(present.config.get(name)) != _words(value)
-        }
-        if config:
-            differing.append(Configure(topic, config))
-    return tuple(differing)
+    return tuple(difference for topic in wanted for difference in _differences(topic, found.get(topic.name)))
 
 
-def few_replicas(found: Mapping[str, FoundTopic], replicas: int) -> dict[str, int]:
-    """Return the topics with fewer replicas, by name, and how many they have."""
-    return {name: topic.replicas for name, topic in found.items() if topic.replicas < replicas}
+def _differences(topic: ControlTopic, present: ControlTopic | None) -> Iterator[Difference]:
+    if present is None:
+        yield Difference(topic=topic, action=Action.CREATE)
+        return
+    if topic.partitions == 1 < present.partitions:
+        yield Difference(topic=topic, action=Action.UNFIT, found={"partitions": present.partitions})
+    here = {name: present.config.get(name) for name in topic.config}
+    if config := {name: is_ for name, is_ in here.items() if _words(is_) != _words(topic.config[name])}:
+        yield Difference(topic=topic, action=Action.CONFIGURE, found={"config": config})
 
 
 def _words(value: str | None) -> set[str] | None:

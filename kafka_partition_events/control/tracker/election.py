@@ -11,14 +11,14 @@ from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import lacking
-from kafka_partition_events.control.operate.control_log import CURE, command_in
-from kafka_partition_events.control.protocol.codec import Skipped
-from kafka_partition_events.control.protocol.records import Given
-from kafka_partition_events.control.protocol.topics import tracker_name
+from kafka_partition_events.control.operate.control_log import appended_ms, place_of
+from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip
+from kafka_partition_events.control.protocol.records import Command, Given
+from kafka_partition_events.control.protocol.topics import CURE, tracker_name
 from kafka_partition_events.errors import ControlTopicError
 
 SESSION_S: Final = 10.0
-"""How long a tracker may be silent until another one is elected."""
+"""How long a tracker may not answer until another one is elected."""
 
 _AT_ONCE: Final = 100
 _LIMIT_S: Final = 10.0
@@ -103,9 +103,10 @@ class Membership:
             if (error := message.error()) is not None:
                 raise self._failure(error)
             self._next = (message.offset() or 0) + 1
-            given = command_in(message, self._skipped)
-            if given is not None:
-                found.append(given)
+            place = place_of(message)
+            command = decode_or_skip(Command, message.value() or b"", self._skipped, place)
+            if command is not None:
+                found.append(Given(command, place[2], appended_ms(message)))
         return found
 
     def commit(self) -> None:

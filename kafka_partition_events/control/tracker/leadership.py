@@ -1,7 +1,6 @@
 """One time of being the tracker: from fencing all others to being fenced, or leaving."""
 
 import contextlib
-import hashlib
 import math
 import time
 import uuid
@@ -18,17 +17,16 @@ from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import lacking
+from kafka_partition_events.control.changes.controller import ClusterSnapshotForControl, Controller, Decision
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.changes.round import Outcome, Rounds, Sight
-from kafka_partition_events.control.groups.outside_view import Probe, Prober
+from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.groups.prober_thread import Probing
+from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.clock import BrokerClock
 from kafka_partition_events.control.protocol.codec import Record, Skipped, encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.legible import legible
-from kafka_partition_events.control.protocol.records import GROUP_PREFIX, Ack, Change, Given, Lease
-from kafka_partition_events.control.protocol.vocabulary import LeaseState, Role
+from kafka_partition_events.control.protocol.records import Change, Given, Lease
 from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.errors import ControlTopicError
@@ -58,7 +56,7 @@ class Watcher:
             interval: Seconds between two looks.
 
         Raises:
-            ConfigurationError: librdkafka refuses a setting.
+            ConfigurationError: librdkafka refuses a settings.
         """
         self._needed_from = -math.inf
         self._too_old_s = _BLIND_AFTER * interval + _FETCH_S
@@ -84,17 +82,16 @@ _READ_S: Final = 10.0
 _READ_ALL_S: Final = 120.0
 _PROBE_S: Final = 15.0
 _PROOF_LASTS_S: Final = SESSION_S / 2
-_MOST_NAME: Final = 200
 _WRITING: Final = {
     "linger.ms": 0,
     "transaction.timeout.ms": 30_000,
     "partitioner": "murmur2_random",  # as instances do, so that a key stays on its partition
 }
-_TOPICS: Final[Mapping[type[Record], str]] = {Change: "changes", Lease: "leases", Ack: "acks"}
+_TOPICS: Final[Mapping[type[Record], str]] = {Change: "changes", Lease: "leases"}
 
 
 @frozen(kw_only=True)
-class Setting:
+class TrackerConfig:
     """Where a tracker works.
 
     Attributes:
@@ -113,63 +110,61 @@ class Setting:
     name: str
     watcher: Watcher
     grower: Grower
-    open_prober: Callable[[], Prober] | None
+    open_prober: Callable[[], GroupProber] | None
     policy: Policy
     skipped: Skipped
 
 
-class Tenure:
+class Leadership:
     """The work of an elected tracker. One thread at a time.
 
     Whatever it raises ends it: what it knows may differ from what was written then. `close` it, and let
     another one read everything anew.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, settings: TrackerConfig) -> None:
         """Fence all other trackers, then read everything to its end; in this order nothing can be missed.
 
         Raises:
             KafkaException, TimeoutError: a later tracker has fenced this one, or nobody answers.
             ControlTopicError: the control topics can't be read.
-            ConfigurationError: librdkafka refuses a setting.
+            ConfigurationError: librdkafka refuses a settings.
         """
-        self._setting = setting
+        self._settings = settings
         self._clock = BrokerClock()
         self._now_ms = 0
-        self._lease = Lease(
-            instance_id=setting.name, incarnation=uuid.uuid4().hex, lease_seq=0, role=Role.PROBER
-        )
+        self._lease = Lease(instance_id=settings.name, incarnation=uuid.uuid4().hex, lease_seq=0)
         self._lease_due = 0.0
         self._proven_at = -math.inf
         self._producer = Producer(
             {
                 "log_level": 2,
-                **connecting(setting.config),
+                **connecting(settings.config),
                 **_WRITING,
-                "transactional.id": setting.name,
+                "transactional.id": settings.name,
             }
         )
         with contextlib.ExitStack() as parts:
             parts.callback(_destroy, self._producer)
-            self._log = parts.enter_context(contextlib.closing(ControlLog(setting.config, setting.prefix)))
-            self._log.skipped = setting.skipped
+            self._log = parts.enter_context(contextlib.closing(ControlLog(settings.config, settings.prefix)))
+            self._log.skipped = settings.skipped
             with self._naming():
                 self._producer.init_transactions(_LIMIT_S)
             self._write([self._next_lease()])  # the first answer tells the brokers' time
             self._log.read(_READ_ALL_S)
-            self._rounds = Rounds(self._log.ledger, self._log.ledger.next_epoch(), setting.policy)
+            self._controller = Controller(self._log.ledger, self._log.ledger.next_epoch(), settings.policy)
             self._probing: Probing | None = None
-            if setting.open_prober is not None:
-                self._probing = parts.enter_context(contextlib.closing(Probing(setting.open_prober())))
-                self._probing.watch(self._rounds.open_changes, self.now_ms)
-                self._probing.wait(_PROBE_S)  # what nobody has looked at would pass for unknown
-            setting.watcher.refresh()
+            if settings.open_prober is not None:
+                self._probing = parts.enter_context(contextlib.closing(Probing(settings.open_prober())))
+                # What nobody has looked at would pass for unknown.
+                self._probing.watch(self._controller.open_changes, self.now_ms, _PROBE_S)
+            settings.watcher.refresh()
             self._parts = parts.pop_all()
 
     @property
     def epoch(self) -> int:
         """Its epoch."""
-        return self._rounds.epoch
+        return self._controller.epoch
 
     @property
     def ledger(self) -> Ledger:
@@ -189,7 +184,7 @@ class Tenure:
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
-    def round(self, commands: Sequence[Given]) -> Outcome:
+    def round(self, commands: Sequence[Given]) -> Decision:
         """Carry out commands, and let all open changes take their next steps; in one transaction.
 
         Args:
@@ -200,31 +195,30 @@ class Tenure:
             ControlTopicError: the control topics can't be read.
         """
         if commands:
-            self._setting.watcher.refresh()  # a request is compared with what there is
+            self._settings.watcher.refresh()  # a request is compared with what there is
         self._log.read(_READ_S)
-        now_ms, grower = self.now_ms, self._setting.grower
-        outcome = self._rounds.decide(commands, self._sight(), now_ms, grower.troubles)
-        acks = self._probing.take_acks() if self._probing else []
-        records: list[Record] = [*outcome.changes, *map(_named, acks)]
+        now_ms, grower = self.now_ms, self._settings.grower
+        decision = self._controller.decide(commands, self._seen(), now_ms)
+        records: list[Record] = [*decision.changes]
         # Before partitions are created, a record of its own proves that this is the tracker still.
-        if outcome.due or time.monotonic() >= self._lease_due:
+        if decision.due or time.monotonic() >= self._lease_due:
             records.append(self._next_lease())
-        if records or outcome.retired:
-            self._write(records, outcome.retired)
+        if records or decision.retired:
+            self._write(records, decision.retired)
             self._proven_at = time.monotonic()
-        self._rounds.wrote(outcome, acks)
-        if outcome.due:
-            grower.grow(outcome.due, self._is_proven)
+        self._controller.wrote(decision)
+        if decision.due:
+            grower.grow(decision.due, self._is_proven)
             # Whether it has answered or not: the topic may have grown, and then no cancel may be obeyed.
-            self._setting.watcher.refresh()
+            self._settings.watcher.refresh()
         if self._probing is not None:
-            self._probing.watch(self._rounds.open_changes, now_ms)
-        return outcome
+            self._probing.watch(self._controller.open_changes, now_ms)
+        return decision
 
     def resign(self) -> None:
         """Say that there is no tracker for now; it is no harm if that can't be said."""
         with contextlib.suppress(KafkaException, TimeoutError):
-            self._write([evolve(self._next_lease(), state=LeaseState.DOWN)])
+            self._write([evolve(self._next_lease(), ttl_s=0.0)])
 
     def close(self) -> None:
         """Give up a transaction that is open, and close all connections."""
@@ -236,14 +230,12 @@ class Tenure:
         # Who was frozen since then may have been replaced, and what is due may have been cancelled.
         return time.monotonic() < self._proven_at + _PROOF_LASTS_S
 
-    def _sight(self) -> Sight:
-        probe = Probe() if self._probing is None else self._probing.probe
-        return Sight(
-            cluster=self._setting.watcher.cluster(),
-            probe=probe,
-            leases_read=self._log.read_to("leases"),
-            acks_read=self._log.read_to("acks"),
+    def _seen(self) -> ClusterSnapshotForControl:
+        return ClusterSnapshotForControl(
+            cluster=self._settings.watcher.cluster(),
+            probe=Probe() if self._probing is None else self._probing.probe,
             clocks_differ_s=self._clock.spread_s,
+            troubles=self._settings.grower.troubles,
         )
 
     def _next_lease(self) -> Lease:
@@ -260,19 +252,19 @@ class Tenure:
     @contextlib.contextmanager
     def _naming(self, topics: Iterable[str] = ()) -> Iterator[None]:
         """Raise that a right is lacking as an error that names it."""
-        setting = self._setting
-        needed = [Right(("Write",), "topic", f"{setting.prefix}{topic}") for topic in sorted(topics)]
+        settings = self._settings
+        needed = [Right(("Write",), "topic", f"{settings.prefix}{topic}") for topic in sorted(topics)]
         try:
             yield
         except KafkaException as error:
-            own = Right(("Write",), "transactional-id", setting.name)
-            refused = lacking(error_name(error.args[0]), [own, *needed], setting.config)
+            own = Right(("Write",), "transactional-id", settings.name)
+            refused = lacking(error_name(error.args[0]), [own, *needed], settings.config)
             if refused is None:
                 raise
             raise ControlTopicError(refused) from error
 
     def _write_all(self, records: Iterable[Record], retired: Iterable[Change]) -> None:
-        producer, prefix = self._producer, self._setting.prefix
+        producer, prefix = self._producer, self._settings.prefix
         producer.begin_transaction()
         for record in records:
             topic, key, value = f"{prefix}{_TOPICS[type(record)]}", key_of(record), encode(record)
@@ -306,12 +298,3 @@ def _destroy(producer: Producer) -> None:
         for end in (producer.purge, producer.close):
             with contextlib.suppress(KafkaException):  # of one that was refused: it would hide why
                 end()
-
-
-def _named(ack: Ack) -> Ack:
-    """Return an answer for a group as it may stand in a record: Kafka lets a group's name be anything."""
-    name = ack.group or ""
-    told = legible(name, _MOST_NAME)
-    if told != name:
-        told += f"#{hashlib.blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
-    return evolve(ack, group=told, instance_id=f"{GROUP_PREFIX}{told}")

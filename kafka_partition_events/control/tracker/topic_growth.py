@@ -33,13 +33,9 @@ class Grower:
         """
         self._connection = Connection(config)
         self._policy = policy or Policy()
-        self._troubles: dict[str, str] = {}
-        self._again_at: dict[str, float] = {}
-
-    @property
-    def troubles(self) -> Mapping[str, str]:
+        self.troubles: dict[str, str] = {}
         """Why partitions could not be created the last time, by change."""
-        return self._troubles
+        self._again_at: dict[str, float] = {}
 
     def grow(self, due: Collection[Change], may_go_on: Callable[[], bool]) -> bool:
         """Create the partitions of these changes; tell whether a topic has grown.
@@ -51,35 +47,32 @@ class Grower:
             may_go_on: Asked right before each: whether this is the tracker still.
         """
         ids = {change.change_id for change in due}
-        self._troubles = {id_: why for id_, why in self._troubles.items() if id_ in ids}
+        self.troubles = {id_: why for id_, why in self.troubles.items() if id_ in ids}
         self._again_at = {id_: at for id_, at in self._again_at.items() if id_ in ids}
         grown = False
         for change in due:
-            if time.monotonic() >= self._again_at.get(change.change_id, 0.0):
-                grown = self._try(change, may_go_on) or grown
+            id_, topic = change.change_id, change.spec.topic
+            if time.monotonic() < self._again_at.get(id_, 0.0):
+                continue
+            try:
+                found = self._look(topic)
+                why = why_not(change, found, self._policy)
+                if not may_go_on():
+                    continue
+                if why is None:
+                    why = self._attempt(topic, change.spec.to_count, len(found.partitions))
+            except (KafkaException, TimeoutError) as error:
+                why = self._failure(topic, error)
+            if why is None:
+                grown = True
+                self.troubles.pop(id_, None)
+            else:
+                self.troubles[id_], self._again_at[id_] = why, time.monotonic() + RETRY_S
         return grown
 
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
-
-    def _try(self, change: Change, may_go_on: Callable[[], bool]) -> bool:
-        topic = str(change.spec.topic)
-        try:
-            found = self._look(topic)
-            why = why_not(change, found, self._policy)
-            if not may_go_on():
-                return False
-            if why is None:
-                why = self._attempt(topic, change.spec.to_count, len(found.partitions))
-        except (KafkaException, TimeoutError) as error:
-            why = self._failure(topic, error)
-        if why is None:
-            self._troubles.pop(change.change_id, None)
-            return True
-        self._troubles[change.change_id] = why
-        self._again_at[change.change_id] = time.monotonic() + RETRY_S
-        return False
 
     def _look(self, topic: str) -> TopicInfo:
         admin = self._connection.admin()
@@ -115,7 +108,6 @@ def why_not(change: Change, found: TopicInfo, policy: Policy) -> str | None:
         return forbidden
     if None not in {spec.topic_id, found.topic_id} and spec.topic_id != found.topic_id:
         return f"topic {spec.topic} has the id {found.topic_id}, not {spec.topic_id}"
-    limited = change.before.limit is not None
-    if count == spec.from_count or (limited and spec.from_count < count < spec.to_count):
+    if count == spec.from_count:
         return None
     return f"topic {spec.topic} has {count} partitions, not {spec.from_count}"

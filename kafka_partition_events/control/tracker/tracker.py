@@ -11,17 +11,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import attrs
 from attrs import evolve
 from confluent_kafka import KafkaException
 
+from kafka_partition_events.control.changes.controller import Decision
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.changes.round import Outcome
-from kafka_partition_events.control.groups.outside_view import Prober
-from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.groups.prober import GroupProber
+from kafka_partition_events.control.protocol.codec import Skipped
 from kafka_partition_events.control.protocol.topics import PREFIX, tracker_name
 from kafka_partition_events.control.tracker.election import Membership
-from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
-from kafka_partition_events.control.tracker.status import Tally, TrackerStatus
+from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig, Watcher
+from kafka_partition_events.control.tracker.status import TrackerStatus
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.log import get_logger
@@ -53,7 +54,7 @@ class Tracker:
         *,
         prefix: str = PREFIX,
         interval: float = INTERVAL_S,
-        open_prober: Callable[[], Prober] | None = None,
+        open_prober: Callable[[], GroupProber] | None = None,
         policy: Policy | None = None,
     ) -> None:
         """Make a tracker; nothing is asked before `run`.
@@ -72,12 +73,12 @@ class Tracker:
             ConfigurationError: librdkafka refuses a setting.
         """
         self.name = tracker_name(prefix)
-        self._tally = Tally()
-        self._standing = self._tally.standing_by()
+        self._skipped = 0
+        self._standing = TrackerStatus()
         self._watcher = Watcher(config, interval)
         allowed = evolve(policy or Policy(), prefix=prefix)
         self._grower = Grower(config, allowed)
-        self._setting = Setting(
+        self._settings = TrackerConfig(
             config=config if control is None else control,
             prefix=prefix,
             name=self.name,
@@ -85,14 +86,14 @@ class Tracker:
             grower=self._grower,
             open_prober=open_prober,
             policy=allowed,
-            skipped=self._tally.skipped,
+            skipped=Skipped(),
         )
         self._turned_at = time.monotonic()
 
     @property
     def standing(self) -> TrackerStatus:
         """How it stands."""
-        return self._standing
+        return evolve(self._standing, skipped=dict(self._settings.skipped.counts))
 
     @property
     def idle_s(self) -> float:
@@ -116,7 +117,7 @@ class Tracker:
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to follow the changes
                 self._begin_again(_text(error))
                 stop.wait(_RETRY_S)
-        self._standing = self._tally.standing_by()
+        self._standing = self._standing.standing_by()
 
     def close(self) -> None:
         """Close the connections; after `run` has returned."""
@@ -126,61 +127,64 @@ class Tracker:
     def _begin_again(self, why: str) -> None:
         if why != self._standing.trouble:
             _log.warning("tracker_begins_again", name=self.name, error=why)
-        self._tally.setbacks += 1
-        self._standing = self._tally.standing_by(why)
+        self._standing = evolve(self._standing.standing_by(why), setbacks=self._standing.setbacks + 1)
         self._turned_at = time.monotonic()
 
     def _take_part(self, stop: threading.Event) -> None:
         with contextlib.ExitStack() as parts:
-            setting = self._setting
-            membership = Membership(setting.config, setting.prefix, setting.skipped)
+            settings = self._settings
+            membership = Membership(settings.config, settings.prefix, settings.skipped)
             parts.enter_context(contextlib.closing(membership))
             membership.join()
-            tenure: Tenure | None = None
+            leadership: Leadership | None = None
             check_at = 0.0
             while not stop.is_set():
                 commands = membership.commands(ROUND_S)
                 self._turned_at = time.monotonic()
                 if not membership.elected:
-                    if tenure is not None:
+                    if leadership is not None:
                         raise ControlTopicError("another tracker was elected")
                     if self._turned_at >= check_at:
                         membership.check()
                         check_at = self._turned_at + _CHECK_S
-                    self._standing = self._tally.standing_by()
+                    self._standing = self._standing.standing_by()
                     continue
-                if tenure is None:
-                    tenure = parts.enter_context(contextlib.closing(Tenure(setting)))
-                    _log.info("tracker_elected", name=self.name, epoch=tenure.epoch)
+                if leadership is None:
+                    leadership = parts.enter_context(contextlib.closing(Leadership(settings)))
+                    _log.info("tracker_elected", name=self.name, epoch=leadership.epoch)
                 began = time.monotonic()
-                outcome = tenure.round(commands)
+                decision = leadership.round(commands)
                 membership.commit()
-                self._tally.count(outcome, time.monotonic() - began)
-                self._standing = self._tally.standing(tenure.ledger, outcome.at_ms)
-                _tell(outcome)
-            if tenure is not None:
-                tenure.resign()
+                counted = self._standing.counted(decision, time.monotonic() - began)
+                self._standing = counted.leading(leadership.ledger, decision.at_ms)
+                _log_decision(decision)
+                self._log_skipped()
+            if leadership is not None:
+                leadership.resign()
+
+    def _log_skipped(self) -> None:
+        """Say where the last record is that was passed over since the last line, and how many there are."""
+        skipped, before = self._settings.skipped, self._skipped
+        self._skipped = skipped.counts.total()
+        if (odd := skipped.latest) is not None and self._skipped > before:
+            _log.warning("record_skipped", **attrs.asdict(odd), more=self._skipped - before - 1)
 
 
-def _tell(outcome: Outcome) -> None:
-    for refusal in outcome.refusals:
+def _log_decision(decision: Decision) -> None:
+    for refusal in decision.refusals:
         _log.warning("command_refused", verb=str(refusal.verb), actor=refusal.actor, why=refusal.detail)
-    for change in outcome.moved:
-        _log.info("change_moved", **_in_brief(change))
-    for change_id, fault in outcome.faults.items():
+    for change in decision.moved:
+        _log.info(
+            "change_moved",
+            change_id=change.change_id,
+            topic=change.spec.topic,
+            to_count=change.spec.to_count,
+            state=str(change.state),
+            gate=str(change.gate),
+            detail=change.detail,
+        )
+    for change_id, fault in decision.faults.items():
         _log.error("change_can_not_go_on", change_id=change_id, error=fault)
-
-
-def _in_brief(change: Change) -> dict[str, object]:
-    spec = change.spec
-    return {
-        "change_id": change.change_id,
-        "kind": str(spec.kind),
-        "subject": spec.subject,
-        "state": str(change.state),
-        "gate": str(change.gate),
-        "detail": change.detail,
-    }
 
 
 def _text(error: Exception) -> str:

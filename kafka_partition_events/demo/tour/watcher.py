@@ -14,7 +14,7 @@ from kafka_partition_events.demo.tour.lines import Lines
 from kafka_partition_events.demo.tour.receiver import Receiver
 from kafka_partition_events.demo.tour.scenario import EVENTS
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_cloudevent
-from kafka_partition_events.listeners import KafkaEventListener, WebhookListener
+from kafka_partition_events.listeners import KafkaSink, SinkListener, WebhookSink
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.listener import PartitionChangeListener
@@ -56,7 +56,7 @@ class Watcher:
         self,
         bootstrap_servers: str,
         poller: MetadataPoller,
-        publisher: KafkaEventListener,
+        publisher: SinkListener,
         hook: Receiver,
         lines: Lines,
     ) -> None:
@@ -64,8 +64,7 @@ class Watcher:
         self._poller = poller
         self._publisher = publisher
         self._hook = hook
-        # The receiver is on this machine, where a webhook does not post unless that is allowed.
-        poster = WebhookListener(hook.url, events=["*"], allow_private=True, observer=_OBSERVER)
+        poster = SinkListener(WebhookSink(hook.url, events=["*"]), observer=_OBSERVER)
         self.announcer = Announcer(lines, poller)
         self._registrations = [poller.register(each) for each in (publisher, poster, self.announcer)]
 
@@ -102,7 +101,7 @@ def open_watcher(bootstrap_servers: str, hook: Receiver, lines: Lines) -> Iterat
     config = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
     source = ConfluentMetadataSource(config)
     with MetadataPoller(source, interval=_INTERVAL_S, fetch_timeout=_FETCH_LIMIT_S) as poller:
-        publisher = KafkaEventListener({**config, "acks": "all"}, topic=EVENTS, observer=_OBSERVER)
+        publisher = SinkListener(KafkaSink({**config, "acks": "all"}, EVENTS), observer=_OBSERVER)
         poller.refresh("the beginning of the demo", wait=_FIRST_LIMIT_S)
         yield Watcher(bootstrap_servers, poller, publisher, hook, lines)
 

@@ -1,16 +1,17 @@
-"""What holds of all records: the last writer wins, by the orders of `control.protocol.ledger`.
+"""What holds of all records of changes: the last writer wins, by the order of `control.protocol.ledger`.
 
 It does not matter in which order records come, or how often.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.spark.gold.intervals import day_of
+
 _OF_CHANGE: Final = ("tracker_epoch", "revision", "digest")
-_OF_LEASE: Final = ("born_ms", "incarnation", "lease_seq", "at_ms", "digest")
-_OF_ACK: Final = ("born_ms", "incarnation", "ack_seq", "at_ms", "digest")
 
 
 def latest_changes(changes: DataFrame) -> DataFrame:
@@ -33,44 +34,23 @@ def latest_changes(changes: DataFrame) -> DataFrame:
 def last_known(changes: DataFrame) -> DataFrame:
     """Return changes as `latest_changes` does, of rows that must be all of theirs, and ``gate_opened_ms``.
 
-    That is when the first record was appended that told of an open gate; null if the first that was read did.
+    That is when the first record was appended that told of an open gate; null if the first that was read
+    did, or none has.
     """
-    is_open = F.col("gate") == "open"
+    is_open = F.col("opened_by").isNotNull()
     opened, held = F.min(F.when(is_open, F.col("at_ms"))), F.min(F.when(~is_open, F.col("at_ms")))
     gates = changes.groupBy("change_id").agg(F.when(held <= opened, opened).alias("gate_opened_ms"))
     return latest_changes(changes).join(gates, "change_id", "left")
 
 
-def tenancies(leases: DataFrame, *by: str) -> DataFrame:
-    """Return ``holder`` and ``rival`` of each instance: structs of the other columns.
-
-    The holder is the last lease of all; the rival the last one of all other processes, null if there is none.
-    Rows that differ in the columns ``by`` have nothing to do with each other.
-    """
-    of_lease = [name for name in leases.columns if name not in {*by, "instance_id"}]
-    last = F.max(_record(_OF_LEASE, of_lease)).alias("_lease")
-    by_process = leases.groupBy(*by, "instance_id", "incarnation").agg(last)
-    newest_first = F.sort_array(F.collect_list("_lease"), asc=False)
-    return (
-        by_process.groupBy(*by, "instance_id")
-        .agg(newest_first.alias("_leases"))
-        .select(
-            *by,
-            "instance_id",
-            F.get("_leases", F.lit(0)).alias("holder"),
-            F.get("_leases", F.lit(1)).alias("rival"),
-        )
-    )
+def has_one_of(name: str, words: Iterable[str]) -> Column:
+    """Return whether a column has one of these words; false where it has none."""
+    return F.coalesce(F.col(name).isin(*words), F.lit(False))
 
 
-def latest_acks(acks: DataFrame) -> DataFrame:
-    """Return the last answer of each instance to each change."""
-    of_ack = [name for name in acks.columns if name not in {"change_id", "instance_id"}]
-    return (
-        acks.groupBy("change_id", "instance_id")
-        .agg(F.max(_record(_OF_ACK, of_ack)).alias("_last"))
-        .select("change_id", "instance_id", "_last.*")
-    )
+def day_of_change() -> Column:
+    """Return ``day``: that of the request, by which the tables are replaced."""
+    return day_of(F.col("requested_ms") * 1000).alias("day")
 
 
 def _record(order: tuple[str, ...], columns: list[str], condition: Column | None = None) -> Column:

@@ -50,14 +50,14 @@ class ReaderAcks(StreamingQueryListener):
         """
         self._link = link
         self._cluster_id = cluster_id
-        self._queries: dict[str, tuple[ConsumerAgent, Reading, Offsets]] = {}
+        self._queries: dict[str, tuple[ConsumerAgent, Reading]] = {}
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802 - Spark's name
         """Begin to follow a query."""
         id_ = f"spark:{event.id}"
         group = f"spark:{event.name}" if event.name else id_
-        agent = ConsumerAgent(self._link(), id_, group, app=event.name or "")
-        self._queries[str(event.id)] = (agent, Reading(cluster_id=self._cluster_id), {})
+        agent = ConsumerAgent(self._link(), id_, group)
+        self._queries[str(event.id)] = (agent, Reading(cluster_id=self._cluster_id))
         agent.start(limit=0.0)  # a query waits for its listeners to hear that it starts
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
@@ -65,9 +65,9 @@ class ReaderAcks(StreamingQueryListener):
         id_ = str(event.progress.id)
         if id_ not in self._queries:  # it ran before the listener was added
             return
-        agent, reading, began = self._queries[id_]
-        after, began = advanced(reading, began, *_offsets_of(event.progress.sources))
-        self._queries[id_] = (agent, after, began)
+        agent, reading = self._queries[id_]
+        after = advanced(reading, _offsets_of(event.progress.sources))
+        self._queries[id_] = (agent, after)
         if after != reading:
             agent.tell(after)
 
@@ -80,31 +80,23 @@ class ReaderAcks(StreamingQueryListener):
             known[0].close()
 
 
-def advanced(reading: Reading, began: Offsets, start: Offsets, end: Offsets) -> tuple[Reading, Offsets]:
-    """Return what a query reads after a progress, and where it began, as far as known. Pure.
+def advanced(reading: Reading, end: Offsets) -> Reading:
+    """Return what a query reads after a progress, as far as known. Pure.
 
-    A partition that is missing in ``start`` is new: Spark begins it at its beginning, and that is 0. ``end``
-    is empty if nothing is told.
+    ``end`` is empty if the progress has no offsets.
     """
     if not end:
-        return reading, began
-    began = {tp: began.get(tp, start.get(tp, 0)) for tp in end}
+        return reading
     counts: dict[str, int] = {}
     for tp in end:
         counts[tp.topic] = max(counts.get(tp.topic, 0), tp.partition + 1)
     has = frozenset(end)
-    flowing = frozenset(tp for tp, offset in end.items() if offset > began[tp])
-    after = Reading(
-        cluster_id=reading.cluster_id, counts=counts, assigned=has, positioned=has, flowing=flowing
-    )
-    return after, began
+    return Reading(cluster_id=reading.cluster_id, counts=counts, assigned=has, positioned=has)
 
 
-def _offsets_of(sources: "Iterable[SourceProgress]") -> tuple[Offsets, Offsets]:
-    start: dict[TopicPartition, int] = {}
+def _offsets_of(sources: "Iterable[SourceProgress]") -> Offsets:
     end: dict[TopicPartition, int] = {}
     for source in sources:
         if source.description.startswith("KafkaV"):
-            start |= offsets_in(source.startOffset)
             end |= offsets_in(source.endOffset)
-    return start, end
+    return end

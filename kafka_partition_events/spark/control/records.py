@@ -14,43 +14,34 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.control.protocol.codec import FORMATS, VERSION
 from kafka_partition_events.control.protocol.records import Ack, Change, Lease
-from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, LeaseState, Role, State, Status
+from kafka_partition_events.control.protocol.vocabulary import State, Status
 from kafka_partition_events.spark.events import UNKNOWN, UNPARSED
 from kafka_partition_events.spark.gold.intervals import day_of
 
 COORDINATES: Final = ("topic", "partition", "offset", "timestamp")
-TOTALS: Final = (
-    "applied", "capped", "held", "observed", "rejected", "failed", "rolled_back", "pending", "departed",
-    "late_joined", "duplicates", "uncovered",
-)  # fmt: skip
+TOTALS: Final = ("applied", "capped", "held", "pending", "unarmed", "uncovered")
 """The fields of `control.protocol.records.Totals`."""
 
 _PARTITIONS: Final = r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$"
 _HEADER: Final = "format STRING, version STRING, _corrupt_record STRING"
 _CHANGE: Final = f"""
-    change_id STRING, number BIGINT, tracker_epoch BIGINT, revision BIGINT, state STRING,
+    change_id STRING, tracker_epoch BIGINT, revision BIGINT, state STRING,
     spec STRUCT<
-        kind: STRING, cluster_id: STRING, topic: STRING, topic_id: STRING, from_count: INT, to_count: INT,
-        partitions: STRING, broker: INT, required_groups: ARRAY<STRING>
+        cluster_id: STRING, topic: STRING, topic_id: STRING, from_count: INT, to_count: INT,
+        deadline_s: DOUBLE, required_groups: ARRAY<STRING>
     >,
-    requested_by STRING, why STRING, approved_by STRING,
-    requested_ms BIGINT, observed_ms BIGINT, deadline_ms BIGINT, finished_ms BIGINT,
-    gate STRING, unarmed INT, opened_by STRING, becomes STRING, late BOOLEAN, blind BOOLEAN,
-    reason STRING, detail STRING, totals STRUCT<{", ".join(f"{name}: BIGINT" for name in TOTALS)}>,
-    counted STRUCT<
-        at_ms: BIGINT, state: STRING, leases: ARRAY<BIGINT>, acks: ARRAY<BIGINT>, writers: BIGINT
-    >,
-    uncovered_groups ARRAY<STRING>, unverified ARRAY<STRING>
+    requested_by STRING, why STRING, requested_ms BIGINT, observed_ms BIGINT, finished_ms BIGINT,
+    opened_by STRING, detail STRING, totals STRUCT<{", ".join(f"{name}: BIGINT" for name in TOTALS)}>,
+    groups ARRAY<STRUCT<group: STRING, followed: BOOLEAN>>, unverified ARRAY<STRING>
 """
 _LEASE: Final = """
-    instance_id STRING, incarnation STRING, lease_seq BIGINT, born_ms BIGINT, role STRING, cluster_id STRING,
-    `group` STRING, app STRING, app_version STRING, client STRING, ttl_s DOUBLE, state STRING,
-    idempotent BOOLEAN, view ARRAY<STRUCT<topic: STRING, topic_id: STRING, seen: INT, used: INT>>
+    instance_id STRING, incarnation STRING, lease_seq BIGINT, born_ms BIGINT, cluster_id STRING,
+    `group` STRING, idempotent BOOLEAN, ttl_s DOUBLE,
+    view ARRAY<STRUCT<topic: STRING, topic_id: STRING, seen: INT, used: INT, affords: INT>>
 """
 _ACK: Final = """
-    change_id STRING, revision BIGINT, instance_id STRING, incarnation STRING, ack_seq BIGINT, born_ms BIGINT,
-    role STRING, `group` STRING, status STRING, reason STRING, seen_count INT, used_count INT, members INT,
-    assigned STRING, positioned STRING, flowing STRING, drained STRING
+    change_id STRING, instance_id STRING, incarnation STRING, ack_seq BIGINT, born_ms BIGINT,
+    status STRING, armed_count INT, assigned STRING, positioned STRING
 """
 
 
@@ -80,33 +71,26 @@ _FORMS: Final = {
         format=FORMATS[Change],
         schema=_CHANGE,
         required=(
-            *("change_id", "number", "tracker_epoch", "revision", "state", "requested_by", "requested_ms"),
-            *("spec.kind", "spec.cluster_id"),
+            *("change_id", "tracker_epoch", "revision", "state", "requested_by", "requested_ms"),
+            *("spec.cluster_id", "spec.topic", "spec.from_count", "spec.to_count"),
         ),
-        words={"state": State, "gate": Gate, "spec.kind": Kind, "becomes": State, "counted.state": State},
-        defaults={"gate": "none", "late": False, "blind": False},
+        words={"state": State},
+        defaults={"detail": ""},
     ),
     "leases": _Form(
         format=FORMATS[Lease],
         schema=_LEASE,
-        required=("instance_id", "incarnation", "lease_seq", "role"),
-        words={"role": Role, "state": LeaseState},
-        defaults={
-            "state": "up",
-            "ttl_s": 90.0,
-            "idempotent": False,
-            "client": "",
-            "app": "",
-            "app_version": "",
-        },
+        required=("instance_id", "incarnation", "lease_seq"),
+        words={},
+        defaults={"ttl_s": 90.0, "idempotent": False},
     ),
     "acks": _Form(
         format=FORMATS[Ack],
         schema=_ACK,
-        required=("change_id", "revision", "instance_id", "incarnation", "ack_seq", "status"),
-        words={"role": Role, "status": Status},
-        defaults={"role": "producer", "reason": "", "seen_count": 0, "used_count": 0},
-        sets=("assigned", "positioned", "flowing", "drained"),
+        required=("change_id", "instance_id", "incarnation", "ack_seq", "status"),
+        words={"status": Status},
+        defaults={},
+        sets=("assigned", "positioned"),
     ),
 }
 TOPICS: Final = tuple(_FORMS)

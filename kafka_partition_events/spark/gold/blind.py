@@ -26,7 +26,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_LOOK: Final = (
     "metadata.unavailable", "metadata.recovered", "metadata.stale", "metadata.rejected", "observer.resync",
     "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued",
-    "cluster.summary", "producer.counters",
+    "keys.moved", "keys.returned",
+    "cluster.summary",
 )  # fmt: skip
 """Events whose bounds are not two good looks in a row."""
 

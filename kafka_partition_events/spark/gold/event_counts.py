@@ -1,15 +1,14 @@
-"""What gold counts of events as they come: leaders that moved, how even brokers are, producers' counters."""
+"""What gold counts of events as they come: leaders that moved, how even brokers are."""
 
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.gold.intervals import HOUR_US, SECOND_US, during, parts_of, step_of
+from kafka_partition_events.spark.gold.intervals import SECOND_US, during, parts_of, step_of
 from kafka_partition_events.spark.tables.days import Period
 
 CHURN_STEP_US: Final = 300 * SECOND_US
-PRODUCER_COUNTS: Final = ("sent", "rerouted", "avoided", "capped", "rescued")
 
 _SUMMARY: Final = """
     period STRUCT<begin: TIMESTAMP, end: TIMESTAMP>,
@@ -18,8 +17,6 @@ _SUMMARY: Final = """
     >>,
     topics BIGINT, partitions BIGINT, offline BIGINT
 """
-_COUNTED: Final = ", ".join(f"{name}: BIGINT" for name in PRODUCER_COUNTS)
-_COUNTERS: Final = f"client STRING, topics ARRAY<STRUCT<topic: STRING, {_COUNTED}>>"
 
 
 def leader_churn(told: DataFrame, period: Period) -> DataFrame:
@@ -63,7 +60,11 @@ def skew(told: DataFrame, period: Period) -> DataFrame:
     standard deviation by the mean: 1 and 0 are even; null where there are none); ``day``, ``hour_of_day`` (of
     ``at``).
     """
-    bodies = _bodies(told, "cluster.summary", _SUMMARY, period)
+    bodies = (
+        told.where("name = 'cluster.summary' AND body IS NOT NULL")
+        .where(during(F.col("at"), period))
+        .select("cluster_id", "at", F.from_json("body", _SUMMARY).alias("told"))
+    )
     evenness = (*_evenness("leaders"), *_evenness("replicas"))
     of_all = ("leaders_max_mean", "leaders_cv", "replicas_max_mean", "replicas_cv", "day", "hour_of_day")
     return bodies.select("*", "told.*", *evenness, *parts_of(F.unix_micros("at"))).selectExpr(
@@ -73,15 +74,6 @@ def skew(told: DataFrame, period: Period) -> DataFrame:
         "at",
         "inline(brokers)",
         *("topics", "partitions", "offline", *of_all),
-    )
-
-
-def _bodies(told: DataFrame, name: str, schema: str, period: Period) -> DataFrame:
-    """Return ``cluster_id, at``, and what the bodies of such events tell."""
-    return (
-        told.where(f"name = '{name}' AND body IS NOT NULL")
-        .where(during(F.col("at"), period))
-        .select("cluster_id", "at", F.from_json("body", schema).alias("told"))
     )
 
 
@@ -95,23 +87,4 @@ def _evenness(what: str) -> tuple[Column, Column]:
     return (
         F.when(total > 0, F.array_max(counts) * brokers / total).alias(f"{what}_max_mean"),
         F.when(total > 0, F.sqrt(squares * brokers - total * total) / total).alias(f"{what}_cv"),
-    )
-
-
-def reroutes(told: DataFrame, period: Period) -> DataFrame:
-    """Return by the hour what producers counted.
-
-    Columns: ``cluster_id, topic, client, hour`` (in which it was told), ``sent, rerouted, avoided,
-    capped, rescued``, ``day, hour_of_day``. Empty where no producer publishes its counters.
-    """
-    return (
-        _bodies(told, "producer.counters", _COUNTERS, period)
-        .withColumn("step", step_of(F.unix_micros("at"), HOUR_US))
-        .selectExpr("cluster_id", "step", "told.client", "inline(told.topics)")
-        .groupBy("cluster_id", "topic", "client", "step")
-        .agg(*(F.coalesce(F.sum(name), F.lit(0).cast("bigint")).alias(name) for name in PRODUCER_COUNTS))
-        .select(
-            *("cluster_id", "topic", "client", F.timestamp_micros("step").alias("hour"), *PRODUCER_COUNTS),
-            *parts_of(F.col("step")),
-        )
     )

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import BinaryType
 
-from kafka_partition_events.metadata.codec import FORMAT as SNAPSHOT
-from kafka_partition_events.metadata.codec import decode_event
-from kafka_partition_events.metadata.json_text import json_in
+from kafka_partition_events.events.event_json import decode_event
+from kafka_partition_events.events.snapshot_json import FORMAT as SNAPSHOT
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.kafka import cause_of, explained, read_topics
 from kafka_partition_events.spark.tables.storage import Storage
@@ -140,10 +140,9 @@ class Archive:
 class JsonlArchive(Archive):
     """Files with one event a line.
 
-    A line is a CloudEvent, as ``kpe events ls --output jsonl`` writes it, or what `RecorderListener` writes;
-    the snapshots that begin its files are passed over. A line has no offset: ``topic`` is the file and
-    ``timestamp`` when that was last written. Files must not grow any more: of a recorder, take those that it
-    has set aside (``events.jsonl.1``).
+    A line is a CloudEvent, as ``kpe events ls --output jsonl`` writes it, or an event as
+    ``kpe watch --output jsonl`` does; snapshots are passed over. A line has no offset: ``topic`` is the file
+    and ``timestamp`` when that was last written. Files must not grow any more.
     """
 
     kind = "JSONL"
@@ -195,7 +194,7 @@ class ParquetArchive(Archive):
 def event_of_line(line: bytes | None) -> bytes | None:
     """Return the CloudEvent of a line; None for a snapshot; what is neither stays as it is.
 
-    A recorder's event does not say who saw it, nor whether looks failed before it.
+    An event of ``kpe watch`` does not say who saw it, nor whether looks failed before it.
     """
     if line is None or b'"specversion"' in line:
         return line

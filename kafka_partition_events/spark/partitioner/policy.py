@@ -7,8 +7,8 @@ from attrs import evolve, frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
+from kafka_partition_events.routing.avoidance import Avoidance
 from kafka_partition_events.routing.budget import NO_ADMISSION, BufferBudget, Share
-from kafka_partition_events.routing.judgement import Avoidance
 from kafka_partition_events.routing.table import compile_route
 from kafka_partition_events.spark.errors import UnknownPartitionError
 

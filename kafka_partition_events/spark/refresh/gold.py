@@ -14,7 +14,7 @@ from kafka_partition_events.spark import events
 from kafka_partition_events.spark.gold import availability
 from kafka_partition_events.spark.gold.availability import Lasting
 from kafka_partition_events.spark.gold.clusters import Clusters
-from kafka_partition_events.spark.gold.event_counts import leader_churn, reroutes, skew
+from kafka_partition_events.spark.gold.event_counts import leader_churn, skew
 from kafka_partition_events.spark.gold.slo_burn import REACH, slo_burn
 from kafka_partition_events.spark.refresh.standing import TOGETHER, Standing
 from kafka_partition_events.spark.tables.days import Hours, Period, joined, since
@@ -37,7 +37,6 @@ OF_EVENTS: Final[Mapping[str, tuple[str, EventTable]]] = MappingProxyType(
     {
         "leader_churn": ("leadership.moved", leader_churn),
         "skew": ("cluster.summary", skew),
-        "reroutes": ("producer.counters", reroutes),
     }
 )
 """By name, the events that each counts, and how: each event once, as `events.distinct` returns it."""
@@ -91,7 +90,7 @@ class Gold:
             yield partial(self._replace, name, partial(OF_LASTING[name], lasting), period)
 
     def _of_events(self, intent: Intent) -> Iterator[Callable[[], None]]:
-        spans = {"leader_churn": intent.churned, "skew": intent.summed, "reroutes": intent.counted}
+        spans = {"leader_churn": intent.churned, "skew": intent.summed}
         for name, (event, table) in OF_EVENTS.items():
             for hours in _near(spans[name]):
                 yield partial(self._replace, name, partial(table, self._told(event, hours)), hours)

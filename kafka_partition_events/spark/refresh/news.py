@@ -14,7 +14,8 @@ from kafka_partition_events.spark.gold.intervals import HOUR_US
 from kafka_partition_events.spark.tables.days import Hours
 
 _PRODUCERS: Final = (
-    "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued", "producer.counters",
+    "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued",
+    "keys.moved", "keys.returned",
 )  # fmt: skip
 """What producers tell: that they are there says nothing of whether anybody looks."""
 
@@ -45,7 +46,6 @@ class News:
         last_found: When one of them told last of a look that ends such a time.
         moved: Hours in which leadership moved.
         summed: Hours of summaries.
-        counted: Hours of producers' counters.
     """
 
     cluster_id: str
@@ -64,7 +64,6 @@ class News:
     last_found: datetime | None
     moved: Sequence[Hours] = field(converter=_ranges)
     summed: Sequence[Hours] = field(converter=_ranges)
-    counted: Sequence[Hours] = field(converter=_ranges)
 
     @property
     def stopped(self) -> datetime | None:
@@ -115,7 +114,6 @@ def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
         F.max(F.when(ends, at)).alias("last_found"),
         _hours("leadership.moved").alias("moved"),
         _hours("cluster.summary").alias("summed"),
-        _hours("producer.counters").alias("counted"),
     )  # fmt: skip
     return [News(**row) for row in rows.toArrow().to_pylist()]
 

@@ -245,7 +245,6 @@ def _intent(
         burnt=known(Hours(one.first, one.last + reach) for one in changed),
         churned=joined(hours for one in news for hours in one.moved),
         summed=joined(hours for one in news for hours in one.summed),
-        counted=joined(hours for one in news for hours in one.counted),
         began=joined(Days(day, day) for day in found.days),
         grown=joined(Days(day, day) for day in counts.days),
     )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 from attrs import field, frozen
 
-from kafka_partition_events.metadata.json_text import json_in
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
 
@@ -154,7 +154,6 @@ class Intent:
         burnt: Hours in which burn rates change.
         churned: Hours in which leadership moved.
         summed: Hours of which observers told summaries.
-        counted: Hours in which producers told counters.
         began: Days on which outages began that change.
         grown: Days on which counts of partitions began that change.
     """
@@ -163,7 +162,6 @@ class Intent:
     burnt: Sequence[Hours] = field(factory=list)
     churned: Sequence[Hours] = field(factory=list)
     summed: Sequence[Hours] = field(factory=list)
-    counted: Sequence[Hours] = field(factory=list)
     began: Sequence[Days] = field(factory=list)
     grown: Sequence[Days] = field(factory=list)
 
@@ -410,9 +408,7 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "heard": _moment,
     **dict.fromkeys(("until", "beats", "stopped"), _moments),
     **dict.fromkeys(("counts", "totals"), lambda document: Counts(**document)),
-    **dict.fromkeys(
-        ("rated", "burnt", "churned", "summed", "counted"), lambda spans: [Hours(**span) for span in spans]
-    ),
+    **dict.fromkeys(("rated", "burnt", "churned", "summed"), lambda spans: [Hours(**span) for span in spans]),
     **dict.fromkeys(("began", "grown"), lambda spans: [_days(span) for span in spans]),
 }
 """How fields are read that are no plain values."""

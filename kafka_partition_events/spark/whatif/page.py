@@ -101,7 +101,7 @@ def _moved(share: float, number: str) -> str:
 def _table_caption(answer: WhatIf) -> str:
     words = (
         f"A {answer.noun} has moved if its key would belong to another partition than now. <em>Max/mean</em> "
-        "is how many times the mean the busiest partition has, now and then. Growth moves no <em>pinned</em> "
+        "is how many times the mean the busiest partition has, now and then. Growth moves no <em>kept</em> "
         "key; a cut-over later moves as many as <em>modulo</em>."
     )
     extra = rarer(answer)

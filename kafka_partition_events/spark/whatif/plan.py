@@ -14,15 +14,16 @@ from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.ranges import ranges
 from kafka_partition_events.partitioners.keys import KeyedPolicy
+from kafka_partition_events.ranges import ranges
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.routing.table import Route, compile_route
 
-MappingName = Literal["modulo", "pinned", "rendezvous"]
-"""``"modulo"`` is the plain hash, of `DefaultPartitioner`; the others are `GrowthSafePartitioner`'s."""
+MappingName = Literal["modulo", "kept", "rendezvous"]
+"""``"modulo"`` is the plain hash, of `DefaultPartitioner`; ``"kept"`` is that with ``key_partitions`` at
+the present number; ``"rendezvous"`` is `GrowthSafePartitioner`'s."""
 
 HashName = Literal["murmur2", "crc32"]
 """Java's and kafka-python's hash, and librdkafka's."""
@@ -113,7 +114,7 @@ class Scenario:
 
     @property
     def rule(self) -> Rule:
-        """How a hash becomes a partition; a pinned topic's does by its remainder."""
+        """How a hash becomes a partition; one that is kept does by its remainder."""
         return "rendezvous" if self.mapping == "rendezvous" else "modulo"
 
     @property
@@ -123,8 +124,8 @@ class Scenario:
 
     @property
     def home(self) -> Place:
-        """Where a key would belong; a pinned one belongs where it is."""
-        return Place(self.rule, self.current if self.mapping == "pinned" else self.partitions)
+        """Where a key would belong; one that is kept belongs where it is."""
+        return Place(self.rule, self.current if self.mapping == "kept" else self.partitions)
 
     @property
     def stand_in(self) -> Place | None:

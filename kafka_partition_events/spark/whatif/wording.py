@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from kafka_partition_events.metadata.ranges import ranges
+from kafka_partition_events.ranges import ranges
 from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.spark.whatif.results import Load, Outcome, WhatIf
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_MAPPINGS: Final = {"modulo": "modulo", "pinned": "pinned keys", "rendezvous": "rendezvous"}
+_MAPPINGS: Final = {"modulo": "modulo", "kept": "kept keys", "rendezvous": "rendezvous"}
 
 
 def label(scenario: Scenario) -> str:

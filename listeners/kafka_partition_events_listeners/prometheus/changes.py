@@ -7,13 +7,13 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, Reason, Role, State
-from kafka_partition_events.control.tracker.status import NO_CHANGES, SKIPPED, VERDICTS, TrackerStatus
+from kafka_partition_events.control.protocol.vocabulary import Gate, Reason, Role, State
+from kafka_partition_events.control.tracker.status import SKIPPED, TrackerStatus
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Family, Part, Reading, Scraper, single
 
 MOST_CHANGES: Final = 100
-"""Of how many open changes there are series, the oldest first. There is one for each topic or broker."""
+"""Of how many open changes there are series, the oldest first. There is one for each topic."""
 
 
 class ChangeCollector:
@@ -22,23 +22,20 @@ class ChangeCollector:
     Scrapes come from any thread. A tracker that stands by tells of no changes.
     """
 
-    def __init__(
-        self, read: Callable[[], TrackerStatus], *, kafka_cluster: Callable[[], str], namespace: str = "kpe"
-    ) -> None:
+    def __init__(self, read: Callable[[], TrackerStatus], *, kafka_cluster: Callable[[], str]) -> None:
         """Make a collector.
 
         Args:
             read: Returns how the tracker stands; called once for each scrape.
             kafka_cluster: Returns the label of that name.
-            namespace: What names begin with.
         """
         self._read = read
         self._label = kafka_cluster
-        self._scraper = Scraper(namespace)
+        self._scraper = Scraper()
 
     def describe(self) -> list[Metric]:
         """Return all families without series."""
-        return [family.metric(self._scraper.namespace) for family in (*fam.TRACKER, *fam.OPEN_CHANGE)]
+        return [family.metric() for family in (*fam.TRACKER, *fam.OPEN_CHANGE)]
 
     def collect(self) -> list[Metric]:
         """Return the families and their series as they are now."""
@@ -54,18 +51,11 @@ def tracker_readings(found: TrackerStatus) -> Iterable[Reading]:
     yield single(fam.TRACKER_SETBACKS, found.setbacks)
     yield single(fam.TRACKER_ROUND_DURATION, found.rounds)
     yield fam.CHANGES, {(str(state),): states[state] for state in State} if found.elected else {}
-    moves = {(kind, state): found.moves.get((kind, state), 0) for kind in Kind for state in State}
-    yield (
-        fam.CHANGE_TRANSITIONS,
-        {(str(kind), str(state)): count for (kind, state), count in moves.items()},
-    )
-    yield fam.CHANGE_CONVERGENCE, {(str(kind),): found.took.get(kind, NO_CHANGES) for kind in Kind}
-    yield fam.CHANGE_VERDICTS, {(verdict,): found.verdicts.get(verdict, 0) for verdict in VERDICTS}
+    yield fam.CHANGE_TRANSITIONS, {(str(state),): found.moves.get(state, 0) for state in State}
+    yield single(fam.CHANGE_CONVERGENCE, found.took)
     yield fam.COMMANDS_REFUSED, {(str(reason),): found.refused.get(reason, 0) for reason in Reason}
     yield fam.CONTROL_SKIPPED, {(reason,): found.skipped.get(reason, 0) for reason in SKIPPED}
     yield fam.INSTANCES, {(str(role),): found.instances[role] for role in Role if role in found.instances}
-    if found.elected:
-        yield single(fam.INSTANCES_ON_STALE_VIEW, found.stale)
 
 
 def change_readings(found: TrackerStatus) -> Iterable[Reading]:
@@ -90,22 +80,14 @@ def change_readings(found: TrackerStatus) -> Iterable[Reading]:
         },
     )
     yield each(fam.CHANGE_GATE_HELD, lambda change: _held(change, now_ms))
-    yield each(fam.CHANGE_PENDING, _pending)
+    yield each(fam.CHANGE_PENDING, lambda change: change.totals.pending + change.totals.held)
     yield each(fam.CHANGE_APPLIED, lambda change: change.totals.applied)
     yield each(fam.CHANGE_CAPPED, lambda change: change.totals.capped)
-    yield each(fam.CHANGE_REJECTED, lambda change: change.totals.rejected + change.totals.failed)
-    yield each(fam.CHANGE_DEPARTED, lambda change: change.totals.departed)
     yield each(fam.CHANGE_UNCOVERED, lambda change: len(change.uncovered_groups))
 
 
 def _info(change: Change) -> tuple[str, ...]:
-    return change.change_id, str(change.spec.kind), change.spec.topic or "", str(change.state)
-
-
-def _pending(change: Change) -> int:
-    totals = change.totals
-    back = totals.applied + totals.capped if change.state is State.ROLLING_BACK else 0
-    return totals.pending + totals.observed + totals.held + back
+    return change.change_id, change.spec.topic, str(change.state)
 
 
 def _held(change: Change, now_ms: int) -> float:

@@ -22,9 +22,8 @@ from prometheus_client.core import (
     Metric,
 )
 
+from kafka_partition_events.durations import Durations
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.durations import Durations
-from kafka_partition_events.metadata.forking import reset_in_children
 
 Values = Mapping[tuple[str, ...], float | Durations]
 """The value of each series of one family by its label values, so none is there twice; or each histogram."""
@@ -38,26 +37,25 @@ class Family:
     """A metric family: a histogram, or a counter if its name ends in ``_total``, or else a gauge.
 
     Attributes:
-        name: The name without namespace.
+        name: The name without ``kpe_``.
         help: What it says, for ``# HELP``.
         labels: The labels besides ``kafka_cluster``.
-        namespace: The family's own namespace; None: that of the collector.
         histogram: Whether its values are `Durations`.
     """
 
     name: str
     help: str
     labels: tuple[str, ...] = ()
-    namespace: str | None = None
     histogram: bool = False
 
-    def full_name(self, namespace: str) -> str:
-        """Return the name as it is exposed, in a collector of this namespace."""
-        return f"{self.namespace or namespace}_{self.name}"
+    @property
+    def full_name(self) -> str:
+        """The name as it is exposed."""
+        return f"kpe_{self.name}"
 
-    def metric(self, namespace: str, kafka_cluster: str = "", values: Values = _NO_VALUES) -> Metric:
+    def metric(self, kafka_cluster: str = "", values: Values = _NO_VALUES) -> Metric:
         """Return the family with these series."""
-        name, names = self.full_name(namespace), ("kafka_cluster", *self.labels)
+        name, names = self.full_name, ("kafka_cluster", *self.labels)
         if self.histogram:
             histogram = HistogramMetricFamily(name, self.help, labels=names)
             for labels, durations in cast("Mapping[tuple[str, ...], Durations]", values).items():
@@ -81,11 +79,6 @@ Reading = tuple[Family, Values]
 def single(family: Family, value: float | Durations) -> Reading:
     """Return the reading of a family that has no labels of its own."""
     return family, {NO_LABELS: value}
-
-
-def metrics_of(readings: Iterable[Reading], namespace: str, kafka_cluster: str) -> list[Metric]:
-    """Return the readings as metrics."""
-    return [family.metric(namespace, kafka_cluster, values) for family, values in readings]
 
 
 # -- the observer itself: always there -----------------------------------------------------------------
@@ -159,42 +152,6 @@ WITHOUT_ALTERNATIVE = Family(
 
 BY_TOPIC: Final = (TOPIC_PARTITIONS, TOPIC_OFFLINE, WITHOUT_ALTERNATIVE)
 
-_PARTITION = ("topic", "partition")
-PARTITION_LEADER = Family("partition_leader", "Id of the leading broker, -1 if there is none.", _PARTITION)
-PARTITION_REPLICAS = Family("partition_replicas", "Replicas of the partition.", _PARTITION)
-PARTITION_ISR = Family("partition_in_sync_replicas", "Replicas that are in sync.", _PARTITION)
-
-BY_PARTITION: Final = (PARTITION_LEADER, PARTITION_REPLICAS, PARTITION_ISR)
-
-# -- kafka_exporter's names, if wanted -----------------------------------------------------------------
-# https://github.com/danielqsj/kafka_exporter#metrics, as far as metadata tells: no offsets, no groups.
-
-KAFKA_BROKERS = Family("brokers", "Number of brokers in the cluster.", namespace="kafka")
-KAFKA_BROKER_INFO = Family("broker_info", "A broker that the cluster lists.", ("id", "address"), "kafka")
-KAFKA_TOPIC_PARTITIONS = Family("topic_partitions", "Number of partitions of the topic.", ("topic",), "kafka")
-KAFKA_LEADER = Family(
-    "topic_partition_leader", "Leader of the partition, -1 if there is none.", _PARTITION, "kafka"
-)
-KAFKA_REPLICAS = Family(
-    "topic_partition_replicas", "Number of replicas of the partition.", _PARTITION, "kafka"
-)
-KAFKA_ISR = Family(
-    "topic_partition_in_sync_replica", "Number of replicas that are in sync.", _PARTITION, "kafka"
-)
-KAFKA_PREFERRED = Family(
-    "topic_partition_leader_is_preferred", "1 if the first replica leads.", _PARTITION, "kafka"
-)
-KAFKA_UNDER_REPLICATED = Family(
-    "topic_partition_under_replicated_partition", "1 if a replica is out of sync.", _PARTITION, "kafka"
-)
-
-KAFKA_BY_PARTITION: Final = (
-    KAFKA_LEADER, KAFKA_REPLICAS, KAFKA_ISR, KAFKA_PREFERRED, KAFKA_UNDER_REPLICATED
-)  # fmt: skip
-KAFKA_EXPORTER: Final = (
-    KAFKA_BROKERS, KAFKA_BROKER_INFO, KAFKA_TOPIC_PARTITIONS, *KAFKA_BY_PARTITION
-)  # fmt: skip
-
 # -- listeners, and what there is in a producer's process ----------------------------------------------
 
 LISTENER_EVENTS = Family("listener_events_total", "Events that the listener has handled.", ("listener",))
@@ -236,7 +193,7 @@ REROUTES = Family(
 
 PARTITIONERS: Final = (USABLE, CAPPED, SUSPECTS, REROUTES)
 
-# -- outbox, sinks, incidents --------------------------------------------------------------------------
+# -- outbox, sinks, alerts --------------------------------------------------------------------------
 
 OUTBOX_RECORDS = Family("outbox_records", "Records that wait for the sink.", ("sink",))
 OUTBOX_AGE = Family("outbox_oldest_record_age_seconds", "Age of the oldest one that waits.", ("sink",))
@@ -251,42 +208,28 @@ DELIVERY_DELAY = Family(
     ("sink",),
     histogram=True,
 )
-FLAPPING = Family("flapping_subjects", "Partitions, topics and brokers that flap.")
-EVENTS_SUPPRESSED = Family("events_suppressed_total", "Events that alerted nobody.", ("reason",))
 EVENTS_LABELLED = Family(
     "events_labelled_total",
     "Events that somebody can have asked for, by whether somebody had.",
     ("event", "planned"),
 )
-INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
-INCIDENTS_HELD = Family("incidents_held", "Incidents whose hold-down is not over.")
-INCIDENTS_SILENCED = Family("incidents_silenced", "Open incidents that a silence mutes.")
-INCIDENTS_BEHIND = Family("incidents_behind_seconds", "Age of the moment up to which they have read.")
-INCIDENTS_FAILURES = Family("incidents_failures_total", "How often the outbox could not be read or written.")
-INCIDENTS_REFUSED = Family(
-    "incidents_refused_total", "Silences, decisions and claims of other observers that make no sense."
-)
-INCIDENTS_MISSED = Family(
-    "incidents_missed_total", "Events of the journal that incidents did not take in.", ("reason",)
+ALERT_CONDITION = Family(
+    "alert_condition",
+    "What is wrong, before any hold-down: how many partitions or replicas it concerns.",
+    ("alert", "broker", "topic"),
 )
 JOURNAL_BEHIND = Family("journal_behind_seconds", "Age of the latest look that the outbox has all of.")
 JOURNAL_WAITING = Family("journal_events_waiting", "Events that the outbox has not taken yet.")
 JOURNAL_LOST = Family("journal_events_lost_total", "Events that had to go while it took none.")
 SINK_STATE = Family("sink_state", "1 for the state that the sink is in.", ("sink", "state"))
-ELECTED = Family("observer_elected", "Whether this observer feeds the sinks; else it stands by.")
-FIT = Family("observer_fit", "Whether this observer is live and ready; else it gives way.")
-SHARED_TOPIC_UP = Family(
-    "shared_topic_up", "Whether what observers share is read: silences, decisions, what is told as open."
-)
-CLOCK_OFFSET = Family("clock_offset_seconds", "By how much the machine's clock is ahead of the service's.")
+FIT = Family("observer_fit", "Whether this observer is live and ready.")
 THREADS_ENDED = Family("threads_ended", "Threads that have ended and should not have.")
 PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipeline that failed.")
 
 PIPELINE: Final = (
-    OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
-    EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN, INCIDENTS_HELD, INCIDENTS_SILENCED,
-    INCIDENTS_BEHIND, INCIDENTS_FAILURES, INCIDENTS_REFUSED, INCIDENTS_MISSED, JOURNAL_BEHIND,
-    JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, ELECTED, FIT, CLOCK_OFFSET, THREADS_ENDED, SHARED_TOPIC_UP,
+    OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY,
+    EVENTS_LABELLED, ALERT_CONDITION, JOURNAL_BEHIND, JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, FIT,
+    THREADS_ENDED,
 )  # fmt: skip
 
 # -- changes: in the tracker -----------------------------------------------------------------------------
@@ -299,37 +242,25 @@ TRACKER_ROUND_DURATION = Family(
     histogram=True,
 )
 CHANGES = Family("changes", "Changes that are kept.", ("state",))
-CHANGE_TRANSITIONS = Family(
-    "change_transitions_total", "How often changes came to a state.", ("kind", "state")
-)
+CHANGE_TRANSITIONS = Family("change_transitions_total", "How often changes came to a state.", ("state",))
 CHANGE_CONVERGENCE = Family(
     "change_convergence_seconds",
     "How long changes took to converge, from when they had happened.",
-    ("kind",),
     histogram=True,
-)
-CHANGE_VERDICTS = Family(
-    "change_verdicts_total", "What producers said at last of changes that are finished.", ("verdict",)
 )
 COMMANDS_REFUSED = Family("commands_refused_total", "Commands that were refused.", ("reason",))
 CONTROL_SKIPPED = Family(
     "control_records_skipped_total", "Records of control topics that were not understood.", ("reason",)
 )
 INSTANCES = Family("instances", "Processes that have leases.", ("role",))
-INSTANCES_ON_STALE_VIEW = Family(
-    "instances_on_stale_view", "Producers that see fewer partitions of a topic than it has."
-)
 
 TRACKER: Final = (
     TRACKER_ELECTED, TRACKER_SETBACKS, TRACKER_ROUND_DURATION, CHANGES, CHANGE_TRANSITIONS,
-    CHANGE_CONVERGENCE, CHANGE_VERDICTS, COMMANDS_REFUSED, CONTROL_SKIPPED, INSTANCES,
-    INSTANCES_ON_STALE_VIEW,
+    CHANGE_CONVERGENCE, COMMANDS_REFUSED, CONTROL_SKIPPED, INSTANCES,
 )  # fmt: skip
 
 _CHANGE = ("change_id",)
-CHANGE_INFO = Family(
-    "change_info", "What the change is, and where it is.", ("change_id", "kind", "topic", "state")
-)
+CHANGE_INFO = Family("change_info", "What the change is, and where it is.", ("change_id", "topic", "state"))
 CHANGE_AGE = Family("change_age_seconds", "How long ago the change was requested, or noticed.", _CHANGE)
 CHANGE_DEADLINE = Family("change_deadline_timestamp_seconds", "When everybody must have followed.", _CHANGE)
 CHANGE_GATE_HELD = Family(
@@ -340,17 +271,13 @@ CHANGE_PENDING = Family(
 )
 CHANGE_APPLIED = Family("change_applied_instances", "Producers that use what they are to use.", _CHANGE)
 CHANGE_CAPPED = Family("change_capped_instances", "Producers that can't afford all partitions.", _CHANGE)
-CHANGE_REJECTED = Family(
-    "change_rejected_instances", "Producers that refuse the change, or have failed to follow.", _CHANGE
-)
-CHANGE_DEPARTED = Family("change_departed_instances", "Producers that have stopped or are lost.", _CHANGE)
 CHANGE_UNCOVERED = Family(
     "change_uncovered_groups", "Required groups without a position on what is new.", _CHANGE
 )
 
 OPEN_CHANGE: Final = (
     CHANGE_INFO, CHANGE_AGE, CHANGE_DEADLINE, CHANGE_GATE_HELD, CHANGE_PENDING, CHANGE_APPLIED, CHANGE_CAPPED,
-    CHANGE_REJECTED, CHANGE_DEPARTED, CHANGE_UNCOVERED,
+    CHANGE_UNCOVERED,
 )  # fmt: skip
 """There only as long as the change is open."""
 
@@ -363,15 +290,9 @@ Part = Callable[[], Iterable[Reading | Metric]]
 class Scraper:
     """Runs the parts of scrapes and counts those that failed. Thread-safe."""
 
-    def __init__(self, namespace: str) -> None:
-        self.namespace = namespace
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._errors = 0
-        reset_in_children(self)
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock in a forked child: another scrape may have held it."""
-        self._lock = threading.Lock()
 
     @property
     def errors(self) -> int:
@@ -385,9 +306,7 @@ class Scraper:
         for part in parts:
             try:
                 metrics += [
-                    found
-                    if isinstance(found, Metric)
-                    else found[0].metric(self.namespace, kafka_cluster, found[1])
+                    found if isinstance(found, Metric) else found[0].metric(kafka_cluster, found[1])
                     for found in part()
                 ]
             except Exception as error:  # noqa: BLE001 - one family's bug must not take the others along

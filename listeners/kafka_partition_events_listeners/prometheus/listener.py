@@ -5,7 +5,7 @@ import platform
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, get_args
+from typing import Final
 
 from attrs import field, frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
@@ -16,7 +16,6 @@ from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
-from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.state import Health
@@ -31,10 +30,7 @@ from kafka_partition_events_listeners.prometheus.process import (
 )
 from kafka_partition_events_listeners.prometheus.snapshot import (
     NOTHING,
-    Detail,
-    Granularity,
     Tally,
-    families,
     offline_since,
     read_snapshot,
 )
@@ -42,7 +38,8 @@ from kafka_partition_events_listeners.prometheus.snapshot import (
 UNKNOWN_CLUSTER: Final = "unknown"
 """The label ``kafka_cluster`` as long as nobody has told the cluster's id."""
 
-Compatibility = Literal["kafka_exporter"]
+MAX_OFFLINE_SERIES: Final = 500
+"""How many offline partitions have a series each: those first that have been offline for longest."""
 
 
 @frozen
@@ -69,7 +66,6 @@ class PrometheusListener(PartitionChangeListener):
       that is told of the cluster is withheld: an old number looks like a good one.
     - Every event's counter is there at 0 from the first scrape, or ``increase()`` would miss the first one.
       Events that tell the state at the start are not counted.
-    - A partition without a leader has the leader -1, never a series that is missing.
     - The families of a snapshot are made once for each snapshot, however many scrapers there are; and of what
       it shares with the one that was scraped before, nothing is counted again.
 
@@ -85,12 +81,7 @@ class PrometheusListener(PartitionChangeListener):
         registry: CollectorRegistry | None = REGISTRY,
         kafka_cluster: str | None = None,
         producers: Iterable[CountingProducer] = (),
-        granularity: Granularity = "topic",
         max_topics: int = 2_000,
-        max_partitions: int = 20_000,
-        max_offline_series: int = 500,
-        namespace: str = "kpe",
-        compat: Compatibility | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Make a collector and register it with ``registry``; it is unregistered by `close`.
@@ -101,49 +92,22 @@ class PrometheusListener(PartitionChangeListener):
             kafka_cluster: The label of that name; by default the cluster's id.
             producers: Producers whose reroutes are counted, such as `PartitioningProducer`; kept by weak
                 references.
-            granularity: Whether there are series for the ``"cluster"`` only, for each ``"topic"``, or for
-                each ``"partition"``.
             max_topics: How many topics have series of their own in a family: beyond that the largest that
                 are not 0, and the others together as ``topic="__other__"``.
-            max_partitions: Above so many partitions there are no series for single ones, whatever
-                ``granularity`` and ``compat`` say: 200,000 partitions take seconds to scrape. Raise it to
-                have them all the same.
-            max_offline_series: How many offline partitions are told one by one, those first that have been
-                offline for longest.
-            namespace: What names begin with. The shipped rules and dashboards expect the default.
-            compat: ``"kafka_exporter"`` adds that program's families, as far as metadata tells them.
             clock: The poller's clock, for tests.
 
         Raises:
-            ConfigurationError: an argument is not one of its choices, or a limit is negative.
+            ConfigurationError: ``max_topics`` is negative.
             DuplicateTimeseries: the registry has such a collector already.
         """
-        if granularity not in get_args(Granularity):
-            raise ConfigurationError(
-                f"granularity must be one of {', '.join(get_args(Granularity))}, not {granularity!r}"
-            )
-        if compat is not None and compat not in get_args(Compatibility):
-            raise ConfigurationError(f"compat must be None or 'kafka_exporter', not {compat!r}")
-        limits = {
-            "max_topics": max_topics,
-            "max_partitions": max_partitions,
-            "max_offline_series": max_offline_series,
-        }
-        for argument, limit in limits.items():
-            if limit < 0:
-                raise ConfigurationError(f"{argument} must not be negative, but is {limit}")
+        if max_topics < 0:
+            raise ConfigurationError(f"max_topics must not be negative, but is {max_topics}")
         self._poller = poller
         self._kafka_cluster = kafka_cluster
         self._producers = weakref.WeakSet(producers)
-        self._detail = Detail(
-            granularity=granularity,
-            max_topics=max_topics,
-            max_partitions=max_partitions,
-            kafka_exporter=compat is not None,
-        )
-        self._max_offline_series = max_offline_series
+        self._max_topics = max_topics
         self._clock: Clock = clock or SystemClock()
-        self._scraper = Scraper(namespace)
+        self._scraper = Scraper()
         self._building = threading.Lock()
         self._built = _Built()
         # Both are changed by the worker that delivers events, and copied by scrapes; a copy is one step.
@@ -152,11 +116,6 @@ class PrometheusListener(PartitionChangeListener):
         self._registry = registry
         if registry is not None:
             registry.register(self)
-        reset_in_children(self)
-
-    def reset_after_fork(self) -> None:
-        """Replace the lock in a forked child: a scrape of the parent's may have held it."""
-        self._building = threading.Lock()
 
     # -- hearing -------------------------------------------------------------------------------------
 
@@ -191,8 +150,8 @@ class PrometheusListener(PartitionChangeListener):
 
     def describe(self) -> list[Metric]:
         """Return all families without series: the registry looks for clashes, and serves ``name[]`` by it."""
-        every = (*fam.OBSERVER, *families(self._detail), *fam.LISTENERS, *fam.PARTITIONERS)
-        return [family.metric(self._scraper.namespace) for family in every]
+        every = (*fam.OBSERVER, *fam.CLUSTER, *fam.BY_TOPIC, *fam.LISTENERS, *fam.PARTITIONERS)
+        return [family.metric() for family in every]
 
     def collect(self) -> list[Metric]:
         """Return the families and their series as they are now."""
@@ -213,7 +172,7 @@ class PrometheusListener(PartitionChangeListener):
         partitioners = [r.listener for r in registrations if isinstance(r.listener, Partitioner)]
         topics = () if cluster is None else cluster.by_topic
         yield lambda: read_listeners(registrations)
-        yield lambda: read_partitioners(partitioners, topics, self._detail.max_topics, suppressed)
+        yield lambda: read_partitioners(partitioners, topics, self._max_topics, suppressed)
         yield lambda: read_producers(list(self._producers))
 
     def _cluster_parts(self, cluster: Cluster, label: str, suppressed: dict[Family, int]) -> Iterable[Part]:
@@ -241,23 +200,18 @@ class PrometheusListener(PartitionChangeListener):
     ) -> tuple[Metric, ...]:
         with self._building:  # a second scraper that comes meanwhile waits for what the first one makes
             if self._built.tally.cluster is not cluster:
-                found = read_snapshot(cluster, self._detail, self._built.tally)
-                metrics = fam.metrics_of(found.readings, self._scraper.namespace, label)
-                self._built = _Built(found.tally, tuple(metrics), found.suppressed)
+                found = read_snapshot(cluster, self._max_topics, self._built.tally)
+                metrics = tuple(family.metric(label, values) for family, values in found.readings)
+                self._built = _Built(found.tally, metrics, found.suppressed)
             built = self._built
         suppressed |= built.suppressed
         return built.metrics
 
     def _read_offline_since(self, cluster: Cluster, suppressed: dict[Family, int]) -> Iterable[Reading]:
-        limit = self._max_offline_series
-        values, suppressed[fam.OFFLINE_SINCE] = offline_since(cluster, self._since.copy(), limit)
+        values, suppressed[fam.OFFLINE_SINCE] = offline_since(cluster, self._since.copy(), MAX_OFFLINE_SERIES)
         yield fam.OFFLINE_SINCE, values
 
     def _read_scrape(self, suppressed: Mapping[Family, int]) -> Iterable[Reading]:
         """Read what the parts before have left; so this is the last one."""
-        namespace = self._scraper.namespace
-        yield (
-            fam.SERIES_SUPPRESSED,
-            {(family.full_name(namespace),): count for family, count in suppressed.items()},
-        )
+        yield fam.SERIES_SUPPRESSED, {(family.full_name,): count for family, count in suppressed.items()}
         yield single(fam.SCRAPE_ERRORS, self._scraper.errors)

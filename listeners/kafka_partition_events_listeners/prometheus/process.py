@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from kafka_partition_events.metadata.durations import NO_WORK
+from kafka_partition_events.durations import NO_WORK
 from kafka_partition_events.metadata.listener import Registration, RegistrationStats, name_of
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events_listeners.prometheus import families as fam
@@ -12,28 +12,12 @@ from kafka_partition_events_listeners.prometheus.families import Family, Reading
 from kafka_partition_events_listeners.prometheus.snapshot import limited
 
 
-class PlacementCounts(Protocol):
-    """What a producer has counted, such as `ProducerStats`."""
-
-    @property
-    def rerouted(self) -> int:
-        """Records that were placed while an admitted partition was offline."""
-
-    @property
-    def avoided(self) -> int:
-        """Records that were placed while partitions of a suspect broker were left out."""
-
-    @property
-    def capped(self) -> int:
-        """Records that were placed while the budget left partitions out."""
-
-
 class CountingProducer(Protocol):
     """A producer that counts how it places records, such as `PartitioningProducer`."""
 
     @property
-    def stats(self) -> PlacementCounts:
-        """What it has counted."""
+    def stats(self) -> Any:
+        """What it has counted: ``rerouted``, ``avoided`` and ``capped``, as `ProducerStats` has them."""
 
 
 _OF_LISTENERS: Final[Mapping[Family, Callable[[RegistrationStats], int]]] = {

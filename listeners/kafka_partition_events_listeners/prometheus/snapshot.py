@@ -1,39 +1,20 @@
 """What a snapshot says, as readings of metric families. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from attrs import frozen
 
+from kafka_partition_events.diagnose.replicas import UNEXPOSED, Exposure, exposure_of
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition, skew
-from kafka_partition_events.metadata.replicas import UNEXPOSED, Exposure, exposure_of
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Family, Reading, Values, single
 
-Granularity = Literal["cluster", "topic", "partition"]
-
 OTHER: Final = "__other__"
 """The topic label that stands for all topics beyond the limit."""
-
-
-@frozen(kw_only=True)
-class Detail:
-    """How many series a snapshot may become.
-
-    Attributes:
-        granularity: Whether there are series for each topic, and for each partition.
-        max_topics: How many topics have series of their own in a family.
-        max_partitions: Above so many partitions there are no series for single ones.
-        kafka_exporter: Whether kafka_exporter's families are there too.
-    """
-
-    granularity: Granularity = "topic"
-    max_topics: int = 2_000
-    max_partitions: int = 20_000
-    kafka_exporter: bool = False
 
 
 @frozen(kw_only=True)
@@ -78,47 +59,26 @@ class SnapshotReadings:
     tally: Tally
 
 
-def families(detail: Detail) -> tuple[Family, ...]:
-    """Return the families that `read_snapshot` may return."""
-    return (
-        *fam.CLUSTER,
-        *(() if detail.granularity == "cluster" else fam.BY_TOPIC),
-        *(fam.BY_PARTITION if detail.granularity == "partition" else ()),
-        *(fam.KAFKA_EXPORTER if detail.kafka_exporter else ()),
-    )
-
-
-def read_snapshot(cluster: Cluster, detail: Detail, last: Tally = NOTHING) -> SnapshotReadings:
+def read_snapshot(cluster: Cluster, max_topics: int, last: Tally = NOTHING) -> SnapshotReadings:
     """Return everything that depends on nothing but the snapshot.
 
     Args:
         cluster: The snapshot.
-        detail: What to tell of it.
+        max_topics: How many topics have series of their own in a family.
         last: Makes counting cheaper, see `tally`.
     """
     counts = tally(cluster, last)
     sizes = {name: len(info.partitions) for name, info in cluster.by_topic.items()}
-    partitions = sum(sizes.values())
-    readings = [*_cluster_readings(counts, partitions)]
+    exposed = counts.exposure.by_topic
+    readings = [*_cluster_readings(counts, sum(sizes.values()))]
     suppressed: dict[Family, int] = {}
-    if detail.granularity != "cluster":
-        exposed = counts.exposure.by_topic
-        for family, numbers in (
-            (fam.TOPIC_PARTITIONS, sizes),
-            (fam.TOPIC_OFFLINE, {name: counts.offline.get(name, 0) for name in sizes}),
-            (fam.WITHOUT_ALTERNATIVE, {name: exposed.get(name, 0) for name in sizes}),
-        ):
-            values, suppressed[family] = limited(numbers, detail.max_topics)
-            readings.append((family, values))
-    columns = dict(_OWN_COLUMNS) if detail.granularity == "partition" else {}
-    if detail.kafka_exporter:
-        readings += _kafka_exporter_readings(cluster, sizes)
-        columns |= _KAFKA_COLUMNS
-    if partitions <= detail.max_partitions:
-        readings += _by_partition(cluster, columns)
-        suppressed |= dict.fromkeys(columns, 0)
-    else:
-        suppressed |= dict.fromkeys(columns, partitions)
+    for family, numbers in (
+        (fam.TOPIC_PARTITIONS, sizes),
+        (fam.TOPIC_OFFLINE, {name: counts.offline.get(name, 0) for name in sizes}),
+        (fam.WITHOUT_ALTERNATIVE, {name: exposed.get(name, 0) for name in sizes}),
+    ):
+        values, suppressed[family] = limited(numbers, max_topics)
+        readings.append((family, values))
     return SnapshotReadings(readings=tuple(readings), suppressed=suppressed, tally=counts)
 
 
@@ -216,27 +176,6 @@ def _cluster_readings(counts: Tally, partitions: int) -> Iterable[Reading]:
     yield single(fam.REPLICA_SKEW, skew([counts.replicas.get(b, 0) for b in listed]))
 
 
-def _kafka_exporter_readings(cluster: Cluster, sizes: Mapping[str, int]) -> Iterable[Reading]:
-    addresses = [(str(node.id), f"{node.host}:{node.port}") for node in cluster.nodes.values()]
-    yield single(fam.KAFKA_BROKERS, len(addresses))
-    yield fam.KAFKA_BROKER_INFO, dict.fromkeys(addresses, 1)
-    yield fam.KAFKA_TOPIC_PARTITIONS, {(topic,): count for topic, count in sizes.items()}
-
-
-def _by_partition(cluster: Cluster, columns: "Columns") -> Iterable[Reading]:
-    if not columns:
-        return
-    partitions = {
-        (p.topic, str(p.partition)): p for info in cluster.by_topic.values() for p in info.partitions
-    }
-    for family, value_of in columns.items():
-        yield family, {labels: value_of(p) for labels, p in partitions.items()}
-
-
-def _leader(partition: PartitionInfo) -> int:
-    return -1 if partition.leader is None else partition.leader
-
-
 def _is_preferred(partition: PartitionInfo) -> bool:
     """Tell whether the first replica leads; if nobody knows the replicas, any leader will do."""
     return partition.online and (not partition.replicas or partition.leader == partition.replicas[0])
@@ -244,19 +183,3 @@ def _is_preferred(partition: PartitionInfo) -> bool:
 
 def _is_under_replicated(partition: PartitionInfo) -> bool:
     return len(partition.isr) < len(partition.replicas)
-
-
-Columns = Mapping[Family, Callable[[PartitionInfo], float]]
-
-_OWN_COLUMNS: Final[Columns] = {
-    fam.PARTITION_LEADER: _leader,
-    fam.PARTITION_REPLICAS: lambda p: len(p.replicas),
-    fam.PARTITION_ISR: lambda p: len(p.isr),
-}
-_KAFKA_COLUMNS: Final[Columns] = {
-    fam.KAFKA_LEADER: _leader,
-    fam.KAFKA_REPLICAS: lambda p: len(p.replicas),
-    fam.KAFKA_ISR: lambda p: len(p.isr),
-    fam.KAFKA_PREFERRED: _is_preferred,
-    fam.KAFKA_UNDER_REPLICATED: _is_under_replicated,
-}

@@ -115,7 +115,7 @@ def streamed(spark: SparkSession) -> list[Any]:
 
 def outcomes(spark: SparkSession) -> list[list[int]]:
     """Return what each scenario of the planner comes to: records moved, then those of each partition."""
-    asked = scenarios(12, [13, 24], ["modulo", "pinned", "rendezvous"])
+    asked = scenarios(12, [13, 24], ["modulo", "kept", "rendezvous"])
     sample = of_frame(spark.createDataFrame([(key,) for key in KEYS], "key BINARY"), "keys")
     found = what_if(sample, asked, hottest=0).outcomes
     return [[each.moved.records, *(load.records for load in each.after)] for each in found]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped, decode_or_skip, encode
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Ack, Change, Lease
 from kafka_partition_events.control.protocol.vocabulary import Status
 from tests.changes_kit import ControlTopics, read, records_of, silver_of
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CHANGE = grown(gated()).change
-LEASE = lease("a", born_ms=7, topics_left_out=2)
-ACK = ack("a", Status.CAPPED, reason="buffer_limit", positioned=NEW)
+LEASE = lease("a", born_ms=7)
+ACK = ack("a", Status.CAPPED, positioned=PartitionSet.of(NEW))
 REASONS = {"version": "unknown", "malformed": "unparsed"}
 
 
@@ -45,8 +46,8 @@ VALUES: list[tuple[Any, bytes]] = [
     (Ack, b'["a"]'),
     (Ack, b'"a"'),
     *((Change, without(CHANGE, name)) for name in ("change_id", "spec", "requested_ms", "state")),
-    *((Lease, without(LEASE, name)) for name in ("instance_id", "role", "view", "ttl_s", "state")),
-    *((Ack, without(ACK, name)) for name in ("status", "ack_seq", "role", "reason")),
+    *((Lease, without(LEASE, name)) for name in ("instance_id", "incarnation", "lease_seq", "view")),
+    *((Ack, without(ACK, name)) for name in ("status", "ack_seq", "incarnation")),
     (Change, document(CHANGE, state="lost")),
     (Change, document(CHANGE, revision="7")),
     (Change, document(CHANGE, revision=True)),
@@ -74,7 +75,7 @@ def test_what_is_not_understood_is_what_the_codec_passes_over(spark: "SparkSessi
         topics.write(topic, "key", value, 1)
         skipped = Skipped()
         decode_or_skip(kind, value, skipped, NO_PLACE)
-        wanted.append((kind.__name__, value, REASONS[next(iter(skipped.counts))] if skipped else None))
+        wanted.append((kind.__name__, value, REASONS[next(iter(skipped.counts))] if skipped.counts else None))
     parsed = parse(records_of(spark.newSession(), topics.entries)).select("of", "record.value", "defect")
     kinds = {"changes": "Change", "leases": "Lease", "acks": "Ack"}
     found = [(kinds[row["of"]], row["value"], row["defect"]) for row in parsed.toArrow().to_pylist()]

@@ -1,4 +1,4 @@
-"""What gold counts of events as they come, on worked examples: moves, skew, partition counts, reroutes."""
+"""What gold counts of events as they come, on worked examples: moves, skew, partition counts."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -57,23 +57,10 @@ COUNTS = [
 ]
 
 
-def counters(at: datetime, client: str = "app", **topics: dict[str, int]) -> bytes:
-    listed = [{"topic": topic, **counts} for topic, counts in topics.items()]
-    return record("producer.counters", at, client=client, topics=listed)
-
-
-COUNTERS = [
-    counters(moment("10:10"), orders={"sent": 100, "rerouted": 5, "avoided": 1}, others={"sent": 7}),
-    counters(moment("10:50"), orders={"sent": 50, "rerouted": 0, "capped": 2, "rescued": 3}),
-    counters(moment("11:00"), orders={"sent": 1}),
-    counters(moment("10:30"), client="another", orders={"sent": 9}),
-]
-
-
 @pytest.fixture(scope="module")
 def told(spark: "SparkSession") -> Inputs:
     """All of it at once, for each table reads events of its own."""
-    return inputs(spark, [*MOVES, *SUMMARIES, *COUNTS, *COUNTERS], moment("12:00", NEXT))
+    return inputs(spark, [*MOVES, *SUMMARIES, *COUNTS], moment("12:00", NEXT))
 
 
 def test_a_broker_that_loses_ten_leaders_has_ten_moves_from(told: Inputs) -> None:
@@ -116,14 +103,3 @@ def test_a_count_holds_until_the_next(told: Inputs) -> None:
     ]
     (last,) = rows(gold_table("partition_count_history", told, Days(NEXT, NEXT)))
     assert (last["topic_id"], last["valid_to"], last["day"]) == ("id-3", None, NEXT)
-
-
-def test_reroutes_are_added_up_by_the_hour(told: Inputs) -> None:
-    found = rows(gold_table("reroutes", told, TODAY))
-    names = ("topic", "client", "hour", "sent", "rerouted", "avoided", "capped", "rescued")
-    assert [tuple(row[name] for name in names) for row in found] == [
-        ("orders", "another", moment("10:00"), 9, 0, 0, 0, 0),
-        ("orders", "app", moment("10:00"), 150, 5, 1, 2, 3),
-        ("orders", "app", moment("11:00"), 1, 0, 0, 0, 0),
-        ("others", "app", moment("10:00"), 7, 0, 0, 0, 0),
-    ]

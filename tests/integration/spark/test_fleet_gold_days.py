@@ -58,8 +58,6 @@ def history(spark: "SparkSession") -> Inputs:
         records.append(unavailable(begin, begin + timedelta(seconds=5), cluster=cluster))
         brokers = [{"broker": 1, "leaders": number, "replicas": 3}]
         records.append(record("cluster.summary", some_time(), cluster=cluster, brokers=brokers))
-        counted = [{"topic": "t-1", "sent": number}]
-        records.append(record("producer.counters", some_time(), cluster=cluster, client="x", topics=counted))
     return inputs(spark, records, end)
 
 

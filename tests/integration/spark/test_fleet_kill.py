@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from attrs import evolve
-from confluent_kafka import Producer
 
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
-from tests.fleet_feed import STORY
+from tests.fleet_feed import KEPT, STORY, write_feed
 from tests.fleet_kit import (
     DAY,
     as_taken_in,
@@ -177,11 +176,8 @@ def wait_for_file(
 def topic(kafka_cluster: "KafkaCluster") -> str:
     """A topic of three partitions with all records of the story, those of one key in order."""
     name = "kpe.events-killed"
-    kafka_cluster.create_topic(name, partitions=3)
-    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "linger.ms": 5})
-    for one in STORY.records:
-        producer.produce(name, one.value, key=one.key)
-    assert producer.flush(60) == 0
+    kafka_cluster.create_topic(name, partitions=3, config=KEPT)
+    write_feed(kafka_cluster.bootstrap_servers, name, STORY.records)
     return name
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_partition_events.cli.common.errors import CliError
@@ -16,7 +15,7 @@ from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events.testing.ports import free_ports
-from tests.fleet_feed import Feed
+from tests.fleet_feed import KEPT, Feed, write_feed
 from tests.waiting_kit import waiting
 
 if TYPE_CHECKING:
@@ -46,11 +45,8 @@ def test_lag_quarantine_and_age_are_told_while_it_runs(
     from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
-    topic = kafka_topic(partitions=2)
-    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    for record in FEED.records:
-        producer.produce(topic, record.value, key=record.key)
-    assert producer.flush(30) == 0
+    topic = kafka_topic(partitions=2, config=KEPT)
+    write_feed(kafka_cluster.bootstrap_servers, topic, FEED.records)
     total = len(FEED.records)
     source = KafkaSource(bootstrap=kafka_cluster.bootstrap_servers, topic=topic, max_per_batch=total * 2 // 3)
     (port,) = free_ports(1)

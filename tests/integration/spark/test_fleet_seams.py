@@ -127,14 +127,11 @@ def stories() -> dict[str, Story]:
             [beat(moment(f"10:{minute:02}"), observer="b", **beats) for minute in (5, 10, 15, 20, 25)],
             [],
         ),
-        # Producers count on while no observer tells of anything.
+        # Producers rescue records while no observer says anything.
         "producers": (
             [
                 created("t", moment("10:00"), 3, **producers),
-                record(
-                    "producer.counters", moment("11:30"), client="x", topics=[{"topic": "t", "sent": 5}],
-                    **producers,
-                ),
+                record("records.rescued", moment("11:30"), broker=1, copies=5, withheld=0, **producers),
             ],
             [moved("t", 0, moment("12:30"), 1, 2, **producers)],
             [],

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from confluent_kafka import Producer
 
 from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
-from tests.fleet_feed import Feed
+from tests.fleet_feed import KEPT, Feed, write_feed
 from tests.fleet_kit import interpreting
 from tests.submit_kit import connector, submit
 
@@ -21,11 +20,8 @@ FEED = Feed(9, days=0.3)
 
 @pytest.fixture
 def topic(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> str:
-    name = kafka_topic(partitions=2)
-    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    for record in FEED.records:
-        producer.produce(name, record.value, key=record.key)
-    assert producer.flush(30) == 0
+    name = kafka_topic(partitions=2, config=KEPT)
+    write_feed(kafka_cluster.bootstrap_servers, name, FEED.records)
     return name
 
 

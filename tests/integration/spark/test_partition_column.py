@@ -54,7 +54,7 @@ def test_a_key_goes_where_all_other_clients_put_it(
 ) -> None:
     cluster = cluster_of({"orders": [1] * count})
     ours = DefaultPartitioner()
-    ours.adopt(cluster)
+    ours.apply_snapshot(cluster)
     found = placed(keyed, cluster=cluster, backend=backend)
     assert len(found) == len(KEYS)
     for place, key in enumerate(KEYS):

@@ -53,7 +53,7 @@ def test_rows_arrive_where_they_belong_with_headers_that_tell_them(
     records = stored(spark, kafka_cluster, topic)
     assert len(records) == 1_200
     ours = DefaultPartitioner()
-    ours.adopt(written.cluster)
+    ours.apply_snapshot(written.cluster)
     unkeyed: Counter[int] = Counter()
     for record in records:
         key = record["key"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_json
+from kafka_partition_events.events.cloudevents import to_json
 from kafka_partition_events.events.digests import FOLDED, Observed, fold
 from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.listeners import to_cloudevent, to_record
@@ -80,8 +80,8 @@ def records() -> tuple[list[bytes], list[bytes]]:
     together: list[bytes] = []
     for name, delay_s, sequence in (("first", 0.0, 1), ("second", 4.0, 1000)):
         seen = observed(delay_s, sequence)
-        alone += [to_json(each.cloudevent(name, TYPE_PREFIX)) for each in seen]
-        entries = fold(seen, observer=name, type_prefix=TYPE_PREFIX)
+        alone += [to_json(each.cloudevent(name)) for each in seen]
+        entries = fold(seen, observer=name)
         together += [entry.body for entry in entries]
         assert any(entry.name in FOLDED for entry in entries)
     assert len(together) < len(alone)

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.spark
 
 KEYS = keys()
 ALL: tuple[Scenario, ...] = (
-    *scenarios(12, [13, 18, 24], ["modulo", "pinned", "rendezvous"]),
-    *scenarios(12, [24], ["modulo", "pinned", "rendezvous"], [{0, 5, 17}], cap=9),
-    *scenarios(12, [18], ["modulo", "pinned", "rendezvous"], [{0, 5, 17}], keyed="reroute"),
+    *scenarios(12, [13, 18, 24], ["modulo", "kept", "rendezvous"]),
+    *scenarios(12, [24], ["modulo", "kept", "rendezvous"], [{0, 5, 17}], cap=9),
+    *scenarios(12, [18], ["modulo", "kept", "rendezvous"], [{0, 5, 17}], keyed="reroute"),
     *scenarios(12, [13], ["modulo", "rendezvous"], [{12}], keyed="raise"),
     *scenarios(12, [12], ["modulo"], [range(12)]),
     *scenarios(12, [17], ["rendezvous"], placed_by="modulo"),
@@ -72,7 +72,7 @@ def test_a_key_has_the_places_that_the_partitioners_answer(spark: "SparkSession"
     found = placed(rows, rule, counts)
     partitioner = partitioner_of(rule, 12)
     for count in counts:
-        partitioner.adopt(snapshot(count))
+        partitioner.apply_snapshot(snapshot(count))
         place = placing_by(partitioner)
         assert [row[f"of_{count}"] for row in found] == [place(bytes(row["key"])) for row in found]
     partitioner.close()
@@ -123,7 +123,7 @@ def test_growth_moves_what_it_is_said_to_move(sample: "DataFrame") -> None:
     assert moved["modulo_24"] == pytest.approx(1 / 2, abs=0.015)
     assert moved["rendezvous_13"] == pytest.approx(1 / 13, abs=0.01)
     assert moved["rendezvous_24"] == pytest.approx(1 / 2, abs=0.015)
-    assert [moved[f"pinned_{count}"] for count in (13, 18, 24)] == [0, 0, 0]
+    assert [moved[f"kept_{count}"] for count in (13, 18, 24)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

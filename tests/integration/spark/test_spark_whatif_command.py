@@ -53,13 +53,13 @@ def test_a_table_on_the_terminal_and_a_picture(
     told = capsys.readouterr()
     assert f"file {path}, 12 partitions, 200 records, 39.0 KiB, murmur2, counted in" in told.out
     lines = [line.split() for line in told.out.splitlines()]
-    mappings = ("modulo", "pinned", "rendezvous")
+    mappings = ("modulo", "kept", "rendezvous")
     assert [line[:2] for line in lines if len(line) > 6 and line[0].isdigit() and line[1] in mappings] == [
         ["13", "modulo"],
-        ["13", "pinned"],
+        ["13", "kept"],
         ["13", "rendezvous"],
         ["24", "modulo"],
-        ["24", "pinned"],
+        ["24", "kept"],
         ["24", "rendezvous"],
     ]
     assert "#1" in told.out
@@ -75,9 +75,9 @@ def test_json_for_programs(
 ) -> None:
     path = written(spark, tmp_path, "json")
     words = ["--file", path, "--key", "customer", "--partitions", "12", "--to", "18"]
-    assert whatif(*words, "--mapping", "pinned", "--show-keys", "--hottest", "1") == 0
+    assert whatif(*words, "--mapping", "kept", "--show-keys", "--hottest", "1") == 0
     document = json.loads(capsys.readouterr().out)
-    assert [each["name"] for each in document["scenarios"]] == ["pinned_18"]
+    assert [each["name"] for each in document["scenarios"]] == ["kept_18"]
     assert document["scenarios"][0]["moved_share"] == 0
     assert [each["key"] for each in document["hottest"]] == ["hot"]
 
@@ -158,6 +158,6 @@ def test_the_example_runs_as_it_is_printed(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"13 partitions, modulo: \d+\.\d% would move, max/mean \d", done.stdout)
-    assert "13 partitions, pinned keys: 0 would move" in done.stdout
+    assert "13 partitions, kept keys: 0 would move" in done.stdout
     assert "customer-0: 33.3% of all records" in done.stdout
     assert (tmp_path / "whatif.html").read_text(encoding="utf-8").startswith("<!doctype html>")

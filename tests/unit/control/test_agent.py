@@ -142,20 +142,9 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     here.look()
     here.clock.advance(60.0)
     here.look()
-    use = {"topic": "orders", "topic_id": None, "seen": 6, "used": 6, "max_partitions": None}
+    use = {"topic": "orders", "topic_id": None, "seen": 6, "used": 6, "affords": None}
     assert here.link.of("leases", "view") == [[use]] * 2
     assert here.link.of("leases", "born_ms") == [None, 1_001]
-
-
-def test_a_lease_tells_what_the_most_modest_budget_affords(world: Make) -> None:
-    here = world(6)
-    for memory in (64_000, 32_000):
-        modest = DefaultPartitioner(budget=BufferBudget(buffer_memory=memory, batch_size=16_000))
-        here.poller.register(modest)
-    here.poller.poll_once()
-    here.look()
-    (told,) = here.link.of("leases", "capacity")
-    assert told == {"buffer_memory": 32_000, "batch_size": 16_000, "max_partitions": None}
 
 
 def test_a_lease_tells_the_lowest_limit_of_each_topic(world: Make) -> None:
@@ -165,7 +154,7 @@ def test_a_lease_tells_the_lowest_limit_of_each_topic(world: Make) -> None:
     here.poller.poll_once()
     here.look()
     ((use,),) = here.link.of("leases", "view")
-    assert (use["topic"], use["used"], use["max_partitions"]) == ("orders", 4, 4)
+    assert (use["topic"], use["used"], use["affords"]) == ("orders", 4, 4)
 
 
 def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:
@@ -191,14 +180,14 @@ def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
 def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_sees(world: Make) -> None:
     here = world(6, 12)
     here.poller.poll_once()
-    adopt = here.partitioner.adopt
-    here.partitioner.adopt = lambda cluster: ()  # type: ignore[method-assign]
+    adopt = here.partitioner.apply_snapshot
+    here.partitioner.apply_snapshot = lambda cluster: ()  # type: ignore[method-assign]
     here.poller.poll_once()
     here.link.write(grown(growth()).change)
     assert here.look() < 1.0
     assert here.link.published == []
-    here.partitioner.adopt = adopt  # type: ignore[method-assign]
-    here.partitioner.adopt(here.poller.cluster)
+    here.partitioner.apply_snapshot = adopt  # type: ignore[method-assign]
+    here.partitioner.apply_snapshot(here.poller.cluster)
     here.look()
     here.clock.advance(BUSY_S)
     here.look()
@@ -208,11 +197,11 @@ def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_see
 def test_a_partitioner_that_fails_to_adopt_does_not_silence_it(world: Make) -> None:
     here = world(6, 12)
     here.poller.poll_once()
-    here.partitioner.adopt = lambda cluster: ()  # type: ignore[method-assign]
+    here.partitioner.apply_snapshot = lambda cluster: ()  # type: ignore[method-assign]
     here.poller.poll_once()
     here.look()
     here.look()
-    assert here.link.of("leases", "state") == ["up"]
+    assert here.link.of("leases", "ttl_s") == [90.0]
 
 
 class TestItsThread:
@@ -241,7 +230,7 @@ class TestItsThread:
         here.poller.poll_once()
         here.agent.start(LIMIT_S)
         here.poller.close()
-        assert here.link.of("leases", "state")[-1] == "down"
+        assert here.link.of("leases", "ttl_s")[-1] == 0.0
         assert here.link.closed
 
     def test_survives_a_mistake_of_ours(self, world: Make) -> None:
@@ -254,18 +243,3 @@ class TestItsThread:
         here.agent._wake()
         with here.link.changed:
             assert here.link.changed.wait_for(lambda: here.link.reads > before, LIMIT_S)
-
-
-def test_a_topic_that_was_created_anew_is_read_from_its_beginning_within_an_hour(world: Make) -> None:
-    here, former, story = world(6), Story(), Story()
-    former.request(growth(topic="payments"), change_id="chg-0")
-    here.link.write(former.ledger.changes["chg-0"])
-    here.look()
-    story.request(gated())
-    here.link.appended.clear()
-    here.link.write(story.change)  # as long as the former one, so nothing seems to have been appended
-    here.look()
-    assert ONE not in here.agent._duties.ledger.changes
-    here.clock.advance(3_600)
-    here.look()
-    assert ONE in here.agent._duties.ledger.changes

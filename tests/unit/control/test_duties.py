@@ -3,17 +3,16 @@
 import random
 
 import pytest
-from attrs import evolve
 
 from kafka_partition_events.control.agents.leases import HEARTBEAT_S
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
-from kafka_partition_events.control.protocol.records import MOST_TOPICS, Ack, Capacity, Change
+from kafka_partition_events.control.protocol.records import Ack, Change
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Kind, LeaseState, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import Status, Verb
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.control_kit import CLUSTER, NEW, Story, draining, gated, grown, growth, lease
+from tests.control_kit import CLUSTER, NEW, Story, gated, grown, growth, lease
 
 HELD = Limits(counts={"orders": 6})
 
@@ -65,29 +64,13 @@ class TestLimits:
         assert agent.limits(sees(12), now=159.9) == HELD
         assert agent.limits(sees(12), now=160.0) == NO_LIMITS
 
-    def test_what_a_policy_forbids_is_not_done_then_nor_later(self) -> None:
-        agent = duties(rejects=lambda spec: spec.kind is Kind.INCREASE)
-        story = grown(growth(required_groups=()))
-        agent.ledger.take_change(story.change)
-        assert agent.limits(sees(12), now=0.0) == HELD
-        assert said(agent.reports(sees(12), {}, now=0.0).acks) == [Status.REJECTED]
-        story.command(Verb.FINISH)
-        agent.ledger.take_change(story.change)
-        assert agent.limits(sees(12), now=1.0) == HELD
-
-    def test_a_broker_that_is_to_be_drained(self) -> None:
-        story = Story()
-        story.request(draining(topic=None, topic_id=None, partitions=frozenset(), broker=2))
-        story.tick()
-        assert duties(story.change).limits(sees(6), now=0.0) == Limits(brokers=frozenset({2}))
-
 
 class TestAcks:
     def test_each_statement_is_made_once(self) -> None:
         agent = duties(requested(gated()))
         agent.limits(sees(6), now=0.0)
         (ack,) = agent.reports(sees(6), {}, now=0.0).acks
-        assert (ack.status, ack.seen_count, ack.used_count) == (Status.HELD, 6, 6)
+        assert (ack.status, ack.armed_count) == (Status.HELD, 6)
         assert agent.reports(sees(6), {}, now=1.0).acks == ()
 
     @pytest.mark.parametrize("seen", [6, 12])
@@ -115,14 +98,6 @@ class TestAcks:
         assert agent.limits(sees(12), now=2.0) == NO_LIMITS
         heard += said(agent.reports(sees(12), {"orders": 12}, now=2.0).acks)
         assert heard == [Status.HELD, Status.HELD, Status.APPLIED]
-
-    def test_a_cap_comes_with_what_the_instance_can_afford(self) -> None:
-        capacity = Capacity(buffer_memory=65_536, batch_size=16_384)
-        agent = duties(grown(growth()).change)
-        agent.affords(capacity, {"orders": 5, "payments": 1})
-        (ack,) = agent.reports(sees(12), {"orders": 4}, now=0.0).acks
-        assert (ack.status, ack.used_count) == (Status.CAPPED, 4)
-        assert ack.limit == evolve(capacity, max_partitions=5)
 
     def test_a_fleet_does_not_answer_all_at_once(self) -> None:
         agent = duties(requested(growth()))
@@ -184,16 +159,8 @@ class TestLeases:
         assert second is not None
         assert (first.born_ms, second.born_ms) == (None, 1_234)
 
-    def test_list_fifty_topics_those_with_open_changes_first(self) -> None:
-        agent = duties(requested(gated()))
-        many = sees(6, **{f"aa-{n:02}": 1 for n in range(60)})
-        found = agent.reports(many, {}, now=0.0).lease
-        assert found is not None
-        assert (len(found.view), found.topics_left_out) == (MOST_TOPICS, 11)
-        assert found.view[0].topic == "orders"
-
     def test_the_last_one_says_that_it_is(self) -> None:
         agent = duties()
         agent.reports(sees(6), {}, now=0.0)
         last = agent.last_lease()
-        assert (last.state, last.lease_seq) == (LeaseState.DOWN, 2)
+        assert (last.ttl_s, last.lease_seq) == (0.0, 2)

@@ -53,7 +53,10 @@ class Groups(GroupAdmin):
 
 def description(state: str = "STABLE") -> Any:
     return SimpleNamespace(
-        members=[], type=SimpleNamespace(name="CLASSIC"), state=SimpleNamespace(name=state)
+        members=[],
+        partition_assignor="range",
+        type=SimpleNamespace(name="CLASSIC"),
+        state=SimpleNamespace(name=state),
     )
 
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka_partition_events.control.groups.index import GroupIndex
-from kafka_partition_events.control.groups.state import Group, Member, Offsets, Settling, Standing, standing
-from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Status
+from kafka_partition_events.control.groups.state import Group, Member, Settling, coverage_of
+from kafka_partition_events.control.protocol.partition_set import Coverage
 from kafka_partition_events.metadata.cluster import TopicPartition
-from tests.control_kit import NEW, draining, growth, shrinking
+from tests.control_kit import NEW
 
 NOW_MS = 1_700_000_000_000
 HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
@@ -30,51 +29,22 @@ def hidden(name: str = "billing") -> Group:
     return group(NONE, name=name, state="PREPARING_REBALANCE")
 
 
-def levels(found: Group, committed: dict[int, int] | None = None, *, settled: bool = False) -> Standing:
-    """With logs that begin at 100 and end at 110."""
-    offsets = Offsets(
-        committed=committed or {}, begin=dict.fromkeys(NEW, 100), end=dict.fromkeys(NEW, 110)
-    )  # fmt: skip
-    return standing(found, "orders", NEW, offsets, settled=settled)
+def levels(found: Group, committed: dict[int, int] | None = None, *, settled: bool = False) -> Coverage:
+    return coverage_of(found, "orders", NEW, committed or {}, settled=settled)
 
 
 class TestLevels:
     def test_assigned_is_what_its_members_have_of_the_affected_partitions(self) -> None:
-        found = levels(group(HALF | {0, 1}, REST | {2}))
-        assert (found.members, found.owned, found.assigned) == (2, 9, NEW)
-        assert levels(group(HALF)).assigned == HALF
-        assert levels(group()).assigned == NONE
+        assert {*levels(group(HALF | {0, 1}, REST | {2})).assigned} == NEW
+        assert {*levels(group(HALF)).assigned} == HALF
+        assert not levels(group()).assigned
 
     def test_positioned_is_what_it_has_committed_even_if_nobody_has_it_now(self) -> None:
-        assert levels(group(), dict.fromkeys(HALF, 100)).positioned == HALF
+        assert {*levels(group(), dict.fromkeys(HALF, 100)).positioned} == HALF
 
     def test_a_settled_assignment_is_a_position_too(self) -> None:
-        assert levels(group(HALF), dict.fromkeys(REST, 100)).positioned == REST
-        assert levels(group(HALF), dict.fromkeys(REST, 100), settled=True).positioned == NEW
-
-    def test_flowing_is_beyond_the_beginning(self) -> None:
-        assert levels(group(NEW), {6: 100, 7: 101, 8: 110}).flowing == {7, 8}
-
-    def test_drained_is_at_the_end(self) -> None:
-        assert levels(group(NEW), {6: 109, 7: 110}).drained == {7}
-
-    def test_an_empty_partition_is_drained(self) -> None:
-        empty = Offsets(begin={6: 100}, end={6: 100})
-        assert standing(group(NEW), "orders", NEW, empty).drained == {6}
-
-    def test_nothing_flows_or_is_drained_whose_offsets_are_not_known(self) -> None:
-        found = standing(group(NEW), "orders", NEW, Offsets(committed={6: 5}))
-        assert (found.positioned, found.flowing, found.drained) == (frozenset({6}), NONE, NONE)
-
-    def test_what_it_says_is_that_it_has_followed(self) -> None:
-        def says(spec: Spec, **found: Any) -> Status:
-            return Standing(members=1, owned=0, **found).status(spec)
-
-        assert says(growth(), positioned=NEW) is Status.APPLIED
-        assert says(growth(), positioned=HALF, assigned=NEW, drained=NEW) is Status.OBSERVED
-        assert says(shrinking(), positioned=frozenset({4, 5})) is Status.OBSERVED
-        assert says(shrinking(), drained=frozenset({4, 5})) is Status.APPLIED
-        assert says(draining(), drained=frozenset({1, 4})) is Status.APPLIED
+        assert {*levels(group(HALF), dict.fromkeys(REST, 100)).positioned} == REST
+        assert {*levels(group(HALF), dict.fromkeys(REST, 100), settled=True).positioned} == NEW
 
 
 class TestSettling:

@@ -2,9 +2,8 @@
 
 from kafka_partition_events.control.agents.new_partitions import to_pin
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
-from tests.control_kit import Story, grown, growth, shrinking
+from tests.control_kit import grown, growth
 
 ALL = [TopicPartition("orders", n) for n in range(12)]
 OLD, NEW = ALL[:6], ALL[6:]
@@ -34,13 +33,3 @@ def test_not_what_the_group_has_committed() -> None:
 
 def test_only_what_this_consumer_was_given() -> None:
     assert to_pin([*OLD, NEW[0]], [], {"orders": 6}, []) == [NEW[0]]
-
-
-def test_not_by_a_change_that_is_over_or_about_something_else() -> None:
-    story = grown(growth(required_groups=()))
-    story.says("ab", Status.APPLIED)
-    story.tick()
-    other = Story()
-    other.request(shrinking())
-    assert to_pin(ALL, [], {}, [story.change, other.change]) == []
-    assert to_pin([TopicPartition("other", 7)], [], {}, [opened()]) == []

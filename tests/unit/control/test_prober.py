@@ -10,8 +10,9 @@ from attrs import evolve
 from kafka_partition_events import MetadataFetchError
 from kafka_partition_events.control.groups.prober import SCAN_EVERY_S, GroupProber
 from kafka_partition_events.control.groups.state import Group, Member
-from kafka_partition_events.control.protocol.records import Ack, Change
-from kafka_partition_events.control.protocol.vocabulary import Role, State, Status
+from kafka_partition_events.control.protocol.partition_set import Coverage
+from kafka_partition_events.control.protocol.records import Change, GroupProgress
+from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -31,8 +32,6 @@ class Brokers:
         self.loading: set[str] = set()
         self.unlisted: set[str] = set()
         self.partitions = 12
-        self.leaderless: frozenset[int] = frozenset()
-        self.end = 0
         self.writers: int | None = 3
         self.down = False
         self.asked: Counter[str] = Counter()
@@ -52,7 +51,7 @@ class Brokers:
         return CLUSTER
 
     def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicInfo]:
-        leaders = [None if p in self.leaderless else 1 for p in range(self.partitions)]
+        leaders = [1] * self.partitions
         return {n: cluster_of({n: leaders}).by_topic[n] for n in names if n == "orders" and self.partitions}
 
     def groups(self, timeout: float) -> list[str]:
@@ -74,10 +73,6 @@ class Brokers:
             for name, asked in wanted.items()
             if name not in self.refused | self.loading
         }
-
-    def ends(self, partitions: Iterable[TopicPartition], timeout: float) -> tuple[Offsets, Offsets]:
-        asked = [tp for tp in partitions if tp.partition not in self.leaderless]
-        return dict.fromkeys(asked, 0), dict.fromkeys(asked, self.end)
 
     def count(self, partitions: Iterable[TopicPartition], now_ms: int) -> int | None:
         return self.writers
@@ -118,84 +113,64 @@ def change(**fields: Any) -> Change:
 ASKED = change()
 
 
-def acks(prober: GroupProber, *changes: Change, now_ms: int = START_MS) -> list[Ack]:
-    return sorted(prober.look(changes or [ASKED], now_ms).acks, key=lambda ack: ack.instance_id)
+def groups(prober: GroupProber, asked: Change = ASKED, now_ms: int = START_MS) -> Mapping[str, Coverage]:
+    return prober.look([asked], now_ms).groups.get(asked.change_id, {})
 
 
-class TestWhatItSays:
-    def test_is_an_answer_for_the_whole_group(self, prober: GroupProber) -> None:
-        (ack,) = acks(prober)
-        assert (ack.change_id, ack.instance_id, ack.group) == (ASKED.change_id, "group:billing", "billing")
-        assert (ack.role, ack.status, ack.members) == (Role.PROBER, Status.OBSERVED, 1)
-        assert (ack.assigned, ack.positioned) == (NEW, frozenset())
-        assert (ack.seen_count, ack.used_count) == (12, 12)
-
-    def test_only_what_is_new(self, brokers: Brokers, prober: GroupProber) -> None:
-        (first,) = acks(prober)
-        assert acks(prober) == []
+class TestWhatItSees:
+    def test_is_of_the_whole_group(self, brokers: Brokers, prober: GroupProber) -> None:
+        billing = groups(prober)["billing"]
+        assert {*billing.assigned} == NEW
+        assert not billing.positioned
         brokers.commits("billing", 0)
-        (second,) = acks(prober)
-        assert (second.positioned, second.status) == (NEW, Status.APPLIED)
-        assert (first.incarnation, first.ack_seq, second.ack_seq) == (second.incarnation, 1, 2)
-
-    def test_again_by_another_prober(self, brokers: Brokers, prober: GroupProber) -> None:
-        (first,) = acks(prober)
-        other = GroupProber({}, admin=lambda _: brokers, writers=lambda _: brokers)  # type: ignore[arg-type, return-value]
-        (again,) = acks(other)
-        assert again.assigned == first.assigned
-        assert again.incarnation != first.incarnation
+        assert {*groups(prober)["billing"].positioned} == NEW
 
     def test_for_each_change_of_its_own(self, prober: GroupProber) -> None:
         other = evolve(ASKED, change_id="chg-2")
-        assert {ack.change_id for ack in acks(prober, ASKED, other)} == {ASKED.change_id, "chg-2"}
+        assert prober.look([ASKED, other], START_MS).groups.keys() == {ASKED.change_id, "chg-2"}
 
     def test_before_the_topic_has_grown_too(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.partitions = 6
         brokers.has("billing", frozenset(range(6)))
-        (ack,) = acks(prober)
-        assert (ack.members, ack.assigned, ack.seen_count) == (1, frozenset(), 6)
+        assert not groups(prober)["billing"].assigned
 
     def test_a_position_when_the_assignment_has_settled(self, prober: GroupProber) -> None:
-        acks(prober)
-        assert acks(prober, now_ms=START_MS + 29_000) == []
-        (ack,) = acks(prober, now_ms=START_MS + 30_000)
-        assert ack.positioned == NEW
-
-    def test_nothing_else_of_a_partition_that_has_no_leader_now(
-        self, brokers: Brokers, prober: GroupProber
-    ) -> None:
-        brokers.commits("billing", 5)
-        brokers.end = 5
-        (ack,) = acks(prober)
-        assert (ack.flowing, ack.drained) == (NEW, NEW)
-        brokers.leaderless = frozenset({7})
-        assert acks(prober) == []
+        groups(prober)
+        assert not groups(prober, now_ms=START_MS + 29_000)["billing"].positioned
+        assert {*groups(prober, now_ms=START_MS + 30_000)["billing"].positioned} == NEW
 
 
-class TestForWhom:
+class TestOfWhom:
     def test_readers_and_required_groups_whatever_they_are(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
         brokers.groups_now["idle"] = Group(group_id="idle", state="EMPTY")
         brokers.commits("idle", 0)
-        asked = change(required_groups=("by-hand",))
         brokers.commits("by-hand", 3)
-        found = {ack.group: ack for ack in acks(prober, asked)}
+        found = groups(prober, change(required_groups=("by-hand",)))
         assert found.keys() == {"billing", "by-hand"}
-        assert (found["by-hand"].members, found["by-hand"].flowing) == (0, NEW)
+        assert {*found["by-hand"].positioned} == NEW
 
-    def test_one_that_loses_its_members_is_told_so(self, brokers: Brokers, prober: GroupProber) -> None:
-        acks(prober)
-        brokers.groups_now["billing"] = Group(group_id="billing", state="EMPTY")
-        (ack,) = acks(prober)
-        assert (ack.members, ack.assigned) == (0, frozenset())
-
-    def test_nothing_is_said_of_one_whose_offsets_can_not_be_read(
+    def test_one_that_the_change_waits_for_though_it_has_lost_its_members(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
+        brokers.groups_now["billing"] = Group(group_id="billing", state="EMPTY")
+        waits = evolve(ASKED, groups=(GroupProgress(group="billing"),))
+        assert not groups(prober, waits)["billing"].positioned
+        brokers.commits("billing", 0)
+        assert {*groups(prober, waits)["billing"].positioned} == NEW
+
+    def test_one_that_a_record_names_in_other_words(self, brokers: Brokers, prober: GroupProber) -> None:
+        brokers.has("\x1b[2J")
+        (name,) = groups(prober).keys() - {"billing"}
+        assert name.isprintable()
+        brokers.groups_now["\x1b[2J"] = Group(group_id="\x1b[2J", state="EMPTY")
+        assert name in groups(prober, evolve(ASKED, groups=(GroupProgress(group=name),)))
+
+    def test_not_one_whose_offsets_can_not_be_read(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.refused.add("billing")
         probe = prober.look([ASKED], START_MS)
-        assert probe.acks == ()
+        assert not probe.groups
         assert probe.readers == {"orders": {"billing"}}
 
 
@@ -220,11 +195,10 @@ class TestWhoCanNotBeSeen:
         brokers.has("audit")
         prober.look([ASKED], START_MS)
         brokers.loading = {"audit"}
-        probe = prober.look([evolve(ASKED, state=State.OBSERVED)], START_MS)
+        probe = prober.look([evolve(ASKED, state=State.GATED)], START_MS)
         assert brokers.asked["scan"] == 2
         assert probe.readers == {"orders": {"billing", "audit"}}
         assert probe.unseen == {"audit"}
-        assert probe.acks == (), "nothing new is known of either"
 
     def test_one_that_a_list_lacks_is_not_forgotten_unless_it_is_dead(
         self, brokers: Brokers, prober: GroupProber
@@ -234,7 +208,7 @@ class TestWhoCanNotBeSeen:
         prober.look([ASKED], START_MS)
         brokers.unlisted = {"audit"}
         del brokers.groups_now["gone"]
-        probe = prober.look([evolve(ASKED, state=State.OBSERVED)], START_MS)
+        probe = prober.look([evolve(ASKED, state=State.GATED)], START_MS)
         assert brokers.asked["scan"] == 2
         assert probe.readers == {"orders": {"billing", "audit"}}
 
@@ -265,7 +239,7 @@ class TestWhatItAsks:
         elsewhere = change(cluster_id="c-2")
         for changes in ([], [finished], [elsewhere]):
             probe = prober.look(changes, START_MS)
-            assert (probe.readers, probe.writers, probe.acks) == ({}, {}, ())
+            assert (probe.readers, probe.writers, probe.groups) == ({}, {}, {})
         assert not brokers.asked
 
     def test_of_all_groups_once_and_then_only_of_those_concerned(
@@ -294,7 +268,7 @@ class TestWhatItAsks:
     ) -> None:
         prober.look([ASKED], START_MS)
         brokers.has("began-to-read-after-the-request")
-        probe = prober.look([evolve(ASKED, state=State.OBSERVED)], START_MS)
+        probe = prober.look([evolve(ASKED, state=State.GATED)], START_MS)
         assert probe.readers == {"orders": {"billing", "began-to-read-after-the-request"}}
 
     def test_it_does_not_say_what_it_does_not_know(self, brokers: Brokers, prober: GroupProber) -> None:
@@ -312,10 +286,10 @@ class TestWhatItAsks:
         with pytest.raises(MetadataFetchError):
             prober.look([ASKED], START_MS)
         brokers.down = False
-        assert len(acks(prober)) == 1
+        assert len(groups(prober)) == 1
 
     def test_a_topic_that_is_gone_has_nothing_to_be_said_of(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
         brokers.partitions = 0
-        assert acks(prober) == []
+        assert not groups(prober)

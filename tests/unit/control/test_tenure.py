@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.codec import Skipped
 from kafka_partition_events.control.tracker import leadership
-from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
+from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig, Watcher
 from kafka_partition_events.control.tracker.topic_growth import Grower
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
@@ -33,7 +33,7 @@ def threads() -> set[Path]:
 def test_no_client_stays_although_somebody_holds_what_was_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leadership, "_LIMIT_S", 0.2)
     watcher, grower = Watcher(NOBODY, 1.0), Grower(NOBODY)
-    setting = Setting(
+    setting = TrackerConfig(
         config=NOBODY,
         prefix="kpe.",
         name="kpe-tracker",
@@ -45,7 +45,7 @@ def test_no_client_stays_although_somebody_holds_what_was_raised(monkeypatch: py
     )
     before = threads()
     with pytest.raises(KafkaException) as held:
-        Tenure(setting)
+        Leadership(setting)
     assert new_clients(before) == []
     assert held.value.args[0].name() == "_TIMED_OUT"
     watcher.poller.close()

@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 from kafka_partition_events.errors import OutboxError
-from kafka_partition_events.outbox import Deliverer, DeliveryError, MemoryQueue, RetryPolicy, Write
+from kafka_partition_events.outbox import Deliverer, DeliveryError, RetryPolicy, SqliteOutbox, Write
 from kafka_partition_events.testing.clock import ManualClock
-from tests.outbox_kit import NOW, ScriptedSink, append, ids
+from tests.outbox_kit import NOW, ScriptedSink, append, ids, scratch
 
 LONG_S = 10_000.0
 """Longer than any back-off."""
@@ -23,7 +23,7 @@ class HalfWay(random.Random):
         return 0.5
 
 
-class FragileOutbox(MemoryQueue):
+class FragileOutbox(SqliteOutbox):
     """An outbox that may take no cursor any more, or be damaged."""
 
     full = False
@@ -50,7 +50,7 @@ class Delivery:
 
     def __init__(self, *script: Exception | None, waiting: str = "", **policy: Any) -> None:
         self.clock = ManualClock(wall=NOW)
-        self.outbox = FragileOutbox(clock=self.clock)
+        self.outbox = scratch(FragileOutbox, clock=self.clock)
         self.sink = ScriptedSink(*script)
         if waiting:
             append(self.outbox, *waiting)
@@ -69,6 +69,12 @@ class Delivery:
     def pause(self) -> None:
         """Return when the deliverer waits for time to pass."""
         self.clock.wait_for_waiters()
+
+    def later(self, *entries: Any) -> None:
+        """Append entries while it has nothing to do, and let it read the outbox."""
+        self.pause()
+        append(self.outbox, *entries)
+        self.clock.advance(0.5)
 
     def retry(self) -> list[str]:
         """Let a back-off pass, and return what is tried then."""

@@ -4,9 +4,10 @@ from typing import Any
 
 import structlog.testing
 
-from kafka_partition_events.outbox import Deliverer, MemoryQueue, Stream, Write
+from kafka_partition_events.durations import NO_DELAYS
+from kafka_partition_events.outbox import Deliverer, Write
 from kafka_partition_events.testing.clock import ManualClock
-from tests.outbox_kit import NOW, ScriptedSink, append, entry
+from tests.outbox_kit import NOW, ScriptedSink, append, scratch_journal
 from tests.unit.delivery.at_work import LONG_S, failure
 
 
@@ -18,34 +19,29 @@ class TestDelivery:
         delivery.pause()
         assert delivery.waiting() == []
         stats = delivery.deliverer.stats
-        assert (stats.state, stats.delivered, stats.failures, stats.retries) == ("idle", 5, {}, 0)
+        assert (stats.state, stats.delivered, stats.failures) == ("idle", 5, {})
 
-    def test_comes_at_once_for_what_is_appended_later(self, make: Any) -> None:
+    def test_comes_within_half_a_second_for_what_is_appended_later(self, make: Any) -> None:
         delivery = make()
         delivery.pause()
         assert delivery.deliverer.stats.state == "idle"
-        append(delivery.outbox, "1")
+        delivery.later("1")
         assert delivery.sink.next_call() == ["1"]
-        append(delivery.outbox, "2")
+        delivery.later("2")
         assert delivery.sink.next_call() == ["2"]
 
-    def test_is_for_the_sinks_stream_only(self, make: Any) -> None:
-        delivery = make()
-        append(delivery.outbox, entry("i", stream=Stream.INCIDENTS), "1")
-        assert delivery.sink.next_call() == ["1"]
-
-    def test_tells_how_long_the_last_entry_took(self, make: Any) -> None:
+    def test_tells_how_long_entries_took(self, make: Any) -> None:
         delivery = make(failure(), waiting="1")
         assert delivery.sink.next_call() == ["1"]
-        assert delivery.deliverer.stats.delay is None
+        assert delivery.deliverer.stats.delays == NO_DELAYS
         assert delivery.retry() == ["1"]
         delivery.pause()
-        assert delivery.deliverer.stats.delay == LONG_S
+        assert delivery.deliverer.stats.delays.total == LONG_S
 
     def test_begins_where_another_process_stopped(self) -> None:
-        outbox = MemoryQueue()
+        outbox = scratch_journal(clock=ManualClock(wall=NOW))
         append(outbox, "1", "2", "3", "4")
-        outbox.subscribe("scripted", Stream.EVENTS)
+        outbox.subscribe("scripted")
         outbox.write(Write(cursors={"scripted": outbox.read("scripted", 2)[-1].seq}))
         sink = ScriptedSink()
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
@@ -55,7 +51,7 @@ class TestDelivery:
         deliverer.close()
 
     def test_may_leave_out_what_was_there_before_the_sink(self) -> None:
-        outbox, sink = MemoryQueue(), ScriptedSink()
+        outbox, sink = scratch_journal(clock=ManualClock(wall=NOW)), ScriptedSink()
         append(outbox, "1")
         deliverer = Deliverer(outbox, sink, from_start=False, clock=ManualClock(wall=NOW))
         append(outbox, "2")
@@ -72,10 +68,9 @@ class TestFailure:
         assert delivery.waiting() == ["2", "3"]
         stats = delivery.deliverer.stats
         assert (stats.state, stats.delivered, stats.failures) == ("backing_off", 1, {"timeout": 1})
-        assert stats.last_error == "it was timeout"
-        assert delivery.retry() == ["2", "3"]
+        assert delivery.retry() == ["2"], "alone, until one goes through"
+        assert delivery.sink.next_call() == ["3"]
         delivery.pause()
-        assert delivery.deliverer.stats.retries == 1
         assert delivery.deliverer.stats.state == "idle"
 
     def test_waits_for_as_long_as_was_decided_whatever_is_appended(self, make: Any) -> None:
@@ -86,44 +81,39 @@ class TestFailure:
         append(delivery.outbox, "2")
         assert delivery.sink.calls.empty()
         delivery.clock.advance(0.1)
-        assert delivery.sink.next_call() == ["1", "2"]
+        assert delivery.sink.next_call() == ["1"]
         delivery.pause()
         delivery.clock.advance(29.0)
         assert delivery.sink.calls.empty()
         delivery.clock.advance(1.0)
-        assert delivery.sink.next_call() == ["1", "2"]
+        assert delivery.sink.next_call() == ["1"]
 
     def test_of_any_other_kind_is_contained_and_tried_again(self, make: Any) -> None:
         delivery = make(KeyError("a bug"), waiting="1")
         delivery.sink.next_call()
         delivery.pause()
         assert delivery.deliverer.stats.failures == {"error": 1}
-        assert delivery.deliverer.stats.last_error == "KeyError('a bug')"
         assert delivery.retry() == ["1"]
 
-    def test_five_times_in_a_row_opens_the_circuit_until_a_single_entry_goes_through(self, make: Any) -> None:
-        delivery = make(*[failure()] * 6, waiting="1234")
+    def test_is_followed_by_single_entries_until_one_goes_through(self, make: Any) -> None:
+        delivery = make(*[failure()] * 3, waiting="1234")
         assert delivery.sink.next_call() == ["1", "2", "3"]
-        for _ in range(4):
-            assert delivery.retry() == ["1", "2", "3"]
+        for _ in range(3):
+            assert delivery.retry() == ["1"]
+        assert delivery.sink.next_call() == ["2", "3", "4"]
         delivery.pause()
-        assert delivery.deliverer.stats.state == "open"
-        assert delivery.retry() == ["1"]
-        assert delivery.retry() == ["1"]
-        assert delivery.sink.next_call() == ["2", "3", "4"], "closed again"
-        delivery.pause()
-        assert delivery.deliverer.stats.failures == {"timeout": 6}
+        assert delivery.deliverer.stats.failures == {"timeout": 3}
 
     def test_is_logged_with_the_sink_and_the_reason_and_so_is_its_end(self, make: Any) -> None:
         with structlog.testing.capture_logs() as logs:
-            delivery = make(failure(), failure(), waiting="1", open_after=2)
+            delivery = make(failure(), failure(), waiting="1")
             delivery.sink.next_call()
             delivery.retry()
             delivery.retry()
             delivery.pause()
         assert [(log["event"], log["log_level"]) for log in logs] == [
             ("delivery_failed", "warning"),
-            ("sink_circuit_opened", "error"),
+            ("delivery_failed", "warning"),
             ("delivery_resumed", "info"),
         ]
         assert (logs[0]["sink"], logs[0]["reason"], logs[0]["error"]) == (
@@ -131,15 +121,3 @@ class TestFailure:
             "timeout",
             "it was timeout",
         )
-
-
-class TestTargetThatIsGone:
-    def test_gets_nothing_any_more_and_that_is_logged(self, make: Any) -> None:
-        with structlog.testing.capture_logs() as logs:
-            delivery = make(failure("http_410", delivered=1, gone=True), waiting="123")
-            assert delivery.sink.next_call() == ["1", "2", "3"]
-            delivery.deliverer.close(10)
-        assert delivery.deliverer.stats.state == "off"
-        assert delivery.waiting() == ["2", "3"]
-        assert delivery.sink.closed == 1
-        assert [log["event"] for log in logs] == ["sink_switched_off"]

@@ -5,9 +5,9 @@ from typing import Any
 
 import structlog.testing
 
-from kafka_partition_events.outbox import Deliverer, MemoryQueue
+from kafka_partition_events.outbox import Deliverer
 from kafka_partition_events.testing.clock import ManualClock
-from tests.outbox_kit import NOW, ScriptedSink, append, ids
+from tests.outbox_kit import NOW, ScriptedSink, append, ids, scratch_journal
 from tests.unit.delivery.at_work import failure
 
 
@@ -53,7 +53,7 @@ class TestClosing:
         assert delivery.waiting() == ["1"]
 
     def test_leaves_behind_a_call_that_takes_too_long_and_what_comes_after_it(self) -> None:
-        outbox, sink = MemoryQueue(), GatedSink()
+        outbox, sink = scratch_journal(clock=ManualClock(wall=NOW)), GatedSink()
         append(outbox, "1", "2")
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
         deliverer.start()
@@ -68,7 +68,7 @@ class TestClosing:
         assert ids(outbox.read("scripted", 10)) == ["2"], "what went through is noted"
 
     def test_before_the_start_closes_the_sink_once_and_for_all(self) -> None:
-        outbox, sink = MemoryQueue(), ScriptedSink()
+        outbox, sink = scratch_journal(clock=ManualClock(wall=NOW)), ScriptedSink()
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
         append(outbox, "1")
         deliverer.close()
@@ -82,7 +82,7 @@ class TestClosing:
             def close(self) -> None:
                 raise OSError("no")
 
-        deliverer = Deliverer(MemoryQueue(), Stubborn())
+        deliverer = Deliverer(scratch_journal(clock=ManualClock(wall=NOW)), Stubborn())
         with structlog.testing.capture_logs() as logs:
             deliverer.close()
         assert [log["event"] for log in logs] == ["sink_close_failed"]

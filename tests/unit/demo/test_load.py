@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from attrs import define, field
 
-from kafka_partition_events.demo.load import send_paced, value_of
+from kafka_partition_events.demo.load import Schedule, send_paced, value_of
 from kafka_partition_events.demo.senders import Notes
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, Row, Tape
 
@@ -19,6 +19,7 @@ class Sender:
     orders: "Orders"
     keys_from: int = 1_000_000
     last: int = 9
+    slower_from: int = 1_000_000
     sent: list[tuple[int, bytes | None]] = field(factory=list)
     waits: int = 0
 
@@ -27,6 +28,8 @@ class Sender:
         self.sent.append((number, key))
         self.orders.keyed = number + 1 >= self.keys_from
         self.orders.ended = number == self.last
+        if number + 1 == self.slower_from:
+            self.orders.schedule = Schedule(time.monotonic_ns() + 10_000_000, 100)
 
     def wait(self, seconds: float) -> None:
         """Let no time pass: the loop asks the clock again."""
@@ -38,7 +41,7 @@ class Sender:
 
 @define
 class Orders:
-    begin_ns: int = 0
+    schedule: Schedule
     keyed: bool = False
     ended: bool = False
 
@@ -86,36 +89,48 @@ def test_records_since_a_moment_are_found_by_time(tape_file: Path) -> None:
 
 
 def test_records_are_sent_by_an_open_schedule_until_the_end(tape_file: Path) -> None:
-    orders = Orders(begin_ns=time.monotonic_ns())
+    orders = Orders(Schedule(time.monotonic_ns(), 10_000))
     with Tape(tape_file) as tape:
         sender = Sender(orders)
-        assert send_paced(sender, Notes(tape), 10_000, orders) == 10  # type: ignore[arg-type]
+        assert send_paced(sender, Notes(tape), orders) == 10  # type: ignore[arg-type]
         rows = list(tape.rows())
     assert [number for number, _ in sender.sent] == list(range(10))
     for number, row in enumerate(rows):
-        assert row.sent_ns >= orders.begin_ns + number * 100_000, "before it was due"
+        assert row.sent_ns >= orders.schedule.begin_ns + number * 100_000, "before it was due"
 
 
 def test_who_is_behind_schedule_hears_of_deliveries_all_the_same(tape_file: Path) -> None:
-    orders = Orders(begin_ns=time.monotonic_ns() - 60_000_000_000)
+    orders = Orders(Schedule(time.monotonic_ns() - 60_000_000_000, 100))
     with Tape(tape_file) as tape:
         sender = Sender(orders)
-        send_paced(sender, Notes(tape), 100, orders)  # type: ignore[arg-type]
+        send_paced(sender, Notes(tape), orders)  # type: ignore[arg-type]
     assert sender.waits >= len(sender.sent) == 10
 
 
 def test_keys_begin_when_the_parent_says_so(tape_file: Path) -> None:
-    orders = Orders(begin_ns=time.monotonic_ns())
+    orders = Orders(Schedule(time.monotonic_ns(), 1_000_000))
     with Tape(tape_file) as tape:
         sender = Sender(orders, keys_from=4)
-        send_paced(sender, Notes(tape), 100_000, orders)  # type: ignore[arg-type]
+        send_paced(sender, Notes(tape), orders)  # type: ignore[arg-type]
     assert [key for _, key in sender.sent] == [None] * 4 + [b"key-%d" % n for n in range(4, 10)]
 
 
 def test_a_load_ends_where_there_is_no_more_room(tape_file: Path) -> None:
-    orders = Orders(begin_ns=time.monotonic_ns())
+    orders = Orders(Schedule(time.monotonic_ns(), 1_000_000))
     with Tape(tape_file) as tape:
-        assert send_paced(Sender(orders, last=1_000), Notes(tape), 1_000_000, orders) == 100  # type: ignore[arg-type]
+        assert send_paced(Sender(orders, last=1_000), Notes(tape), orders) == 100  # type: ignore[arg-type]
+
+
+def test_a_new_schedule_holds_from_the_next_record_on(tape_file: Path) -> None:
+    orders = Orders(Schedule(time.monotonic_ns(), 1_000_000))
+    with Tape(tape_file) as tape:
+        sender = Sender(orders, slower_from=5)
+        began = time.monotonic_ns()
+        assert send_paced(sender, Notes(tape), orders) == 10  # type: ignore[arg-type]
+        rows = list(tape.rows())
+    assert rows[4].sent_ns < began + 20_000_000
+    for number, row in enumerate(rows[5:]):
+        assert row.sent_ns >= orders.schedule.begin_ns + number * 10_000_000
 
 
 def test_values_are_of_one_length_and_tell_their_number() -> None:

@@ -61,7 +61,7 @@ def progress() -> Progress:
 def test_the_wait_for_the_brokers_shows_the_change(tmp_path: Path, progress: Progress) -> None:
     text = drawn(board(tmp_path, progress), 110)
     assert "The brokers start" in text
-    assert '+ producer = PartitioningProducer(conf, rescue="hedge")' in text
+    assert '+ PartitioningProducer(conf, rescue="hedge", keys="move")' in text
 
 
 @pytest.mark.parametrize(("width", "history"), [(110, True), (80, False), (200, True)])
@@ -79,7 +79,7 @@ def test_a_scene_fits_and_drops_the_history_where_it_is_narrow(
     assert ("slow records, last 20 s" in text) is history
     for said in (
         "Scene 2 of 5  broker 2 stalls", "6 of 6 brokers, 0 partitions offline", "2 ◐ stalls", "5 ● up",
-        "confluent-kafka", 'ours, rescue="hedge"', "kill -STOP broker 2", "Watch what Kafka's metadata says",
+        "confluent-kafka", "ours, hedge + move", "kill -STOP broker 2", "Watch what Kafka's metadata says",
     ):  # fmt: skip
         assert said in text
 

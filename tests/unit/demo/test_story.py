@@ -33,7 +33,7 @@ def test_figures_are_of_the_records_sent_in_a_scene() -> None:
 
 def test_ours_stand_below_the_plain_ones() -> None:
     assert [each.part.title for each in story().performances] == [
-        "confluent-kafka", "kafka-python", "ours", 'ours, rescue="hedge"',
+        "confluent-kafka", "kafka-python", "ours", "ours, hedge + move",
     ]  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def test_the_verdict_has_a_cell_for_each_column() -> None:
 def test_the_last_screen_ends_in_what_to_do_next(width: int) -> None:
     text = printed(story(), width)
     assert "Accounted for: 240 of 240 delivered records are in the topics" in text
-    assert '+ producer = PartitioningProducer(conf, rescue="hedge")' in text
+    assert '+ PartitioningProducer(conf, rescue="hedge", keys="move")' in text
     assert text.rstrip().endswith("kpe demo growth")
     assert "page.html" in text
     assert re.search(r"^ *confluent-kafka +100% +0% +0.40 s +0 +never +9.00 s", text, re.MULTILINE)
@@ -102,6 +102,15 @@ def test_records_without_an_answer_stand_beside_the_failed_ones() -> None:
     assert told.adds_up
     assert "- kafka-python: 3 never answered" in printed(told)
     assert cells(told, cast[1])[3] == "4"
+
+
+def test_what_failed_while_a_load_was_looked_for_stands_by_itself() -> None:
+    cast = default_cast()
+    cast[2] = performance(OURS, [row(-3, 6, outcome=FAILED), row(1, 6, outcome=FAILED), row(2, 6)])
+    told = story(*cast)
+    assert cells(told, cast[2])[3] == "1"
+    assert "- ours: 1 failed before the first scene" in printed(told)
+    assert "before the first scene" not in printed(story())
 
 
 # -- pictures ----------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.mailbox import Mailbox
 from kafka_partition_events.testing.clock import ManualClock
 from tests.unit.dispatch.mail import WAIT_S, Open
 

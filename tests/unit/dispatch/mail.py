@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import changed_partitions, diff
-from kafka_partition_events.metadata.dispatch import Batch, Mailbox
 from kafka_partition_events.metadata.events import Event, MetadataStale
+from kafka_partition_events.metadata.mailbox import Batch, Mailbox
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import cluster_of
 

@@ -4,9 +4,9 @@ import threading
 
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import changed_partitions, diff
-from kafka_partition_events.metadata.dispatch import Batch
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.mailbox import Batch
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences, state

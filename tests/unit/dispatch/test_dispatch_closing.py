@@ -4,8 +4,8 @@ import threading
 from typing import ClassVar
 
 from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
-from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.mailbox import Mailbox
 from kafka_partition_events.testing.recording import RecordingListener
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences, state
 
@@ -34,6 +34,17 @@ class TestClosing:
         listener.let_go.set()
         mailbox.close(wait=WAIT_S)
         assert sequences(listener) == [1, 2, 3, 4, 5]
+
+    def test_after_it_nothing_is_waited_for(self, open_mailbox: Open) -> None:
+        listener = Blocking()
+        mailbox = open_mailbox(listener)
+        for n in range(1, 4):
+            mailbox.put(news(n))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.close()
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert mailbox.wait_synced(0.0), "what was dropped is not to be handled any more"
 
     def test_a_listener_may_close_itself_inside_a_callback(self, open_mailbox: Open) -> None:
         class Leaving(RecordingListener):

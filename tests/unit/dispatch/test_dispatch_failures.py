@@ -1,8 +1,10 @@
 """Listeners that raise: counted, paused for a while, and nobody else's trouble."""
 
-from kafka_partition_events.metadata.dispatch import FAILURES_BEFORE_PAUSE
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.mailbox import FAILURES_BEFORE_PAUSE
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
+from tests.poller_kit import eventually
 from tests.unit.dispatch.mail import WAIT_S, Failing, Open, news, sequences
 
 
@@ -35,6 +37,29 @@ class TestFailures:
         assert sequences(listener) == [8, 9, 10]
         assert not mailbox.stats.paused
 
+    def test_a_success_in_between_resets_the_row(self, open_mailbox: Open) -> None:
+        class Now(RecordingListener):
+            def on_event(self, event: Event) -> None:
+                if event.sequence % FAILURES_BEFORE_PAUSE:
+                    raise ZeroDivisionError
+                super().on_event(event)
+
+        listener = Now()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(1, 4 * FAILURES_BEFORE_PAUSE + 1)))
+        assert mailbox.wait_synced(WAIT_S), "with this clock a pause would never end"
+        assert len(listener.events) == 4
+        assert mailbox.stats.failures == 4 * (FAILURES_BEFORE_PAUSE - 1)
+
+    def test_pauses_are_no_work(self, open_mailbox: Open, clock: ManualClock) -> None:
+        mailbox = open_mailbox(Failing(times=FAILURES_BEFORE_PAUSE))
+        mailbox.put(news(*range(FAILURES_BEFORE_PAUSE + 1)))
+        clock.wait_for_waiters()
+        clock.advance(60)
+        assert mailbox.wait_synced(WAIT_S)
+        eventually(lambda: mailbox.stats.durations.count == 1)
+        assert mailbox.stats.durations.total == 0.0
+
     def test_a_pause_is_never_longer_than_a_minute(self, open_mailbox: Open, clock: ManualClock) -> None:
         mailbox = open_mailbox(Failing(times=1_000))
         mailbox.put(news(*range(40)))
@@ -42,6 +67,25 @@ class TestFailures:
             clock.wait_for_waiters()
             assert mailbox.stats.failures == FAILURES_BEFORE_PAUSE + number
             clock.advance(60)
+
+    def test_a_weekend_of_failures_ends_no_worker(self, open_mailbox: Open, clock: ManualClock) -> None:
+        times = 1_100  # at a minute each; 2.0 ** 1024 is more than a float holds
+
+        class Down(RecordingListener):
+            def on_event(self, event: Event) -> None:
+                if event.sequence < times:
+                    raise ConnectionError
+                super().on_event(event)
+
+        listener = Down()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(times + 1)))
+        for _ in range(times - FAILURES_BEFORE_PAUSE + 1):
+            clock.wait_for_waiters()
+            clock.advance(60)
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [times]
+        assert not mailbox.stats.ended
 
     def test_closing_ends_a_pause(self, open_mailbox: Open, clock: ManualClock) -> None:
         listener = Failing(times=FAILURES_BEFORE_PAUSE)

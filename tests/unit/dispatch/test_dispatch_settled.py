@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.dispatch import Batch
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.mailbox import Batch
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences
@@ -25,11 +25,11 @@ class Settling(Blocking):
         super().on_event(event)
         self.heard.append(event.sequence)
 
-    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
         if self.times_to_fail > 0:
             self.times_to_fail -= 1
             raise ZeroDivisionError("the listener's own trouble")
-        self.heard.append((cluster.generation, looked_at))
+        self.heard.append((cluster.generation, polled_at))
 
 
 def at(second: int) -> datetime:
@@ -38,7 +38,7 @@ def at(second: int) -> datetime:
 
 def settled(generation: int, second: int, *sequences: int) -> Batch:
     """A batch that leads to this generation, found by the look that began in this second."""
-    return Batch(cluster_of(generation=generation), news(*sequences).events, looked_at=at(second))
+    return Batch(cluster_of(generation=generation), news(*sequences).events, polled_at=at(second))
 
 
 class TestSettled:
@@ -68,7 +68,7 @@ class TestSettled:
         heard: list[int] = []
 
         class Saver(PartitionChangeListener):
-            def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+            def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
                 heard.append(cluster.generation)
 
         mailbox = open_mailbox(Saver())

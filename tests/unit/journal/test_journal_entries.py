@@ -13,7 +13,7 @@ from kafka_partition_events.events.names import Severity, is_churn, name_of, sev
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream
+from kafka_partition_events.outbox import Entry, SqliteOutbox
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener
@@ -23,7 +23,7 @@ from tests.outbox_kit import scratch_journal
 WAIT_S = 10.0
 TOLD = [event for event in EVERY_EVENT if not isinstance(event, ev.Resync)]
 # Some in minutes, or one for each topic, not thousands in a second.
-DERIVED = (ev.ClusterSummary, ev.ProducerCounters, ev.AlternativesChanged)
+DERIVED = (ev.ClusterSummary, ev.AlternativesChanged)
 MOVED = [event for event in TOLD if is_churn(name_of(event)) and not isinstance(event, DERIVED)]
 
 
@@ -41,11 +41,11 @@ def file(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteOutbox]:
 
 def journaled(outbox: SqliteOutbox, clock: ManualClock, *events: ev.Event) -> list[Entry]:
     """Return the entries that these events become, without their places."""
-    journal = JournalListener(outbox, observer="a", type_prefix="com.example", clock=clock)
+    journal = JournalListener(outbox, observer="a", clock=clock)
     for event in events:
         event.deliver(journal)
     journal.on_settled(cluster_of({"orders": [1]}), SEEN)
-    return [evolve(entry, seq=0) for entry in outbox.history(Stream.EVENTS)]
+    return [evolve(entry, seq=0) for entry in outbox.history()]
 
 
 def test_entries_of_an_outage_bear_its_gap(clock: ManualClock, file: SqliteOutbox) -> None:
@@ -62,7 +62,7 @@ def test_what_is_told_twice_is_kept_once(clock: ManualClock) -> None:
     told = [evolve(event, new=evolve(event.new, leader_epoch=5)) for event in proved]
     journaled(outbox, clock, *told, *told)
     journaled(outbox, clock, *told)
-    assert (outbox.duplicates, len(list(outbox.history(Stream.EVENTS)))) == (len(told), len(told))
+    assert len(list(outbox.history())) == len(told)
 
 
 class TestADroppedBacklog:
@@ -73,7 +73,7 @@ class TestADroppedBacklog:
         journal.on_settled(old, BEFORE)
         ev.Resync(cluster=new, dropped=7, sequence=9, generation=5, wall_time=SEEN).deliver(journal)
         journal.on_settled(new, SEEN)
-        told = [json.loads(entry.body) for entry in outbox.history(Stream.EVENTS)]
+        told = [json.loads(entry.body) for entry in outbox.history()]
         names = [body["type"].split("events.")[1].removesuffix(".v1") for body in told]
         assert names[0] == "observer.resync"
         assert {"partitions.added", "leadership.moved"} <= set(names)
@@ -83,11 +83,12 @@ class TestADroppedBacklog:
 
 class TestAClosedOutbox:
     @pytest.fixture
-    def journal(self, clock: ManualClock) -> JournalListener:
+    def journal(self, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> JournalListener:
         """One that has told an outbox in vain."""
+        monkeypatch.setattr("kafka_partition_events_listeners.journal.MAX_WAITING", 4)
         outbox = scratch_journal()
         outbox.close()
-        journal = JournalListener(outbox, max_waiting=4, clock=clock)
+        journal = JournalListener(outbox, clock=clock)
         tell(journal, EMPTY, cluster_of({"orders": [1]}, brokers=[1, 2]))
         return journal
 

@@ -81,8 +81,11 @@ class TestAnOutboxInTrouble:
         ]
         assert logs[0]["error"] == str(FULL)
 
-    def test_makes_churn_go_first_then_the_oldest(self, shelf: Shelf, clock: ManualClock) -> None:
-        journal = JournalListener(shelf, clock=clock, max_waiting=4)
+    def test_makes_churn_go_first_then_the_oldest(
+        self, shelf: Shelf, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("kafka_partition_events_listeners.journal.MAX_WAITING", 4)
+        journal = JournalListener(shelf, clock=clock)
         shelf.trouble = FULL
         clusters = [EMPTY, snapshot(1, a=[1]), snapshot(2, a=[2]), snapshot(3, a=[3], b=[1], c=[1])]
         for old, new in pairwise(clusters):

@@ -73,7 +73,7 @@ class TestFetches:
         outcome: list[bool] = []
         asking = threading.Thread(target=lambda: outcome.append(poller.refresh("mine", wait=WAIT_S)))
         asking.start()
-        eventually(lambda: poller._wake)
+        eventually(lambda: bool(poller._requests._awaited))
         hang.release()
         clock.wait_for_waiters()
         clock.advance(0.25)
@@ -286,12 +286,12 @@ class TestWhatProducersWrite:
         poller = make(orders(1), topics=[])
         follower = poller.join(DefaultPartitioner(), lambda: ("orders",))
         poller.poll_once()
-        follower.look_for("orders")
+        follower.ask_for("orders")
         assert poller.health.refresh_reason is None
-        follower.look_for("new")
+        follower.ask_for("new")
         assert poller.health.refresh_reason == "topic new is written"
         poller.close()
-        follower.look_for("another")
+        follower.ask_for("another")
 
     def test_may_be_more_than_its_producer_can_tell(self, make: Pollers) -> None:
         source = ScriptedSource(orders(1))
@@ -315,6 +315,6 @@ class TestWhatProducersWrite:
         source = ScriptedSource(orders(1))
         poller = make(source)
         follower = poller.join(DefaultPartitioner(), lambda: ("new",))
-        follower.look_for("new")
+        follower.ask_for("new")
         poller.poll_once()
         assert (source.asked, poller.health.refresh_reason) == ([None], None)

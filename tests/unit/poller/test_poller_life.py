@@ -153,7 +153,7 @@ class TestLife:
         assert (health.polls, health.failures, health.last_error) == (3, 2, "down")
         assert (health.last_success, health.last_attempt) == (0.0, 5.0)
         poller.poll_once()
-        assert (poller.health.refused, poller.health.failures) == (1, 2)
+        assert (sum(poller.health.refusals.values()), poller.health.failures) == (1, 2)
         assert poller.health.refresh_reason is None
         poller.refresh("broker 1 is suspect")
         assert poller.health.refresh_reason == "broker 1 is suspect"

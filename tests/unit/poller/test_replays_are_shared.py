@@ -54,9 +54,9 @@ def test_the_map_of_all_partitions_is_shared_too_and_not_made_for_who_does_not_a
             pass
 
     assert poller.register(Plain()).wait_synced(WAIT_S)
-    kept = poller._news._kept_replay
+    kept = poller.subscriptions._kept_replay
     assert kept is not None
-    assert kept._changed is None
+    assert kept.changed is None
     first, second = told(poller), told(poller)
     ((cluster, changed),) = first.changes
     assert cluster is poller.cluster
@@ -124,15 +124,15 @@ def test_each_batch_tells_when_the_last_look_began(make: Pollers, clock: ManualC
     settled: list[tuple[int, object]] = []
 
     class Settled(PartitionChangeListener):
-        def on_settled(self, cluster: Cluster, looked_at: object) -> None:
-            settled.append((cluster.generation, looked_at))
+        def on_settled(self, cluster: Cluster, polled_at: object) -> None:
+            settled.append((cluster.generation, polled_at))
 
-    looked_at = clock.now()
+    polled_at = clock.now()
     poller.poll_once()
     clock.advance(5)
     for _ in range(2):
         assert poller.register(Settled()).wait_synced(WAIT_S)
-    assert settled == [(1, looked_at)] * 2
+    assert settled == [(1, polled_at)] * 2
 
 
 def test_it_is_gone_when_nobody_needs_it_any_more(make: Pollers) -> None:
@@ -155,4 +155,4 @@ def test_it_is_gone_when_nobody_needs_it_any_more(make: Pollers) -> None:
 
 def test_who_wants_no_replay_makes_none(poller: MetadataPoller) -> None:
     poller.register(RecordingListener(), replay=False)
-    assert poller._news._kept_replay is None
+    assert poller.subscriptions._kept_replay is None

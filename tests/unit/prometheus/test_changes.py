@@ -1,19 +1,17 @@
 """Metrics of the tracker and of open changes."""
 
 import re
-from collections import Counter
 
 from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kafka_partition_events.control.changes.round import Outcome
-from kafka_partition_events.control.protocol.codec import Skipped
+from kafka_partition_events.control.changes.controller import Decision
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Change, TopicUse
-from kafka_partition_events.control.protocol.vocabulary import Kind, Reason, Role, State, Status, Verb
-from kafka_partition_events.control.tracker.status import Tally, TrackerStatus
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import Reason, State, Status, Verb
+from kafka_partition_events.control.tracker.status import TrackerStatus
 from kafka_partition_events_listeners.prometheus.changes import MOST_CHANGES, ChangeCollector
-from tests.control_kit import ONE, START_MS, TOPIC, Story, gated, grown, growth, lease
+from tests.control_kit import ONE, START_MS, Story, gated, grown, growth, lease
 
 
 def exposed(standing: TrackerStatus) -> dict[str, float]:
@@ -47,8 +45,6 @@ def test_a_change_is_told_from_request_to_gate() -> None:
         "kpe_change_pending_instances": 0,
         "kpe_change_applied_instances": 0,
         "kpe_change_capped_instances": 0,
-        "kpe_change_rejected_instances": 0,
-        "kpe_change_departed_instances": 0,
         "kpe_change_uncovered_groups": 0,
     }
     story.says("ab", Status.HELD)
@@ -63,24 +59,14 @@ def test_a_change_is_told_from_request_to_gate() -> None:
 
 def test_each_answer_counts_once() -> None:
     story = grown(growth(required_groups=()), "abcdef")
-    for name, status in zip("abcde", (*Status,)[1:6], strict=True):
+    for name, status in zip("abcd", Status, strict=True):
         story.says(name, status)
     story.tick()
     told = of(story.change, story.now_ms)
-    kinds = ("pending", "applied", "capped", "rejected")
+    kinds = ("pending", "applied", "capped")
     assert {kind: told[f"kpe_change_{kind}_instances"] for kind in kinds} == {
-        "pending": 2, "applied": 1, "capped": 1, "rejected": 2
+        "pending": 4, "applied": 1, "capped": 1
     }  # fmt: skip
-
-
-def test_who_has_not_gone_back_is_pending_while_a_change_is_rolled_back() -> None:
-    story = grown(growth(required_groups=()), "ab")
-    story.says("ab", Status.APPLIED)
-    story.command(Verb.ROLLBACK)
-    story.says("a", Status.ROLLED_BACK)
-    story.tick()
-    assert story.change.state is State.ROLLING_BACK
-    assert of(story.change, story.now_ms)["kpe_change_pending_instances"] == 1
 
 
 def test_a_finished_change_has_no_series_of_its_own() -> None:
@@ -104,8 +90,8 @@ def test_there_are_series_of_so_many_changes_only() -> None:
 
 
 def test_who_stands_by_tells_of_no_changes_but_of_what_it_has_counted() -> None:
-    tally = Tally(setbacks=2, skipped=Skipped(Counter(version=3)))
-    told = exposed(tally.standing_by("the control topics are gone"))
+    status = TrackerStatus(elected=True, setbacks=2, skipped={"version": 3})
+    told = exposed(status.standing_by("the control topics are gone"))
     assert told["kpe_tracker_elected"] == 0
     assert told["kpe_tracker_setbacks_total"] == 2
     assert told['kpe_control_records_skipped_total{reason="version"}'] == 3
@@ -113,75 +99,34 @@ def test_who_stands_by_tells_of_no_changes_but_of_what_it_has_counted() -> None:
 
 
 def test_what_can_be_counted_is_there_at_0_from_the_beginning() -> None:
-    told = exposed(Tally().standing_by())
-    for kind in Kind:
-        for state in State:
-            assert told[f'kpe_change_transitions_total{{kind="{kind}",state="{state}"}}'] == 0
+    told = exposed(TrackerStatus())
+    for state in State:
+        assert told[f'kpe_change_transitions_total{{state="{state}"}}'] == 0
     for reason in Reason:
         assert told[f'kpe_commands_refused_total{{reason="{reason}"}}'] == 0
 
 
 def test_rounds_are_counted() -> None:
-    story, ledger, tally = Story(), Ledger(), Tally()
+    story, ledger = Story(), Ledger()
     story.request(gated())
     story.command(Verb.CANCEL, change_id="no-such")
     ledger.take_change(story.change)
     ledger.take_lease(lease("a"), story.now_ms)
-    outcome = Outcome(at_ms=story.now_ms, moved=(story.change,), refusals=tuple(story.refused))
-    tally.count(outcome, 0.02)
-    told = exposed(tally.standing(ledger, story.now_ms))
+    decision = Decision(at_ms=story.now_ms, moved=[story.change], refusals=story.refused)
+    told = exposed(TrackerStatus().counted(decision, 0.02).leading(ledger, story.now_ms))
     assert told["kpe_tracker_elected"] == 1
     assert told['kpe_changes{state="requested"}'] == 1
     assert told['kpe_changes{state="converged"}'] == 0
-    assert told['kpe_change_transitions_total{kind="partitions.increase",state="requested"}'] == 1
+    assert told['kpe_change_transitions_total{state="requested"}'] == 1
     assert told['kpe_commands_refused_total{reason="no_such_change"}'] == 1
     assert told['kpe_instances{role="producer"}'] == 1
     assert told["kpe_tracker_round_duration_seconds_count"] == 1
     assert told["kpe_change_info" + _info(ONE)] == 1
 
 
-class TestStaleViews:
-    def stale(self, story: Story) -> float:
-        return exposed(Tally().standing(story.ledger, story.now_ms))["kpe_instances_on_stale_view"]
-
-    def test_who_has_not_seen_the_growth_that_is_followed(self) -> None:
-        story = grown(gated(), "abc")
-        story.lives("ab", seen=12, used=6)
-        assert self.stale(story) == 1
-        story.lives("c", seen=12)
-        assert self.stale(story) == 0
-
-    def test_before_the_growth_nobody_is_behind(self) -> None:
-        story = Story()
-        story.lives("ab")
-        story.request(growth())
-        assert self.stale(story) == 0
-
-    def test_who_sees_less_than_another_one(self) -> None:
-        story = Story()
-        story.lives("a")
-        story.lives("b", seen=8)
-        assert self.stale(story) == 1
-
-    def test_a_topic_that_was_created_anew_is_another_one(self) -> None:
-        story = grown(growth(), "a")
-        story.lives("a", view=(TopicUse(topic=TOPIC, topic_id="another", seen=3, used=3),))
-        assert self.stale(story) == 0
-
-    def test_who_is_lost_or_consumes_is_not_counted(self) -> None:
-        story = Story()
-        story.lives("a")
-        story.now_ms += 200_000
-        story.lives("b", seen=12)
-        story.lives("c", role=Role.CONSUMER)
-        assert self.stale(story) == 0
-
-
 class TestFinishedChanges:
     def told(self, change: Change) -> dict[str, float]:
-        tally = Tally()
-        tally.count(Outcome(at_ms=START_MS, moved=(change,)), 0.02)
-        return exposed(tally.standing_by())
+        return exposed(TrackerStatus().counted(Decision(at_ms=START_MS, moved=[change]), 0.02))
 
     def test_how_long_it_took_and_what_was_said_at_last(self) -> None:
         story = grown(growth(required_groups=()), "abc")
@@ -190,28 +135,9 @@ class TestFinishedChanges:
         story.tick(20)
         assert story.change.state is State.PARTIALLY_CONVERGED
         told = self.told(story.change)
-        took = 'kpe_change_convergence_seconds_bucket{kind="partitions.increase",le="%s"}'
+        took = 'kpe_change_convergence_seconds_bucket{le="%s"}'
         assert [told[took % le] for le in ("15.0", "30.0", "+Inf")] == [0, 1, 1]
-        assert told['kpe_change_verdicts_total{verdict="applied"}'] == 2
-        assert told['kpe_change_verdicts_total{verdict="capped"}'] == 1
-        assert told['kpe_change_verdicts_total{verdict="pending"}'] == 0
-
-    def test_one_that_was_rolled_back_has_not_converged(self) -> None:
-        story = grown(growth(required_groups=()), "a")
-        story.command(Verb.ROLLBACK)
-        story.says("a", Status.ROLLED_BACK)
-        assert story.tick() is State.ROLLED_BACK
-        told = self.told(story.change)
-        assert told['kpe_change_convergence_seconds_count{kind="partitions.increase"}'] == 0
-        assert told['kpe_change_verdicts_total{verdict="rolled_back"}'] == 1
-
-    def test_of_one_that_never_happened_nobody_has_said_anything_that_counts(self) -> None:
-        story = Story()
-        story.lives("a")
-        story.request(growth())
-        story.command(Verb.CANCEL)
-        assert not any(n for name, n in self.told(story.change).items() if "verdicts" in name)
 
 
 def _info(change_id: str) -> str:
-    return f'{{change_id="{change_id}",kind="partitions.increase",state="requested",topic="orders"}}'
+    return f'{{change_id="{change_id}",state="requested",topic="orders"}}'

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_partition_events import Cluster, Event, Observation, PartitionChangeListener
-from kafka_partition_events.metadata.dispatch import FAILURES_BEFORE_PAUSE
+from kafka_partition_events.metadata.mailbox import FAILURES_BEFORE_PAUSE
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from tests.poller_kit import DOWN, WAIT_S, Table, orders
 from tests.scrape_kit import Watch, Watched
@@ -32,9 +32,9 @@ class SlowTable(Table):
         super().__init__()
         self.clock = clock
 
-    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:
+    def apply_snapshot(self, cluster: Cluster | None) -> tuple[Event, ...]:
         self.clock.advance(0.2)
-        return super().adopt(cluster)
+        return super().apply_snapshot(cluster)
 
 
 class SlowListener(PartitionChangeListener):

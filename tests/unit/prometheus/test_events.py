@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kafka_partition_events import Event, PartitionOffline, PartitionOnline, Resync
 from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.testing import ManualClock
@@ -54,8 +56,11 @@ def test_since_when_a_partition_is_offline_exists_only_while_it_is(watch: Watch,
     assert watched.scrape().by("partition", SINCE) == {}
 
 
-def test_beyond_the_limit_those_are_told_that_are_offline_longest(watch: Watch, clock: ManualClock) -> None:
-    watched = watch(orders(1, 1, 1, 1), max_offline_series=2)
+def test_beyond_the_limit_those_are_told_that_are_offline_longest(
+    watch: Watch, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_partition_events_listeners.prometheus.listener.MAX_OFFLINE_SERIES", 2)
+    watched = watch(orders(1, 1, 1, 1))
     leaders: list[int | None] = [1, 1, 1, 1]
     for partition in (2, 0, 3, 1):
         clock.advance(1)

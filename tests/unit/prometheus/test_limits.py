@@ -1,7 +1,5 @@
 """Limits on series: what matters most has series of its own, the rest is added up, and that is told."""
 
-from typing import Any
-
 from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import BROKERS
 from tests.scrape_kit import Watch
@@ -33,17 +31,7 @@ def test_a_topic_may_have_the_name_of_the_rest(watch: Watch) -> None:
 
 
 def test_nothing_is_suppressed_within_the_limits(watch: Watch) -> None:
-    scrape = watch(FIVE, granularity="partition", compat="kafka_exporter").scrape()
+    scrape = watch(FIVE).scrape()
     suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
     assert set(suppressed.values()) == {0}
-    assert {"kpe_partition_leader", "kafka_topic_partition_leader"} < suppressed.keys()
-
-
-def test_single_partitions_of_a_large_cluster_are_refused(watch: Watch) -> None:
-    options: dict[str, Any] = {"granularity": "partition", "compat": "kafka_exporter"}
-    scrape = watch(FIVE, max_partitions=9, **options).scrape()
-    assert not scrape.names & {"kpe_partition_leader", "kafka_topic_partition_leader"}
-    suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
-    assert suppressed["kpe_partition_leader"] == suppressed["kafka_topic_partition_leader"] == 10
-    forced = watch(FIVE, max_partitions=10, **options).scrape()
-    assert len(forced.by("topic", "kpe_partition_leader")) == 5
+    assert {"kpe_topic_partitions", "kpe_topic_partitions_offline"} < suppressed.keys()

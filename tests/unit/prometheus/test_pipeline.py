@@ -4,17 +4,16 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kafka_partition_events.incidents import IncidentStats, Standing, Suppressed
-from kafka_partition_events.metadata.durations import NO_DELAYS
+from kafka_partition_events.durations import NO_DELAYS
 from kafka_partition_events.outbox import DeliveryStats, ReaderStats
 from kafka_partition_events_listeners.journal import JournalStats
 from kafka_partition_events_listeners.prometheus.pipeline import PipelineCollector, PipelineReading
 
 DELAY = "kpe_sink_delivery_delay_seconds"
+LABELS = 'alert="KafkaBrokerMissing",broker="2",kafka_cluster="prod",topic=""'
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
@@ -28,7 +27,7 @@ READING = PipelineReading(
         "pager": (
             ReaderStats(waiting=3, oldest=ago(12.5), dropped=2),
             DeliveryStats(
-                state="open",
+                state="backing_off",
                 delivered=40,
                 failures={"http_503": 4},
                 delays=NO_DELAYS.plus(0.25, 0.25, 7.0),
@@ -37,27 +36,16 @@ READING = PipelineReading(
         "archive": (ReaderStats(), DeliveryStats()),
     },
     journal=JournalStats(waiting=5, lost=1, holds_to=ago(2)),
-    incidents=IncidentStats(
-        standing=Standing(open=2, silenced=1, held=4, flapping=1),
-        suppressed={**dict.fromkeys(Suppressed, 0), Suppressed.DEBOUNCED: 7},
-        refused=3,
-        failures=6,
-        read_to=ago(9),
-    ),
-    unread=ReaderStats(dead=8),
+    conditions={("KafkaBrokerMissing", "2", ""): 9},
     fit=False,
-    shared_up=False,
-    ended=("incidents",),
+    ended=("labels",),
 )
 
 
 def exposed(read: Any) -> list[str]:
     registry = CollectorRegistry()
-    collector = PipelineCollector(read, kafka_cluster="prod", registry=registry)
+    PipelineCollector(read, kafka_cluster=lambda: "prod", registry=registry)
     lines = generate_latest(registry).decode().splitlines()
-    collector.close()
-    assert generate_latest(registry) == b""
-    collector.close()
     return [line for line in lines if not line.startswith("#")]
 
 
@@ -75,24 +63,10 @@ def told_of_delays(sink: str) -> dict[str, str]:
 def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
     told = sorted(line for line in exposed(lambda: READING) if DELAY not in line and "sink_state" not in line)
     assert told == [
-        'kpe_clock_offset_seconds{kafka_cluster="prod"} 0.0',
-        'kpe_events_suppressed_total{kafka_cluster="prod",reason="debounced"} 7.0',
-        'kpe_events_suppressed_total{kafka_cluster="prod",reason="flapping"} 0.0',
-        'kpe_events_suppressed_total{kafka_cluster="prod",reason="rate_limited"} 0.0',
-        'kpe_events_suppressed_total{kafka_cluster="prod",reason="silenced"} 0.0',
-        'kpe_flapping_subjects{kafka_cluster="prod"} 1.0',
-        'kpe_incidents_behind_seconds{kafka_cluster="prod"} 9.0',
-        'kpe_incidents_failures_total{kafka_cluster="prod"} 6.0',
-        'kpe_incidents_held{kafka_cluster="prod"} 4.0',
-        'kpe_incidents_missed_total{kafka_cluster="prod",reason="bounds"} 0.0',
-        'kpe_incidents_missed_total{kafka_cluster="prod",reason="dead_letter"} 8.0',
-        'kpe_incidents_open{kafka_cluster="prod"} 2.0',
-        'kpe_incidents_refused_total{kafka_cluster="prod"} 3.0',
-        'kpe_incidents_silenced{kafka_cluster="prod"} 1.0',
+        f"kpe_alert_condition{{{LABELS}}} 9.0",
         'kpe_journal_behind_seconds{kafka_cluster="prod"} 2.0',
         'kpe_journal_events_lost_total{kafka_cluster="prod"} 1.0',
         'kpe_journal_events_waiting{kafka_cluster="prod"} 5.0',
-        'kpe_observer_elected{kafka_cluster="prod"} 1.0',
         'kpe_observer_fit{kafka_cluster="prod"} 0.0',
         'kpe_outbox_dropped_total{kafka_cluster="prod",reason="bounds",sink="archive"} 0.0',
         'kpe_outbox_dropped_total{kafka_cluster="prod",reason="bounds",sink="pager"} 2.0',
@@ -103,7 +77,6 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
         'kpe_outbox_records{kafka_cluster="prod",sink="archive"} 0.0',
         'kpe_outbox_records{kafka_cluster="prod",sink="pager"} 3.0',
         'kpe_pipeline_scrape_errors_total{kafka_cluster="prod"} 0.0',
-        'kpe_shared_topic_up{kafka_cluster="prod"} 0.0',
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="archive"} 0.0',
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="pager"} 40.0',
         'kpe_sink_delivery_failures_total{kafka_cluster="prod",reason="http_503",sink="pager"} 4.0',
@@ -114,24 +87,19 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
 def test_each_sink_is_in_one_of_all_states() -> None:
     told = {line for line in exposed(lambda: READING) if "sink_state" in line}
     series = 'kpe_sink_state{kafka_cluster="prod",sink="%s",state="%s"} %s'
-    assert len(told) == 2 * 5
-    assert {series % ("pager", "open", "1.0"), series % ("archive", "idle", "1.0")} <= told
+    assert len(told) == 2 * 3
+    assert {series % ("pager", "backing_off", "1.0"), series % ("archive", "idle", "1.0")} <= told
     assert sum(line.endswith(" 1.0") for line in told) == 2
 
 
-@pytest.mark.parametrize("family", ["kpe_journal_behind_seconds", "kpe_incidents_behind_seconds"])
-def test_what_has_not_looked_yet_is_not_said_to_be_up_to_date(family: str) -> None:
-    assert not [line for line in exposed(lambda: PipelineReading(at=NOW)) if family in line]
-
-
-def test_a_topic_that_nobody_shares_is_not_said_to_be_read() -> None:
-    assert not [line for line in exposed(lambda: PipelineReading(at=NOW)) if "kpe_shared_topic" in line]
+def test_what_has_not_looked_yet_is_not_said_to_be_up_to_date() -> None:
+    assert not [line for line in exposed(lambda: PipelineReading(at=NOW)) if "journal_behind" in line]
 
 
 def test_labels_are_told_where_events_are_labelled() -> None:
     labelled = {("partitions.added", "false"): 2}
     told = [line for line in exposed(lambda: evolve(READING, labelled=labelled)) if "events_labelled" in line]
-    assert len(told) == 7 * 3
+    assert len(told) == 3
     series = 'kpe_events_labelled_total{event="partitions.added",kafka_cluster="prod",planned="%s"} %s'
     assert {series % ("false", "2.0"), series % ("true", "0.0"), series % ("unknown", "0.0")} <= set(told)
 
@@ -152,8 +120,8 @@ def test_a_sink_that_has_got_nothing_yet_is_there_at_0() -> None:
 def test_the_clusters_id_may_become_known_later() -> None:
     registry, ids = CollectorRegistry(), ["unknown", "prod"]
     PipelineCollector(lambda: PipelineReading(at=NOW), kafka_cluster=lambda: ids.pop(0), registry=registry)
-    assert 'kpe_incidents_open{kafka_cluster="unknown"} 0.0' in generate_latest(registry).decode()
-    assert 'kpe_incidents_open{kafka_cluster="prod"} 0.0' in generate_latest(registry).decode()
+    assert 'kpe_threads_ended{kafka_cluster="unknown"} 0.0' in generate_latest(registry).decode()
+    assert 'kpe_threads_ended{kafka_cluster="prod"} 0.0' in generate_latest(registry).decode()
 
 
 def test_a_reading_that_fails_is_counted_and_breaks_no_scrape() -> None:

@@ -8,7 +8,7 @@ from tests.scrape_kit import Watch
 
 
 def test_a_failed_poll_withholds_the_cluster_until_there_is_an_answer_again(watch: Watch) -> None:
-    watched = watch(orders(1, None), granularity="partition", compat="kafka_exporter")
+    watched = watch(orders(1, None))
     before = watched.scrape()
     watched.poll(DOWN)
     blind = watched.scrape()

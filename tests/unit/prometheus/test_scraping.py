@@ -69,7 +69,7 @@ def test_what_the_last_snapshot_had_too_is_not_counted_again() -> None:
 def test_a_scrape_does_not_wait_for_the_poller(watch: Watch) -> None:
     watched = watch(orders(1))
     scraper = threading.Thread(target=watched.scrape)
-    with watched.poller._lock:
+    with watched.poller.subscriptions.locked():
         scraper.start()
         scraper.join(WAIT_S)
         assert not scraper.is_alive()
@@ -91,7 +91,7 @@ def test_a_scrape_never_raises(watch: Watch) -> None:
 
 
 def test_every_family_is_described(watch: Watch) -> None:
-    watched = watch(REPLICATED, granularity="partition", compat="kafka_exporter")
+    watched = watch(REPLICATED)
     watched.poller.register(DefaultPartitioner())
     described = {(m.name, m.type) for m in watched.listener.describe()}
     assert {(m.name, m.type) for m in watched.listener.collect()} <= described
@@ -102,11 +102,10 @@ def test_a_scrape_may_ask_for_some_families_only(watch: Watch) -> None:
     assert scrape.names == {"kpe_up", "kpe_events_total"}
 
 
-def test_namespace_and_label_may_be_others(watch: Watch) -> None:
-    scrape = watch(REPLICATED, namespace="acme", kafka_cluster="prod-eu").scrape()
-    assert scrape.value("acme_partitions", "prod-eu") == 4
+def test_the_label_may_be_another(watch: Watch) -> None:
+    scrape = watch(REPLICATED, kafka_cluster="prod-eu").scrape()
+    assert scrape.value("kpe_partitions", "prod-eu") == 4
     assert scrape.clusters == {"prod-eu"}
-    assert {name.partition("_")[0] for name in scrape.names} == {"acme"}
 
 
 def test_one_registry_serves_one_cluster(watch: Watch) -> None:
@@ -129,18 +128,6 @@ def test_it_may_have_no_registry(watch: Watch) -> None:
     listener.close()
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"granularity": "broker"},
-        {"compat": "kminion"},
-        {"max_topics": -1},
-        {"max_partitions": -1},
-        {"max_offline_series": -1},
-    ],
-    ids=str,
-)
-def test_wrong_arguments_are_refused(watch: Watch, wrong: dict[str, Any]) -> None:
-    (argument,) = wrong
-    with pytest.raises(ConfigurationError, match=argument):
-        PrometheusListener(watch(orders(1)).poller, registry=None, **wrong)
+def test_a_negative_limit_is_refused(watch: Watch) -> None:
+    with pytest.raises(ConfigurationError, match="max_topics"):
+        PrometheusListener(watch(orders(1)).poller, registry=None, max_topics=-1)

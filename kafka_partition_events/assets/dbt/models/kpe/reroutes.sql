@@ -1,1 +1,0 @@
-select * from {{ kpe_gold('reroutes') }}

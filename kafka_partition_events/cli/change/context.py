@@ -1,0 +1,227 @@
+"""What the commands of change control share: options, the way to the control topics, giving a command."""
+
+import contextlib
+import os
+import pwd
+import sys
+import threading
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+import typer
+from attrs import define, field, frozen
+
+from kafka_partition_events.cli.change.text import change_lines, document, refused
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
+from kafka_partition_events.cli.common.options import parse_duration
+from kafka_partition_events.cli.common.output import (
+    Output,
+    OutputChoice,
+    choose_output,
+    tell,
+    write_json_line,
+    write_line,
+)
+from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.control.changes.commands import reply_to
+from kafka_partition_events.control.protocol.clock import newest_ms
+from kafka_partition_events.control.protocol.codec import RecordError
+from kafka_partition_events.control.protocol.records import Change, Command
+from kafka_partition_events.control.protocol.topics import EVERYTHING
+from kafka_partition_events.control.protocol.vocabulary import Verb
+from kafka_partition_events.errors import (
+    ConfigurationError,
+    ControlTopicError,
+    MetadataFetchError,
+)
+
+if TYPE_CHECKING:
+    from kafka_partition_events.control.operate.client import ControlClient
+
+READ_S: Final = 15.0
+SEND_S: Final = 15.0
+LOOK_S: Final = 0.5
+"""How long a command that waits for news lets pass between two looks."""
+
+EXIT_REFUSED = EXIT_DIFFERENT
+EXIT_UNANSWERED = EXIT_UNKNOWN
+
+ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change ls` shows it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+@frozen(kw_only=True)
+class CommandOptions:
+    """Who gives a command, why, and how: a group of options."""
+
+    actor: Annotated[
+        str | None, typer.Option("--actor", metavar="NAME", help="Who requests it; default: this user.")
+    ] = None
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to others.")] = ""
+    timeout: Annotated[
+        str,
+        typer.Option("--timeout", metavar="DURATION", help="Wait no longer than this."),
+    ] = "10s"
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False
+    output: OutputChoice = None
+
+    @property
+    def who(self) -> str:
+        """Who asks: by what is given, by $USER, or as the system calls who runs this."""
+        if actor := self.actor or os.environ.get("USER", ""):
+            return actor
+        try:
+            return pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:
+            return f"uid {os.geteuid()}"  # in a container there may be no name
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask on the terminal whether something is meant that can't be called back; return if it is.
+
+        Args:
+            question: What would be done.
+            yes: Whether that was said already; with --dry-run nothing is done, so nothing is asked.
+
+        Raises:
+            CliError: there is no terminal to ask on.
+            typer.Exit: the answer is no.
+        """
+        if yes or self.dry_run:
+            return
+        if not sys.stdin.isatty():
+            raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
+        tell(f"{question}. Go on? [y/N]")
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            tell("nothing was done")
+            raise typer.Exit(EXIT_REFUSED)
+
+
+@define
+class CommandContext:
+    """The control topics, read to their ends, and where to write what they tell."""
+
+    client: "ControlClient"
+    services: Services
+    where: ControlTopics
+    output: Output
+    reads: Collection[str]
+    _complained: bool = field(default=False, init=False)
+
+    @property
+    def cluster(self) -> str:
+        """The cluster in question, as it is addressed."""
+        return self.where.config["bootstrap.servers"]
+
+    def change(self, change_id: str) -> Change:
+        """Return a change.
+
+        Raises:
+            CliError: there is none of that id.
+        """
+        change = self.client.ledger.changes.get(change_id)
+        if change is None:
+            raise CliError(f"there is no change {change_id}; see `kpe change ls --all`")
+        return change
+
+    def host_ms(self) -> int:
+        """Return the time by this machine's clock, in milliseconds since 1970."""
+        return round(1_000 * self.services.clock.now().timestamp())
+
+    def now_ms(self) -> int:
+        """Return the same, or the time of the newest record if that is later: then this clock is behind."""
+        return max(self.host_ms(), newest_ms(self.client.ledger))
+
+    def looks(self, timeout: float) -> Iterator[None]:
+        """Read the control topics on, twice a second, until the time is over; yield after each time.
+
+        That they can't be read for a while is told once, and does not end it.
+        """
+        clock = self.services.clock
+        deadline = clock.monotonic() + timeout
+        yield
+        while (left := deadline - clock.monotonic()) > 0:
+            passing = threading.Condition()
+            with passing:
+                clock.wait(passing, min(LOOK_S, left))
+            try:
+                self.client.read(READ_S, self.reads)
+            except ControlTopicError as error:
+                if not self._complained:
+                    tell(redacted(one_line(error), self.where.control))
+                self._complained = True
+                continue
+            self._complained = False
+            yield
+
+    def show(self, change: Change) -> None:
+        """Write a change to standard output."""
+        if self.output is not Output.TABLE:
+            write_json_line(document(change))
+            return
+        for line in change_lines(change):
+            write_line(line)
+
+
+@contextlib.contextmanager
+def command_context(
+    context: typer.Context,
+    where: ControlOptions,
+    output: Output | None = None,
+    reads: Collection[str] = EVERYTHING,
+) -> Iterator[CommandContext]:
+    """Open a context with what every command of change control is given, and read what it needs.
+
+    Of options, its troubles tell names but no values.
+
+    Raises:
+        CliError: the control topics can't be read, or what is done with them fails.
+    """
+    services: Services = context.obj
+    found = where.find()
+    try:
+        with contextlib.closing(services.open_client(found.config, found.control, found.prefix)) as client:
+            client.read(READ_S, reads)
+            yield CommandContext(client, services, found, choose_output(output), reads)
+    except (CliError, ConfigurationError, ControlTopicError, MetadataFetchError, RecordError) as error:
+        raise CliError(redacted(one_line(error), {**found.control, **found.config})) from error
+
+
+def give(command: Command, at: CommandContext, options: CommandOptions) -> None:
+    """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
+
+    Raises:
+        RecordError: something in it is too long or no text, so it would not be read; nothing was written.
+        typer.Exit: it was refused, or no tracker has answered.
+    """
+    seconds = parse_duration(options.timeout)
+    if options.dry_run:
+        write_json_line(document(command))
+        tell("note: nothing was written; it would be")
+        return
+    given = at.client.send(command, SEND_S)
+    for _ in at.looks(seconds):
+        answer = reply_to(given, at.client.ledger.changes.get(command.change_id))
+        if answer is None or answer.change is None:
+            continue
+        at.show(answer.change)
+        if command.verb is Verb.REQUEST and answer.change.answer_to(given) is None:
+            tell(f"note: {command.change_id} was requested before; for another try take another --id")
+        if answer.refusal is not None:
+            tell(refused(answer.refusal))
+            raise typer.Exit(EXIT_REFUSED)
+        return
+    _unanswered(command, at, seconds)
+
+
+def _unanswered(command: Command, at: CommandContext, seconds: float) -> NoReturn:
+    if at.output is Output.TABLE:
+        write_line(f"{command.change_id}  {command.verb} written, not answered")
+    else:
+        write_json_line(document(command))
+    tell(
+        f"no tracker has answered within {seconds:g} s; it waits for one for {command.ttl_s:g} s: "
+        f"start `kpe tracker`, then see `kpe change show {command.change_id}`"
+    )
+    raise typer.Exit(EXIT_UNANSWERED)

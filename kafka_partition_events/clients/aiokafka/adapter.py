@@ -1,0 +1,323 @@
+"""A producer that is attached: its records, and what the engine of records asks of aiokafka.
+
+All of it is on the application's loop, one step after the other; nothing here waits but coroutines of the
+application's. Our threads are the poller's, and one that makes and closes the second way: both have the loop
+run what they need (`Calls`), and no coroutine waits for them.
+"""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    BrokerResponseError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+    RequestTimedOutError,
+)
+from aiokafka.structs import TopicPartition
+
+from kafka_partition_events.clients.aiokafka.calls import Calls
+from kafka_partition_events.clients.aiokafka.private import (
+    THEIRS,
+    FullError,
+    Settings,
+    accumulator_of,
+    append_now,
+    has_open_batch,
+    take_records,
+)
+from kafka_partition_events.clients.aiokafka.second import Second
+from kafka_partition_events.clients.choice import Choice
+from kafka_partition_events.clients.embedding import embed
+from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
+from kafka_partition_events.clients.flight.detour import Detour
+from kafka_partition_events.clients.flight.engine import Flight
+from kafka_partition_events.clients.flight.key_order import FIRST
+from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+
+SERVE_EVERY_S: Final = 0.01
+"""How often brokers are judged, and copies and what is held are sent, while records are in flight."""
+
+LATE_S: Final = 0.05
+"""When the loop comes so much later it was busy: answers are still to be read, and copies would make
+it busier."""
+
+_DRAWS: Final = 8  # partitions that a record without a key is tried in before it waits for room
+
+
+class UnknownPartitionError(Exception):
+    """The client has not heard of a partition yet: a poller that is shared is ahead of it."""
+
+
+class Adapter:
+    """Hands the records of one producer to its accumulators. On the loop, but for `end`.
+
+    Set ``flight``, and ``detour`` if there may be one, before it is used.
+
+    Attributes:
+        topics: Which the producer has written.
+        calls: What our threads have running on the loop for it.
+        made: The second ways that are not closed yet.
+    """
+
+    no_room: ClassVar[tuple[type[BaseException], ...]] = (FullError,)
+    flight: Flight
+
+    def __init__(self, producer: AIOKafkaProducer, partitioner: Partitioner, settings: Settings) -> None:
+        self.topics: set[str] = set()
+        self.detour: Detour[Second] | None = None
+        self.made: set[Second] = set()
+        self.most_held_s = settings.limit_s
+        self.choose = Choice(partitioner, producer.client.cluster, self._take_turns)
+        self._partitioner = partitioner
+        self._known = producer.client.cluster
+        self._accumulator = accumulator_of(producer)
+        self._queues: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by topic, for room
+        self._loop = asyncio.get_running_loop()
+        self.calls = Calls(self._loop)
+        self._reports_due = 0  # of records that were handed over
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0  # when the timer is to fire; the loop's time
+        self._was_late = False
+
+    # -- the producer's methods ----------------------------------------------------------------------
+
+    def take_part(
+        self, producer: AIOKafkaProducer, began: Callable[[str], None], stopped: Callable[[], None]
+    ) -> None:
+        """Make the producer an instance of a subclass of its class, for as long as it lives.
+
+        ``began`` is called with each topic that is written, once; ``stopped`` when the producer was stopped.
+        """
+        kind: Any = type(producer)  # its methods are read each time: a tracer may wrap them later
+
+        async def flush(producer: AIOKafkaProducer) -> None:
+            await self._flush(functools.partial(kind.flush, producer))
+
+        async def stop(producer: AIOKafkaProducer) -> None:
+            try:
+                await self._stop(producer, functools.partial(kind.stop, producer))
+            finally:  # also where who waits for it gives up
+                self.calls.end()
+                stopped()
+
+        def began_once(topic: str) -> None:
+            if topic not in self.topics:
+                self.topics.add(topic)
+                began(topic)
+
+        take_records(producer, began_once, self._add)
+        embed(producer, flush=flush, stop=stop)
+
+    def end(self) -> None:
+        """Make no second way any more; what one has is sent. Thread-safe.
+
+        Records go on by the partitioner, which goes by the client's own metadata then.
+        """
+        if self.detour is not None:
+            self.detour.end()
+
+    async def _add(self, record: Record, limit_s: float) -> Any:
+        """Send a record, and wait for room for so long; return its future for the application.
+
+        Records of a topic that may go anywhere wait one behind the other: if all did, room for one of them
+        would wake thousands.
+        """
+        keyed = self.flight.keyed
+        is_copied = self.flight.copies is not None if record.key is None else keyed and keyed.order.recalls
+        if is_copied:
+            record = record._replace(outcome=self._loop.create_future())
+        full = self._send(record)
+        if not isinstance(full, list):
+            return full
+        queue: Any = self._queues[record.topic] if record.key is None else contextlib.nullcontext()
+        try:
+            async with asyncio.timeout(limit_s), queue:
+                while isinstance(full := self._send(record), list):
+                    await asyncio.wait(full, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            raise KafkaTimeoutError from None
+        return full
+
+    def _send(self, record: Record) -> Any:
+        """Send a record; return its future for the application, or a list of what to wait for room for."""
+        drained: dict[int, asyncio.Future[None]] = {}
+        for _ in range(_DRAWS if record.key is None else 1):
+            partition = self.choose(record, drained) if record.key is None else None
+            try:
+                return self.flight.send(record, partition)
+            except FullError as error:
+                drained[error.partition] = error.drained
+                self.choose.move_on(record.topic, error.partition)
+        return list(drained.values())
+
+    async def _flush(self, flush: Callable[[], Any]) -> None:
+        """Wait as ``AIOKafkaProducer.flush`` does, also for the second way, copies, and what is held."""
+        copies, keyed = self.flight.copies, self.flight.keyed
+        outcomes = [] if copies is None else [record.outcome for record in copies.open]
+        outcomes += [] if keyed is None else [it.record.outcome for it in keyed.order.held()]
+        await flush()
+        for second in tuple(self.made):
+            await second.flush()
+        if outcomes:
+            await asyncio.wait(outcomes)
+
+    async def _stop(self, producer: AIOKafkaProducer, stop: Callable[[], Any]) -> None:
+        await producer.flush()
+        self.end()
+        for second in tuple(self.made):
+            await second.close()
+        await stop()
+        self.flight.purge()  # flushed, unless a task has just sent more
+        if self.flight.copies is not None:
+            self.flight.copies.close()
+        self.flight.served()
+
+    # -- judging, copies and what is held ------------------------------------------------------------
+
+    def _see_to(self) -> None:
+        """Serve in a moment."""
+        if self._timer is None:
+            self._due = self._loop.time() + SERVE_EVERY_S
+            self._timer = self._loop.call_at(self._due, self._serve)
+
+    def _serve(self) -> None:
+        """Judge the brokers, and send copies and what was held, unless the loop was busy just now.
+
+        An application that blocks its loop reads no answers meanwhile: when it lets go, this timer comes
+        before them, as each takes several turns of the loop from the socket to its record. So it waits for
+        one more time. A loop that is late each time has every other one; it sends no copies of what seems
+        stuck then.
+        """
+        self._timer = None
+        is_late = self._loop.time() - self._due > LATE_S
+        self._was_late = is_late and not self._was_late
+        if not self._was_late:
+            self.flight.served(hedges=not is_late)
+        if self._reports_due or self.flight.waiting:
+            self._see_to()
+
+    # -- what the engine asks: see `Client` ----------------------------------------------------------
+
+    def _take_turns(self, record: Record, partition: int) -> int:
+        """Move on where the record would begin a batch (KIP-480); aiokafka informs no one of that."""
+        if has_open_batch(self._accumulator, record.topic, partition):
+            return partition
+        if not self.choose.move_on(record.topic, partition):  # a probe
+            return partition
+        known = self.choose.known(record.topic)
+        return self._partitioner.partition(record.topic, None, None, None, record.value, known)
+
+    def pick(self, handle: int, topic: str) -> int:
+        """Return the handle to be used: the first, if the second way is not there by now."""
+        if self.detour is None or (second := self.detour.handle()) is None or not second.is_usable:
+            return FIRST
+        return handle
+
+    def is_coming(self, handle: int) -> bool:
+        """Return whether the second way is being made."""
+        detour = self.detour
+        return handle != FIRST and detour is not None and detour.handle() is None and detour.is_coming
+
+    def hand_over(self, record: Record, attempt: Attempt) -> Any:
+        """Append a record, which is serialized; return the future for the application."""
+        sent_at = time.monotonic()
+        if attempt.handle == FIRST:
+            future = self._append_first(record, attempt)
+        elif self.detour is None or (second := self.detour.open) is None:
+            raise HandleClosedError
+        else:
+            future = second.append(record, attempt.partition)
+        rescuable = attempt.rescuable
+        if rescuable is None and not attempt.tracked and attempt.key is None:
+            return future
+        outcome = None if attempt.key is None else record.outcome  # of one that was held, or might have been
+        future.add_done_callback(functools.partial(self._reported, attempt, sent_at, outcome))
+        self._reports_due += 1
+        self._see_to()
+        if rescuable is not None:
+            return rescuable.outcome
+        # The application may cancel what it gets (`asyncio.wait_for`); the record goes on, and its report
+        # counts.
+        return asyncio.shield(future) if outcome is None else outcome
+
+    def _append_first(self, record: Record, attempt: Attempt) -> "asyncio.Future[Any]":
+        topic, partition, known = record.topic, attempt.partition, self._known
+        if partition == UNASSIGNED:
+            all_partitions = sorted(known.partitions_for_topic(topic))
+            partition = THEIRS(record.key, all_partitions, list(known.available_partitions_for_topic(topic)))
+            future = append_now(self._accumulator, record, partition)
+            self.flight.placed(attempt, partition)
+            return future
+        if known.leader_for_partition(TopicPartition(topic, partition)) is None:
+            raise UnknownPartitionError
+        return append_now(self._accumulator, record, partition)
+
+    def hold(self, record: Record, waiting: int) -> tuple[Record, Any]:
+        """Return a record that is to be kept for later, and the application's future."""
+        stamp = int(1000 * time.time()) if record.timestamp_ms is None else record.timestamp_ms
+        outcome = record.outcome or self._loop.create_future()
+        self._see_to()
+        return record._replace(timestamp_ms=stamp, outcome=outcome), outcome
+
+    def reject(self, record: Record, _home: int, error: BaseException) -> None:
+        """Fail the future of a record that was held."""
+        if isinstance(error, HeldTooLongError):
+            error = KafkaTimeoutError(f"for {self.most_held_s} s it waited for an earlier record of its key")
+        elif isinstance(error, PurgedError):
+            error = ProducerClosed()
+        _resolve(record.outcome, None, error)
+
+    def knows_no_such_partition(self, error: BaseException) -> bool:
+        """Return whether the client has not heard of a partition."""
+        return isinstance(error, UnknownPartitionError)
+
+    def is_too_large(self, error: BaseException) -> bool:
+        """Return whether a record was refused for its size."""
+        return isinstance(error, MessageSizeTooLargeError)
+
+    def may_choose(self, record: Record) -> bool:
+        """Return whether aiokafka may choose: always."""
+        return True
+
+    def finish(self, record: RescuableRecord, arrived: Any) -> None:
+        """Resolve the application's future."""
+        _resolve(record.outcome, arrived, record.error if arrived is None else None)
+
+    def _reported(
+        self, attempt: Attempt, sent_at: float, outcome: Any, future: "asyncio.Future[Any]"
+    ) -> None:
+        """Bring a future's outcome to the engine."""
+        self._reports_due -= 1
+        error: BaseException | None = asyncio.CancelledError() if future.cancelled() else future.exception()
+        arrived = None if error is not None else future.result()
+        # A broker has a time-out too, but aiokafka uses the same error for its own.
+        answers = isinstance(error, BrokerResponseError) and not isinstance(error, RequestTimedOutError)
+        self.flight.reported(
+            attempt,
+            arrived=arrived,
+            offset=-1 if arrived is None else arrived.offset,
+            error=error,
+            answered=answers or error is None,
+            latency_s=time.monotonic() - sent_at,
+            worth_a_copy=bool(getattr(error, "retriable", False)),  # it would have tried again, in time
+        )
+        if outcome is not None:
+            _resolve(outcome, arrived, error)
+
+
+def _resolve(outcome: "asyncio.Future[Any]", arrived: Any, error: BaseException | None) -> None:
+    """Resolve the future that the application was given in place of aiokafka's, unless it has given up."""
+    with contextlib.suppress(asyncio.InvalidStateError):
+        if error is None:
+            outcome.set_result(arrived)
+        else:
+            outcome.set_exception(error)

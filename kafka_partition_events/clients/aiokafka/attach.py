@@ -1,0 +1,213 @@
+"""Makes the records of a running ``AIOKafkaProducer`` go where a partitioner of this library says."""
+
+import asyncio
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+
+from kafka_partition_events.clients.aiokafka.adapter import Adapter
+from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
+from kafka_partition_events.clients.aiokafka.private import (
+    THEIRS,
+    Settings,
+    is_started,
+    settings_of,
+    watch_connections,
+)
+from kafka_partition_events.clients.aiokafka.second import detour
+from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSource
+from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
+from kafka_partition_events.clients.flight.detour import StandbyMode
+from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.partitioners.sticky import DefaultPartitioner
+
+
+def attach(
+    producer: AIOKafkaProducer,
+    rescue: RescueMode | None = None,
+    rescue_limits: RescueLimits | None = None,
+    *,
+    partitioner: Partitioner | None = None,
+    standby: StandbyMode = "auto",
+    keys: KeysMode | MoveKeys = "stay",
+    poller: MetadataPoller | None = None,
+    **poller_options: Any,
+) -> MetadataPoller:
+    """Start a poller on a producer, and let a partitioner place its records, and know their deliveries.
+
+    Call it on the producer's event loop, after ``await producer.start()``. The poller asks over the
+    producer's client for the topics that the producer writes, on a thread of its own, for which the loop
+    never waits. It closes when the producer is stopped or garbage collected. Closing it sooner is allowed, by
+    ``await asyncio.to_thread(poller.close)``: the partitioner then goes by the producer's own metadata.
+
+    The producer becomes an instance of a subclass of its class. ``send``, serializers and futures stay its
+    own. Records without a key avoid brokers that do not answer (`BrokerSuspected`), before metadata names
+    them, and go to another partition where a batch is full, so that ``await producer.send(...)`` waits only
+    if all are. ``send_batch``, and records with an explicit partition, are left alone.
+
+    Args:
+        producer: A producer that was started.
+        rescue: What is sent again of records without a key and an explicit partition: ``"failed"``: what
+            timed out; ``"hedge"``: also what is stuck on a broker that becomes suspect, with a key, too, if
+            these move. At least once: a copy may arrive beside its original, idempotence or not.
+            `rescue_stats` counts.
+        rescue_limits: How much may be sent again and kept for it.
+        partitioner: Who places records; None: the producer's ``partitioner=``, if it is of this library, or a
+            `DefaultPartitioner` where that was not set.
+        standby: Whether records may go by other connections of the same client while a write that waits for a
+            replica blocks the first ones (``acks="all"``): ``"auto"`` (made when they are needed, closed when
+            they were idle for a minute) or ``"off"``. Never used with transactions or another ``acks``.
+        keys: Whether records with a key wait for its partition (``"stay"``) or go to another one while that
+            needs a sick broker (``"move"``, `MoveKeys`): see ``docs/keys.md``. `key_stats` counts.
+        poller: A poller to follow instead, for producers that share a partitioner. It is left running. Make
+            its source of a client: one that was attached ends with its producer, and is refused.
+        **poller_options: Arguments of `MetadataPoller`, such as ``interval=5.0``.
+
+    Returns:
+        The running poller; register listeners there.
+
+    Raises:
+        ConfigurationError: the producer was not started, or has another kind of partitioner, or one that
+            follows another poller; an option is out of range; ``poller`` was attached; ``rescue`` is wanted
+            and the producer is transactional, has ``acks=0``, or has a rescue already; ``keys="move"``
+            likewise, and where the partitioner contradicts it.
+        ForkedError: the partitioner or the poller was made before a fork.
+    """
+    if not is_started(producer):
+        raise ConfigurationError("attach the producer after `await producer.start()`, and before `stop()`")
+    settings, client = settings_of(producer), producer.client
+    partitioner = _checked(partitioner, settings, poller, poller_options)
+    plan = Plan.checked(
+        producer, partitioner, rescue, rescue_limits, standby, keys,
+        transaction=settings.transaction, acks=settings.acks,
+    )  # fmt: skip
+    suspects, owner, source = partitioner.deliveries.suspects, weakref.ref(producer), None
+    if poller is None:
+        source = _AttachedSource(producer, suspects)
+        poller = MetadataPoller(source, **{"topics": (), **poller_options})
+    reports = ProducerReports(partitioner, poller)
+    adapter = Adapter(producer, partitioner, settings)
+    if plan.has_second:
+        is_wanted = lambda: owner() is not None  # noqa: E731
+        adapter.detour = detour(client, settings, suspects, adapter.calls, adapter.made, is_wanted)
+    flight, policies = plan.begin(
+        producer, partitioner, adapter, reports, lambda: policies_over(client, adapter.calls)
+    )
+    adapter.flight = flight
+
+    def written() -> tuple[str, ...]:  # on the poller's thread; a set is copied in one step
+        return tuple(adapter.topics)
+
+    polled = (lambda: None) if policies is None else lambda: policies.ask(written())
+    follower = poller.join(partitioner, written, polled, reports.ended, last_closes=source is not None)
+    plan.begun(producer, partitioner, flight, linger_s=settings.linger_s, acks=settings.acks)
+    unwatch = watch_connections(client, reports.unreachable, reports.has_in_flight)
+
+    def stopped() -> None:
+        # First the poller is marked as closed, then its thread, which may wait for this very loop, is let go:
+        # so it does not take the end of its question for an outage. Nothing here waits for it.
+        follower.leave(0.0)
+        if source is not None:
+            source.calls.end()
+
+    def closed() -> None:  # on whichever thread closes the poller
+        unwatch()
+        adapter.end()
+
+    adapter.take_part(producer, follower.ask_for, stopped)
+    if source is not None:
+        source.on_close = closed
+        poller.start()
+    weakref.finalize(producer, follower.drop)
+    return poller
+
+
+def _checked(
+    partitioner: Partitioner | None,
+    settings: Settings,
+    poller: MetadataPoller | None,
+    poller_options: Mapping[str, Any],
+) -> Partitioner:
+    """Return the partitioner, which is free to follow the poller."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError as error:
+        raise ConfigurationError("attach the producer on its event loop: in a coroutine") from error
+    wanted: Any = settings.partitioner if partitioner is None else partitioner
+    if isinstance(wanted, type(THEIRS)):
+        wanted = DefaultPartitioner()
+    if not isinstance(wanted, Partitioner):
+        kind = type(wanted).__name__
+        raise ConfigurationError(
+            f"the producer's partitioner is a {kind}; give partitioner=DefaultPartitioner() or "
+            "another partitioner of this library"
+        )
+    example = "a client: MetadataPoller(AiokafkaMetadataSource(client), ())"
+    check_poller(wanted, poller, poller_options, example)
+    return wanted
+
+
+class _AttachedSource(EndsWithProducer, AiokafkaMetadataSource):
+    """Asks over the producer's client, and ends with it."""
+
+
+class PartitioningAIOKafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
+    """An ``AIOKafkaProducer`` that `attach`es itself when it is started, where a framework wants a class.
+
+    Attributes:
+        partitioner: Who places records.
+        poller: The running poller, once it was started; register listeners there.
+    """
+
+    poller: MetadataPoller
+
+    def __init__(
+        self,
+        *,
+        partitioner: Partitioner | None = None,
+        rescue: RescueMode | None = None,
+        rescue_limits: RescueLimits | None = None,
+        standby: StandbyMode = "auto",
+        keys: KeysMode | MoveKeys = "stay",
+        poller: MetadataPoller | None = None,
+        poller_options: Mapping[str, Any] | None = None,
+        **config: Any,
+    ) -> None:
+        """Make a producer, on its event loop.
+
+        Args:
+            partitioner: Who places records; None: a `DefaultPartitioner`.
+            rescue: See `attach`, here and below.
+            rescue_limits: How much may be sent again and kept for it.
+            standby: Whether records may go by other connections.
+            keys: Whether keys wait for a sick broker.
+            poller: A poller to follow.
+            poller_options: Arguments of `MetadataPoller`.
+            **config: Arguments of ``AIOKafkaProducer``.
+        """
+        self.partitioner = partitioner or DefaultPartitioner()
+        self._asked = {
+            "rescue": rescue, "rescue_limits": rescue_limits, "standby": standby, "keys": keys,
+            "poller": poller, **(poller_options or {}),
+        }  # fmt: skip
+        super().__init__(**config)
+
+    async def start(self) -> None:
+        """Connect, and attach.
+
+        Raises:
+            ConfigurationError: see `attach`; the producer is stopped then.
+        """
+        await super().start()
+        try:
+            self.poller = attach(self, partitioner=self.partitioner, **self._asked)
+        except BaseException:
+            await self.stop()
+            raise

@@ -1,0 +1,61 @@
+"""Runs coroutines on the application's loop for our own threads, which wait for them; never the other way."""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopEndedError(Exception):
+    """The application's loop is closed, or about to be, or these calls have ended."""
+
+
+class Calls:
+    """What our threads have running on one loop. Thread-safe."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._open: set[concurrent.futures.Future[Any]] = set()
+        self._ended = False
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Have the loop run a coroutine; raises `LoopEndedError`."""
+        if self._ended:  # the loop may be closed before it begins with a coroutine
+            coroutine.close()
+            raise LoopEndedError("the producer was stopped")
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError as error:
+            coroutine.close()
+            raise LoopEndedError(f"the application's event loop is closed: {error}") from error
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        # `end` first sets the mark, then cancels what is there: one of us two sees the other.
+        if self._ended:
+            future.cancel()
+        return future
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float) -> T:
+        """Return what a coroutine returns. Not on the loop, which would wait for itself.
+
+        Raises:
+            TimeoutError: it took longer than so many seconds, be it that the loop is busy; it is cancelled.
+            LoopEndedError: the loop has ended.
+            BaseException: whatever the coroutine raises.
+        """
+        future = self.start(coroutine)
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            future.cancel()
+            raise
+        except concurrent.futures.CancelledError:
+            raise LoopEndedError("the producer was stopped, or its loop has ended") from None
+
+    def end(self) -> None:
+        """Cancel what runs and what is still to come. Waits for nothing; threads that wait for it go on."""
+        self._ended = True
+        for future in tuple(self._open):
+            future.cancel()

@@ -1,0 +1,96 @@
+"""A second way over a producer's own client, by connections of its own; see ``clients/flight/detour.py``.
+
+It needs no second bootstrap, and shares the client's metadata: it is one more accumulator and sender.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from kafka_partition_events.clients.aiokafka.calls import Calls, LoopEndedError
+from kafka_partition_events.clients.aiokafka.private import (
+    Lane,
+    Settings,
+    append_now,
+    further_way,
+    outstanding,
+    takes_records,
+)
+from kafka_partition_events.clients.flight.client import HandleClosedError
+from kafka_partition_events.clients.flight.detour import Detour
+from kafka_partition_events.clients.flight.record import Record
+
+GROUP: Final = "kpe-standby-1"
+"""The group of its connections."""
+
+
+class Second:
+    """A further accumulator, and the records that it has (its length). On the loop, but for its length.
+
+    Attributes:
+        is_usable: Whether it takes records.
+    """
+
+    def __init__(self, lane: Lane, settings: Settings) -> None:
+        self.is_usable = True
+        self._lane = lane
+        self._accumulator, self._sender = further_way(lane, settings.sender)
+        self._closing: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return outstanding(self._accumulator)
+
+    async def start(self) -> None:
+        """Begin; of an idempotent producer, with a producer id of its own."""
+        await self._sender.start()
+
+    def append(self, record: Record, partition: int) -> "asyncio.Future[Any]":
+        """Append a record; see `append_now`. Raises `HandleClosedError` also where its sender has failed."""
+        if not takes_records(self._accumulator):
+            self.is_usable = False
+            raise HandleClosedError
+        return append_now(self._accumulator, record, partition)
+
+    async def flush(self) -> None:
+        """Wait until all that it has by now is delivered, or has failed."""
+        await self._accumulator.flush()
+
+    async def close(self) -> None:
+        """Send what it has, and hang up. Idempotent; goes on if who waits for it does not."""
+        self.is_usable = False
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        await self._accumulator.close()
+        await self._sender.close()
+        self._lane.hang_up()
+
+
+def detour(
+    client: Any,
+    settings: Settings,
+    suspects: Callable[[], frozenset[int]],
+    calls: Calls,
+    made: set[Second],
+    is_wanted: Callable[[], bool],
+) -> Detour[Second]:
+    """Prepare a second way; none is made yet. Those that are not closed yet are in ``made``."""
+
+    async def begin() -> Second:
+        second = Second(Lane(client, GROUP, suspects), settings)
+        await second.start()
+        made.add(second)
+        return second
+
+    async def end(second: Second) -> None:
+        await second.close()
+        made.discard(second)
+
+    def close(second: Second) -> None:
+        with contextlib.suppress(LoopEndedError):  # then its tasks have ended, too
+            calls.start(end(second))
+
+    return Detour(lambda: calls.run(begin(), settings.limit_s), close, len, is_wanted)

@@ -1,0 +1,136 @@
+"""What `attach` does alike for each client: it checks what is asked for, begins, and counts."""
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
+from kafka_partition_events.clients.flight.client import KeyedClient
+from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
+from kafka_partition_events.clients.flight.engine import Flight
+from kafka_partition_events.clients.flight.key_moves import KeysMode, KeyStats, MoveKeys, checked_keys
+from kafka_partition_events.clients.flight.key_order import KeyOrder
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, RescueStats, checked_mode
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.poller import MetadataPoller, check_free
+from kafka_partition_events.partitioners.base import Partitioner
+
+_rescued: "weakref.WeakKeyDictionary[Any, Flight]" = weakref.WeakKeyDictionary()
+_key_stats: "weakref.WeakKeyDictionary[Any, Callable[[], KeyStats]]" = weakref.WeakKeyDictionary()
+
+
+def rescue_stats(producer: Any) -> RescueStats:
+    """Return what the rescue of a producer has done since `attach`; all zero without one."""
+    flight = _rescued.get(producer)
+    return RescueStats() if flight is None or flight.copies is None else flight.copies.stats
+
+
+def key_stats(producer: Any) -> KeyStats:
+    """Return what became of a producer's records with a key since `attach`."""
+    stats = _key_stats.get(producer)
+    return KeyStats() if stats is None else stats()
+
+
+class EndsWithProducer:
+    """A metadata source of one producer; it says when its poller closes."""
+
+    on_close: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        """Close what it is beside that, then say so. On whichever thread closes the poller."""
+        super().close()  # type: ignore[misc]
+        if self.on_close is not None:
+            self.on_close()
+
+
+def check_poller(
+    partitioner: Partitioner,
+    poller: MetadataPoller | None,
+    poller_options: Mapping[str, Any],
+    example: str,
+) -> None:
+    """Raise if a partitioner can't follow a poller, or that is of a source that ends with its producer."""
+    if poller is not None and poller_options:
+        raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
+    if poller is not None and isinstance(poller.source, EndsWithProducer):
+        raise ConfigurationError(
+            "that poller ends with the producer that it was attached to. For producers to share one, make it "
+            f"of {example}"
+        )
+    partitioner.routing.process.check()
+    check_free(partitioner, poller)
+
+
+@frozen
+class Plan:
+    """What is to be done for a producer's records, checked.
+
+    Attributes:
+        mode: When records without a key get copies.
+        limits: How many.
+        moves: How keys move.
+        has_second: Whether there may be a second handle.
+    """
+
+    mode: RescueMode | None
+    limits: RescueLimits | None
+    moves: MoveKeys | None
+    has_second: bool
+
+    @classmethod
+    def checked(
+        cls,
+        producer: Any,
+        partitioner: Partitioner,
+        rescue: RescueMode | None,
+        rescue_limits: RescueLimits | None,
+        standby: StandbyMode,
+        keys: KeysMode | MoveKeys,
+        *,
+        transaction: str | None,
+        acks: str,
+    ) -> "Plan":
+        """Return the plan, or raise `ConfigurationError`; ``acks`` is ``"0"``, ``"1"`` or ``"all"``."""
+        mode = checked_mode(rescue, rescue_limits, transaction=transaction, acknowledged=acks != "0")
+        if mode is not None and producer in _rescued:
+            raise ConfigurationError(
+                "this producer has a rescue already, which lasts as long as the producer"
+            )
+        moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=True)
+        second = checked_standby(standby, transaction, waits_for_replicas=acks == "all")
+        return cls(mode, rescue_limits, moves, second != "off")
+
+    def begin(
+        self,
+        producer: Any,
+        partitioner: Partitioner,
+        adapter: KeyedClient,
+        reports: ProducerReports,
+        policies_over: Callable[[], CleanupPolicies],
+    ) -> tuple[Flight, CleanupPolicies | None]:
+        """Return what sends the producer's records, and what asks where keys may move."""
+        flight, policies = Flight(partitioner, adapter, reports, self.mode, self.limits), None
+        if (self.has_second or self.moves is not None) and not partitioner.ignores_keys:
+            if self.moves is not None and not self.moves.compacted_ok:
+                policies = policies_over()
+            may_move = None if policies is None else policies.may_move
+            probe = partitioner.deliveries.take_keyed_probe
+            order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
+            flight.keep_order(order, adapter)
+            _key_stats[producer] = lambda: evolve(order.stats, refused=policies.refused if policies else ())
+        return flight, policies
+
+    def begun(
+        self, producer: Any, partitioner: Partitioner, flight: Flight, *, linger_s: float, acks: str
+    ) -> None:
+        """Note that the poller is followed, and have the failure detector know how the producer sends."""
+        if flight.copies is not None:
+            _rescued[producer] = flight
+        partitioner.deliveries.wait_for_batches(linger_s)
+        if acks == "all":
+            partitioner.deliveries.wait_for_replicas()
+        if self.has_second:
+            partitioner.deliveries.has_standby(1)

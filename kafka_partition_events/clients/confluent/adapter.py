@@ -1,0 +1,363 @@
+"""What the engine of records asks of librdkafka: bytes to a handle, and the report of what became of them."""
+
+import re
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, ClassVar, NoReturn
+
+from attrs import define, field
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Message
+from confluent_kafka.cimpl import Producer
+
+from kafka_partition_events.clients.confluent import batches
+from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.detours import Detours
+from kafka_partition_events.clients.confluent.subscription import METADATA_WAIT_S, ProducerSubscription
+from kafka_partition_events.clients.confluent.tracers import Handle
+from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
+from kafka_partition_events.clients.flight.engine import Flight
+from kafka_partition_events.clients.flight.key_order import FIRST
+from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord, as_list
+from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.partitioners.base import UNASSIGNED
+
+CLOSED = "Producer has been closed"
+"""What a plain producer raises then, word for word."""
+
+OnDelivery = Callable[[KafkaError | None, Message], Any]
+
+_produce_batch = Producer.produce_batch
+_len = Producer.__len__
+
+_WORTH_A_COPY = {"_MSG_TIMED_OUT", "_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT"}
+_LOST = {"_TRANSPORT", "_TIMED_OUT", "_RESOLVE"}
+_BROKER = re.compile(r"/(\d+): ")
+"""librdkafka names a broker as ``host:port/ID``, and says nothing else of which one an error is about."""
+
+_PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - librdkafka's public names
+_QUEUE_FULL = KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001
+
+
+class Unmade:
+    """A part of a producer whose subclass has not called ``__init__``; it raises what a plain one does."""
+
+    waiting, open, ended = 0, (), True  # ``len`` of such a producer is 0, as a plain one's is
+
+    def _refuse(self, *_arguments: object) -> NoReturn:
+        raise RuntimeError(CLOSED)
+
+    __getattr__ = __getitem__ = __bool__ = __iter__ = _refuse
+
+
+@define(eq=False, slots=False)
+class ConfluentAdapter:
+    """Hands the records of one producer, which it does not keep alive, to its handles. Thread-safe.
+
+    Attributes:
+        producer: Returns the application's own handle, as long as there is one.
+        chooser: Asks the partitioner.
+        subscription: Knows topics, and waits for them.
+        detours: The further handles.
+        default_outcome: The application's delivery callback for records without one.
+        most_waiting: How many records may wait on all handles together.
+        most_held_s: For how many seconds one may wait before it is handed over.
+        flight: The engine; to be set before anything is sent.
+    """
+
+    no_room: ClassVar[tuple[type[BaseException], ...]] = (BufferError,)
+    _producer: Callable[[], Handle | None]
+    _chooser: Chooser
+    _subscription: ProducerSubscription
+    _detours: Detours
+    _default_outcome: OnDelivery | None
+    _most_waiting: int
+    most_held_s: float
+    flight: Flight = field(init=False)
+
+    # -- sending -------------------------------------------------------------------------------------
+
+    def send(self, record: Record, partition: int | None = None, deadline: float | None = None) -> None:
+        """Send a record that has no short cut; one that librdkafka must not place waits for its topic.
+
+        Raises:
+            BaseException: as `Flight.send`; ``_UNKNOWN_TOPIC`` as `await_topic`.
+        """
+        must_be_placed = self._chooser.must_place(record.topic, record.key)
+        if must_be_placed and not self._subscription.knows(record.topic):
+            deadline = self.await_topic(record.topic, deadline)
+        try:
+            self.flight.send(record, partition)
+        except KafkaException as error:
+            if not (must_be_placed and self.knows_no_such_partition(error)):
+                raise
+            self.await_topic(record.topic, deadline)  # the handle lags behind a poller that others share
+            self.flight.send(record)
+
+    def await_topic(self, topic: str, deadline: float | None = None) -> float:
+        """Wait for a topic's metadata, `METADATA_WAIT_S` if there is no deadline; return the deadline.
+
+        Raises:
+            KafkaException: ``_UNKNOWN_TOPIC``: nothing is known of the topic by then.
+        """
+        if self._subscription.ended:
+            raise RuntimeError(CLOSED)
+        deadline = time.monotonic() + METADATA_WAIT_S if deadline is None else deadline
+        try:
+            self._subscription.wait_for_topic(topic, deadline)
+        except (TimeoutError, PollerClosedError) as error:
+            code = KafkaError._UNKNOWN_TOPIC  # noqa: SLF001
+            raise KafkaException(KafkaError(code, str(error))) from error
+        return deadline
+
+    def send_batch(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
+        """Send messages of which none need have a partition; return how many were taken.
+
+        All are placed before one is sent: when this raises (`PartitionOfflineError`, ``_UNKNOWN_TOPIC`` as
+        `await_topic`) nothing was sent.
+        """
+        chooser = self._chooser
+        keyed_alone = self.flight.places_keys(topic)
+        bound = chooser.must_place(topic, b"any")
+        rescues = self.flight.copies is not None
+        alone: list[batches.Message] = []
+        if keyed_alone or bound or rescues:
+            if not batches.acceptable(messages):
+                return _produce_batch(self._first(), topic, messages, UNASSIGNED, outcome)  # refuses them
+            if bound and not self._subscription.knows(topic) and batches.apart(messages, keyed=True)[0]:
+                self.await_topic(topic)
+            alone, messages = batches.apart(messages, keyed=keyed_alone, unkeyed=rescues)
+        placed = [self.choose(batches.record(topic, message, outcome)) for message in alone]
+        parts = batches.split(
+            messages,
+            choose=partial(chooser.choose, topic),
+            take_turn=partial(chooser.choose_for, topic) if chooser.by_turns else None,
+            native_keys=chooser.leaves_keys(topic),
+            keyless=chooser.keyless,
+        )
+        one_by_one = partial(self._send_one_by_one, topic, outcome, time.monotonic() + METADATA_WAIT_S)
+        sent = sum(one_by_one(chosen, [message]) for chosen, message in zip(placed, alone, strict=True))
+        for chosen, part in parts:
+            if chosen == UNASSIGNED and bound:
+                sent += one_by_one(None, part)
+                continue
+            taken = self._send_together(topic, part, chosen, outcome, one_by_one)
+            if taken < len(part) and chosen != UNASSIGNED:  # the handle may not know that partition yet
+                taken += one_by_one(chosen, batches.refused(part))
+            sent += taken
+        return sent
+
+    def _send_one_by_one(
+        self, topic: str, outcome: OnDelivery | None, deadline: float, partition: int | None,
+        messages: list[batches.Message],
+    ) -> int:  # fmt: skip
+        """Send messages that need a header of ours, or a place for each; return how many were taken."""
+        taken = 0
+        for message in messages:
+            try:
+                self.send(batches.record(topic, message, outcome), partition, deadline)
+            except BufferError:
+                message["_error"] = _QUEUE_FULL
+            except KafkaException as error:
+                message["_error"] = error.args[0]
+            else:
+                taken += 1  # an error of an earlier try stays noted, as with a plain producer
+        return taken
+
+    def _send_together(
+        self, topic: str, part: list[batches.Message], partition: int, outcome: OnDelivery | None,
+        one_by_one: Callable[[int | None, list[batches.Message]], int],
+    ) -> int:  # fmt: skip
+        """Send the messages of a batch that go to one partition; return how many were taken.
+
+        They go ``one_by_one`` if a broker has just become suspect, and each key has a place of its own.
+        """
+        alone = partial(one_by_one, None if partition == UNASSIGNED else partition, part)
+        where = partition
+        if partition == UNASSIGNED:  # librdkafka places them, or explains what is wrong with them
+            if self._must_place(topic, part):
+                return alone()
+            first = batches.first_keyed(part) if time.monotonic() >= self.flight.next_sample else None
+            if first is None or self._chooser.keys is None:
+                return self._produce_batch(self._first(), topic, part, UNASSIGNED, outcome)
+            partition = self._chooser.choose(topic, first["key"], None)  # for the failure detector
+        key = next((key for message in part if (key := message.get("key")) is not None), None)
+        hand_over = partial(self._hand_over_batch, part, outcome, alone, where)
+        try:
+            return self.flight.launch(Record(topic, None, key), partition, hand_over, alone=alone)
+        except BufferError:  # of all handles together; a plain producer marks what it does not take
+            for message in part:
+                message["_error"] = _QUEUE_FULL
+            return 0
+
+    # -- what the engine asks ------------------------------------------------------------------------
+
+    def choose(self, record: Record, tried: Collection[int] = ()) -> int:
+        """See `Client.choose`; raises ``_UNKNOWN_PARTITION`` where librdkafka must not choose."""
+        partition = self._chooser.choose(record.topic, record.key, record.value)
+        if partition == UNASSIGNED and self._chooser.must_place(record.topic, record.key):
+            raise KafkaException(KafkaError(batches.UNKNOWN_PARTITION))
+        return partition
+
+    def pick(self, handle: int, topic: str) -> int:
+        """See `Client.pick`."""
+        if (detour := self._detours.get(handle)) is None or detour.handle() is None:
+            return FIRST
+        if _len(self._first()) + sum(map(len, self._detours.open)) >= self._most_waiting:
+            raise BufferError(_QUEUE_FULL.str())
+        return handle
+
+    def is_coming(self, handle: int) -> bool:
+        """See `Client.is_coming`."""
+        detour = self._detours.get(handle)
+        return detour is not None and detour.handle() is None and detour.is_coming
+
+    def hand_over(self, record: Record, attempt: Attempt) -> None:
+        """See `Client.hand_over`."""
+        topic, value, key, outcome, timestamp, headers = record
+        report, partition = self._report(attempt, outcome), attempt.partition
+        handle = self._handle(attempt.handle)
+        handle.plain(topic, value, key, partition, report, None, timestamp or 0, headers)
+
+    def _hand_over_batch(
+        self,
+        part: list[batches.Message],
+        outcome: OnDelivery | None,
+        alone: Callable[[], int],
+        where: int,
+        _record: Record,
+        attempt: Attempt,
+    ) -> int:
+        """Produce messages for one partition, or for librdkafka to place; the first one is the attempt."""
+        handle, first = self._handle(attempt.handle), part[0]
+        if self._must_place(attempt.topic, part):
+            self.flight.take_back(attempt)
+            return alone()
+        if not attempt.tracked:
+            return self._produce_batch(handle, attempt.topic, part, where, outcome)
+        tracked = {name: value for name, value in first.items() if name != "_error"}  # of an earlier try
+        tracked["callback"] = self._report(attempt, first.get("callback") or outcome)
+        tracked["partition"] = attempt.partition
+        taken = self._produce_batch(handle, attempt.topic, [tracked, *part[1:]], where, outcome, marked=1)
+        if "_error" in tracked:
+            first["_error"] = tracked["_error"]
+            self.flight.take_back(attempt)
+        return taken
+
+    def _must_place(self, topic: str, messages: list[batches.Message]) -> bool:
+        return self.flight.places_keys(topic) and bool(self._keys(messages))
+
+    def _keys(self, messages: list[batches.Message]) -> list[Any]:
+        is_keyed = self._chooser.is_keyed  # no key is, where keys are ignored
+        return [key for m in messages if type(m) is dict and is_keyed(key := m.get("key"))]
+
+    def _produce_batch(
+        self, handle: Handle, topic: str, messages: list[Any], partition: int, outcome: OnDelivery | None,
+        *, marked: int = 0,
+    ) -> int:  # fmt: skip
+        taken = _produce_batch(handle, topic, messages, partition, outcome)
+        if (order := self._chooser.keys) is not None:
+            for key in self._keys(messages[marked:]):
+                order.log(topic, key)
+        return taken
+
+    def hold(self, record: Record, waiting: int) -> tuple[Record, None]:
+        """See `KeyedClient.hold`."""
+        if _len(self._first()) + sum(map(len, self._detours.open)) + waiting >= self._most_waiting:
+            raise BufferError(_QUEUE_FULL.str())
+        timestamp_ms = record.timestamp_ms or int(time.time() * 1000)  # not that of its release
+        return record._replace(headers=as_list(record.headers), timestamp_ms=timestamp_ms), None
+
+    def reject(self, record: Record, home: int, error: BaseException) -> None:
+        """See `KeyedClient.reject`; it is the application's delivery callback that is called."""
+        if (outcome := record.outcome or self._default_outcome) is None:
+            return
+        if isinstance(error, KafkaException):
+            reason = error.args[0]
+        elif isinstance(error, PurgedError):
+            reason = _PURGED
+        elif isinstance(error, HeldTooLongError):
+            reason = KafkaError(KafkaError._MSG_TIMED_OUT)  # noqa: SLF001
+        else:
+            reason = KafkaError(KafkaError._INVALID_ARG, str(error))  # noqa: SLF001
+        _, value, key, _, timestamp_ms, headers = record
+        message = Message(
+            topic=record.topic, partition=home, value=value, key=key, headers=headers, error=reason,
+            timestamp=(TIMESTAMP_CREATE_TIME, timestamp_ms or 0),
+        )  # fmt: skip
+        outcome(reason, message)
+
+    def knows_no_such_partition(self, error: BaseException) -> bool:
+        """See `KeyedClient.knows_no_such_partition`."""
+        return isinstance(error, KafkaException) and error.args[0].code() == batches.UNKNOWN_PARTITION
+
+    def is_too_large(self, error: BaseException) -> bool:
+        """See `Client.is_too_large`."""
+        return isinstance(error, KafkaException) and error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+    def may_choose(self, record: Record) -> bool:
+        """See `Client.may_choose`."""
+        if self._chooser.must_place(record.topic, record.key):
+            return False
+        self._chooser.fall_back(record.topic)
+        return True
+
+    def finish(self, record: RescuableRecord, arrived: Message | None) -> None:
+        """See `Client.finish`; it is the application's delivery callback that is called."""
+        if (outcome := record.outcome or self._default_outcome) is None:
+            return
+        if arrived is not None:
+            outcome(None, arrived)
+        elif record.error is not None:
+            error, message = record.error.args  # of `_reported`
+            outcome(_PURGED if record.purged else error, message)
+
+    def _first(self) -> Handle:
+        if (producer := self._producer()) is None:
+            raise RuntimeError(CLOSED)
+        return producer
+
+    def _handle(self, number: int) -> Handle:
+        if number == FIRST:
+            return self._first()
+        if (detour := self._detours.get(number)) is None or (handle := detour.open) is None:
+            raise HandleClosedError
+        return handle
+
+    def _report(self, attempt: Attempt, outcome: OnDelivery | None) -> OnDelivery | None:
+        """Return the delivery callback for an attempt: the application's own one where that is all."""
+        if attempt.rescuable is not None:
+            return partial(self._reported, attempt, None)
+        if not attempt.tracked and attempt.key is None:
+            return outcome
+        return partial(self._reported, attempt, outcome or self._default_outcome)
+
+    def _reported(
+        self, attempt: Attempt, outcome: OnDelivery | None, error: KafkaError | None, message: Message
+    ) -> None:
+        """Bring librdkafka's report to the engine, in the thread that polls; then to the application."""
+        try:
+            if error is None:
+                offset = -1 if (found := message.offset()) is None else found
+                self.flight.reported(
+                    attempt, arrived=message, offset=offset, latency_s=message.latency() or 0.0
+                )
+            else:
+                if attempt.rescuable is not None and attempt.rescuable.home is None:
+                    attempt.rescuable.home = message.partition()  # librdkafka chose, and says so by now
+                self.flight.reported(
+                    attempt,
+                    error=KafkaException(error, message),
+                    answered=error.code() >= 0,  # the others are librdkafka's own: no broker has answered
+                    latency_s=message.latency() or 0.0,
+                    worth_a_copy=error.name() in _WORTH_A_COPY,
+                )
+        finally:
+            if outcome is not None:
+                outcome(error, message)
+
+
+def lost_broker(error: KafkaError) -> int | None:
+    """Return the broker that an error of ``error_cb`` says is not reached; None if it says no such thing."""
+    named = _BROKER.search(error.str()) if error.name() in _LOST else None
+    return None if named is None else int(named[1])

@@ -1,0 +1,311 @@
+"""A `PartitioningProducer` for asyncio, with the interface of ``confluent_kafka.aio.AIOProducer``."""
+
+import asyncio
+import inspect
+import math
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Self
+
+from confluent_kafka import Message
+
+from kafka_partition_events.clients.confluent import settings
+from kafka_partition_events.clients.confluent.adapter import CLOSED
+from kafka_partition_events.clients.confluent.delivery_thread import Callback, DeliveryThread, Reports
+from kafka_partition_events.clients.confluent.producer import PartitioningProducer
+from kafka_partition_events.clients.confluent.stats import ProducerStats
+from kafka_partition_events.clients.flight.detour import StandbyMode
+from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
+from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.process import OwnProcess
+
+_CALLBACKS = ("error_cb", "throttle_cb", "stats_cb")
+_OF_ITS_OWN_BATCHES = ("max_workers", "executor", "batch_size", "buffer_timeout")
+_LAST_S = 0.05
+"""How long librdkafka may take to free what it has reported last."""
+
+
+class _Producer(PartitioningProducer):
+    """The producer behind a front."""
+
+    def must_wait(self, topic: str, key: str | bytes | None) -> bool:
+        """Return whether `produce` would wait for the topic's metadata."""
+        return self._chooser.must_place(topic, key) and not self._subscription.knows(topic)
+
+    def await_topic(self, topic: str) -> None:
+        """Wait for it as `produce` would, and raise what that would raise."""
+        self._chooser.turn(topic)  # has the poller ask for it
+        self._adapter.await_topic(topic)
+
+
+class AsyncPartitioningProducer:
+    """`PartitioningProducer` for asyncio: its choice, its second handle, its rescue; futures of the loop.
+
+    A record is handed to librdkafka at once, whose ``linger.ms`` fills the batches; so headers and timestamps
+    are sent, and a future is done as soon as the broker has answered. A thread of its own serves librdkafka:
+    while the application blocks its loop, the failure detector and rescue go on. No method blocks the loop.
+
+    Make it on the loop, and close it there (``async with``). One that is dropped, or whose loop ends, sends
+    what is queued and closes by itself. Not thread-safe, as asyncio is not.
+
+    Attributes:
+        partitioner: Who chooses.
+        poller: Who follows the cluster; register listeners there.
+    """
+
+    partitioner: Partitioner
+    poller: MetadataPoller
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        partitioner: Partitioner | str | None = None,
+        poller: MetadataPoller | None = None,
+        *,
+        rescue: RescueMode | None = None,
+        rescue_limits: RescueLimits | None = None,
+        standby: StandbyMode = "auto",
+        keys: KeysMode | MoveKeys = "stay",
+        poller_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Make a producer.
+
+        Args:
+            config: confluent-kafka's settings. Its callbacks run on the loop, and may be ``async``, but for
+                ``oauth_cb``, which runs in a thread.
+            partitioner: This and the next ones: as of `PartitioningProducer`.
+            poller: A poller that is shared.
+            rescue: Which records get copies.
+            rescue_limits: How many.
+            standby: Whether there may be a second handle.
+            keys: Whether keys may move.
+            poller_options: For the producer's own poller.
+            **kwargs: More settings. AIOProducer's ``max_workers``, ``executor``, ``batch_size`` and
+                ``buffer_timeout`` have no effect.
+
+        Raises:
+            RuntimeError: no loop runs in this thread.
+            ConfigurationError: as of `PartitioningProducer`; ``delivery.report.only.error`` is set, or
+                ``oauth_cb`` is ``async``.
+            KafkaException: confluent-kafka refuses a setting.
+        """
+        self._reports = reports = Reports(asyncio.get_running_loop())
+        self._process = OwnProcess("AsyncPartitioningProducer")
+        given = settings.merged(config, kwargs)
+        for name in _OF_ITS_OWN_BATCHES:
+            given.pop(name, None)
+        if settings.is_true(given, "delivery.report.only.error"):
+            raise ConfigurationError(
+                "delivery.report.only.error can't be used with asyncio: the future of a record that was "
+                "delivered would never be done. Remove the setting"
+            )
+        if inspect.iscoroutinefunction(given.get("oauth_cb")):
+            raise ConfigurationError("oauth_cb must be a plain function: it is called in a thread")
+        for name in _CALLBACKS:
+            if callable(theirs := given.get(name)):
+                given[name] = partial(reports.call, theirs)
+        self._default: Callback | None = given.pop("on_delivery", None)
+        self._producer = producer = _Producer(
+            given, partitioner, poller, rescue=rescue, rescue_limits=rescue_limits, standby=standby,
+            keys=keys, poller_options=poller_options,
+        )  # fmt: skip
+        self.partitioner, self.poller = producer.partitioner, producer.poller
+        self._thread = DeliveryThread(producer, reports)
+        self._closing = False
+        weakref.finalize(self, self._thread.stop).atexit = False
+
+    # -- producing -----------------------------------------------------------------------------------
+
+    async def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = UNASSIGNED,
+        callback: Callback | None = None,
+        on_delivery: Callback | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> "asyncio.Future[Message]":
+        """Queue a record, and return the future of its delivery; waits only where the queue is full.
+
+        Cancelled while it waits, it has queued nothing. A future that is cancelled takes nothing back.
+
+        Args:
+            topic: As of ``confluent_kafka.Producer.produce``, with all that follows.
+            value: Its bytes, or text.
+            key: Its key.
+            partition: Where it goes; by default the partitioner chooses.
+            callback: Called on the loop with error and message; may be ``async``.
+            on_delivery: Another name of it.
+            timestamp: In milliseconds; 0: now.
+            headers: A list of pairs, or a dictionary.
+
+        Returns:
+            The future: of the `Message` that was delivered, or with a `KafkaException`.
+
+        Raises:
+            PartitionOfflineError: the partitioner was made with ``keyed="raise"``.
+            BufferError: the queue has no room for a record of this size even if it is empty.
+            KafkaException: librdkafka refuses the record; ``_UNKNOWN_TOPIC`` as of `PartitioningProducer`.
+            RuntimeError: the producer is closed.
+        """
+        reports, producer = self._reports, self._producer
+        if partition == UNASSIGNED and producer.must_wait(topic, key):
+            await self._call(producer.await_topic, topic)
+        future: asyncio.Future[Message] = reports.loop.create_future()
+        report = partial(reports.put, future, callback or on_delivery or self._default)
+        was_alone = has_turn = False
+        try:
+            if reports.is_crowded:
+                await reports.room(again=False)
+                has_turn = True
+            while True:
+                if self._closing:
+                    raise RuntimeError(CLOSED)
+                try:
+                    producer.produce(topic, value, key, partition, report, None, timestamp, headers)
+                except BufferError:
+                    if reports.outstanding:
+                        again, has_turn = has_turn, False
+                        await reports.room(again=again)
+                        has_turn = True
+                    elif was_alone:
+                        raise
+                    else:
+                        was_alone = True
+                        await asyncio.sleep(_LAST_S)
+                else:
+                    reports.outstanding += 1  # its report is heard on this loop, so later
+                    return future
+        finally:
+            if has_turn:
+                reports.pass_on()
+
+    async def send(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> Message:
+        """Send a record, and wait until it is delivered. Arguments and errors of `produce` and its future."""
+        return await (await self.produce(topic, value, key, **more))
+
+    async def wait_for_topic(self, topic: str, timeout: float) -> None:  # noqa: ASYNC109 - of the other producer
+        """Wait until a topic is known; see `PartitioningProducer.wait_for_topic`."""
+        await self._call(self._producer.wait_for_topic, topic, timeout)
+
+    @property
+    def stats(self) -> ProducerStats:
+        """What became of records whose partition was not given."""
+        return self._producer.stats
+
+    def __len__(self) -> int:
+        """Return how many records have no outcome yet."""
+        return self._reports.outstanding
+
+    # -- serving -------------------------------------------------------------------------------------
+
+    async def poll(self, timeout: float = 0) -> int:  # noqa: ASYNC109 - AIOProducer's
+        """Wait until deliveries are reported, for so many seconds (-1: no limit); return how many were.
+
+        Reports are served without it.
+        """
+        self._check()
+        before = self._reports.settled
+        await asyncio.sleep(0)
+        await self._wait_while(lambda: self._reports.settled == before, timeout)
+        return self._reports.settled - before
+
+    async def flush(self, timeout: float = -1) -> int:  # noqa: ASYNC109 - AIOProducer's
+        """Have batches sent at once, wait until each record has its outcome; return how many have none.
+
+        Args:
+            timeout: Seconds to wait at most; -1: no limit.
+        """
+        self._check()
+        self._thread.flushing += 1
+        try:
+            await self._wait_while(lambda: self._reports.outstanding > 0, timeout)
+        finally:
+            self._thread.flushing -= 1
+        return self._reports.outstanding
+
+    async def _wait_while(self, holds: Callable[[], bool], limit_s: float) -> None:
+        deadline = math.inf if limit_s < 0 else time.monotonic() + limit_s
+        while holds() and (left := deadline - time.monotonic()) > 0:
+            try:
+                async with asyncio.timeout(None if left == math.inf else left):
+                    await self._reports.news()
+            except TimeoutError:
+                return
+
+    async def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Drop what waits: its futures fail; see ``confluent_kafka.Producer.purge``."""
+        await self._call(self._producer.purge, in_queue, in_flight, blocking)
+
+    async def list_topics(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask for metadata; see ``confluent_kafka.Producer.list_topics``."""
+        return await self._call(self._producer.list_topics, *args, **kwargs)
+
+    async def cluster_id(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask for the cluster's id; see ``confluent_kafka.Producer.cluster_id``."""
+        return await self._call(self._producer.cluster_id, *args, **kwargs)
+
+    async def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""
+        await self._call(self._producer.set_sasl_credentials, username, password)
+
+    # -- transactions: each as of ``confluent_kafka.Producer`` -----------------------------------------------
+
+    async def init_transactions(self, *args: Any, **kwargs: Any) -> None:
+        """Register the ``transactional.id``; once, first."""
+        await self._call(self._producer.init_transactions, *args, **kwargs)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction; all records until its end belong to it."""
+        await self._call(self._producer.begin_transaction)
+
+    async def send_offsets_to_transaction(self, *args: Any, **kwargs: Any) -> None:
+        """Commit a consumer's offsets with the transaction."""
+        await self._call(self._producer.send_offsets_to_transaction, *args, **kwargs)
+
+    async def commit_transaction(self, *args: Any, **kwargs: Any) -> None:
+        """Send what is queued, and commit."""
+        await self._call(self._producer.commit_transaction, *args, **kwargs)
+
+    async def abort_transaction(self, *args: Any, **kwargs: Any) -> None:
+        """Abort; what is not delivered fails."""
+        await self._call(self._producer.abort_transaction, *args, **kwargs)
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Send what is queued, and close. Idempotent; cancelled, it goes on by itself.
+
+        Raises:
+            ForkedError: the producer was made before a fork.
+        """
+        self._process.check()
+        self._closing = True
+        self._thread.stop()
+        self._reports.pass_on()  # one after the other raises
+        await self._thread.closed.wait()
+        self._thread.join()
+        await self._reports.finish()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    async def _call(self, blocking: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self._check()
+        return await self._thread.call(blocking, *args, **kwargs)
+
+    def _check(self) -> None:
+        self._process.check()
+        if self._closing:
+            raise RuntimeError(CLOSED)

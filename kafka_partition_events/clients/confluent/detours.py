@@ -1,0 +1,87 @@
+"""The further handles of librdkafka's beside a producer's own; see ``clients/flight/detour.py``."""
+
+import contextlib
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka.cimpl import Producer
+
+from kafka_partition_events.clients.confluent.settings import with_one_request_in_flight
+from kafka_partition_events.clients.confluent.tracers import Handle
+from kafka_partition_events.clients.flight.detour import Detour, healthy
+from kafka_partition_events.metadata.cluster import Cluster
+
+_SERVERS = {"bootstrap.servers", "metadata.broker.list"}
+_OF_THE_FIRST = {"stats_cb", "throttle_cb", "statistics.interval.ms"}
+"""Settings that are not a further handle's: a reader of statistics expects one producer."""
+
+
+class Detours:
+    """A second and a third handle of one producer, which they do not keep alive. Thread-safe.
+
+    If the wrong broker was suspected first, records that wait for the right one block the second handle, too.
+    """
+
+    def __init__(
+        self,
+        producer: Handle,
+        config: Mapping[str, Any],
+        cluster: Callable[[], Cluster | None],
+        suspects: Callable[[], frozenset[int]],
+        throttled: Callable[[Any], None],
+        *,
+        count: int = 2,
+    ) -> None:
+        """Prepare handles; none is made yet.
+
+        Args:
+            producer: The application's own handle.
+            config: Its settings.
+            cluster: Returns the latest snapshot.
+            suspects: Returns the brokers that are not to be asked for metadata.
+            throttled: Their ``throttle_cb``.
+            count: How many there may be; 0 where records may take the first handle only.
+        """
+        self._config = {name: config[name] for name in config.keys() - _OF_THE_FIRST}
+        self._config["throttle_cb"] = throttled
+        self._cluster = cluster
+        self._suspects = suspects
+        self._login: tuple[str, str] | None = None
+        owner = weakref.ref(producer)
+        self._by_number = {
+            number: Detour(self._made, Producer.close, len, lambda: owner() is not None)
+            for number in range(1, 1 + count)
+        }
+
+    def get(self, number: int) -> Detour[Handle] | None:
+        """Return the detour of this number; None if there is none."""
+        return self._by_number.get(number)
+
+    @property
+    def open(self) -> list[Handle]:
+        """The handles that are open."""
+        return [handle for detour in self._by_number.values() if (handle := detour.open) is not None]
+
+    def log_in(self, username: str, password: str) -> None:
+        """Use other credentials from now on."""
+        self._login = (username, password)
+        for handle in self.open:
+            handle.set_sasl_credentials(username, password)
+
+    def close(self) -> None:
+        """Close the handles for good; what they have is sent first. Idempotent."""
+        for detour in self._by_number.values():
+            detour.close()
+
+    def _made(self) -> Handle:
+        """Return a new handle, which asks healthy brokers first: one that hangs would keep it waiting."""
+        config = self._config
+        if first := healthy(self._cluster(), self._suspects()):
+            config = {name: config[name] for name in config.keys() - _SERVERS}
+            config["bootstrap.servers"] = ",".join(first)
+        handle: Handle = Handle(with_one_request_in_flight(config))
+        if self._login is not None:
+            with contextlib.suppress(Exception):  # as on the first handle: it would have raised there
+                handle.set_sasl_credentials(*self._login)
+        return handle

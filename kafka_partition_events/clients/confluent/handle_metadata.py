@@ -1,0 +1,128 @@
+"""Keeps a producer's own knowledge of its topics ahead of ours."""
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Container, Mapping
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from kafka_partition_events.clients.confluent.connection import asking_around
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.cluster import TopicInfo
+from kafka_partition_events.process import OwnProcess
+
+FEW = 8
+"""Up to so many topics are asked for one by one."""
+
+_ATTEMPTS = 4
+_PAUSE_S = 0.02  # the first between two attempts; growth reaches the other brokers in 3 to 25 ms
+
+
+class HandleMetadata:
+    """Makes a producer's handle ask the cluster itself when a topic is new to it, has grown or is re-created.
+
+    librdkafka refuses a partition id that the handle has not seen (``_UNKNOWN_PARTITION``), and asks for new
+    ones only every five minutes. ``list_topics`` on the handle makes it ask; there is no other way. Asked for
+    a topic by name, it may create it. So `ensure_known` names only what the cluster has just listed and the
+    producer writes; if that was deleted in between, its next record would create it anyway.
+    """
+
+    def __init__(self, producer: Producer, written: Container[str] | None) -> None:
+        """Prepare it; of topics that are not ``written`` the producer need not know (None: of any)."""
+        self._written = written
+        self._producer = _reference(producer)
+        self._process = OwnProcess(type(producer).__name__)
+        self._known: dict[str, tuple[int, str | None]] = {}
+        self._calling = threading.Lock()
+        self._released = threading.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the producer can't learn any more; see `check`."""
+        return self._process.is_another or self._released.is_set() or self._producer() is None
+
+    def check(self) -> None:
+        """Raise if the producer can't learn any more.
+
+        Raises:
+            MetadataFetchError: the producer is closed or gone.
+            ForkedError: it was made before a fork.
+        """
+        self._process.check()
+        if self.is_over:
+            raise MetadataFetchError("the producer of this metadata source is closed")
+
+    def ensure_known(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
+        """Return when the handle knows at least as many partitions of each topic.
+
+        Raises:
+            MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
+        """
+        self.check()  # in a forked child the lock may be taken for ever
+        written = topics if self._written is None else self._written
+        for name in tuple(self._known):  # a thread that produces may add to it meanwhile
+            if name not in written:
+                self._known.pop(name, None)
+        new = {name: info for name, info in topics.items() if self._is_news(info) and name in written}
+        pause = _PAUSE_S
+        for attempt in range(_ATTEMPTS):
+            if not new:
+                return
+            if attempt and self._released.wait(min(pause, max(0.0, deadline - time.monotonic()))):
+                break
+            pause *= 2
+            known = self._ask(new, deadline)
+            for name in [name for name, info in new.items() if known[name] >= len(info.partitions)]:
+                self._known[name] = (known[name], new.pop(name).topic_id)
+        self.check()
+        if new:
+            missing = ", ".join(f"{name} has {len(info.partitions)} partitions" for name, info in new.items())
+            raise MetadataFetchError(f"the producer's own metadata lags behind: {missing}")
+
+    def release(self) -> None:
+        """Never touch the handle again; waits until a call on it that is under way has returned."""
+        self._released.set()
+        with self._calling:
+            self._producer = lambda: None
+
+    def _is_news(self, info: TopicInfo) -> bool:
+        count, topic_id = self._known.get(info.name, (0, None))
+        recreated = None not in {topic_id, info.topic_id} and topic_id != info.topic_id
+        return recreated or count < len(info.partitions)
+
+    def _ask(self, topics: Mapping[str, TopicInfo], deadline: float) -> dict[str, int]:
+        """Make the handle ask for the topics; return how many partitions it knows of each."""
+        queries: list[str | None] = list(topics) if len(topics) <= FEW else [None]
+        known = dict.fromkeys(topics, 0)
+        for query in queries:
+            for name, metadata in self.ask_for(query, deadline).items():
+                if name in known and metadata.error is None:
+                    known[name] = len(metadata.partitions)
+        return known
+
+    def ask_for(self, topic: str | None, deadline: float) -> Mapping[str, Any]:
+        """Ask for a topic, which creates it where a plain producer's record would, or for all; return them.
+
+        Raises:
+            MetadataFetchError: the handle could not ask.
+        """
+        with self._calling:  # so that `release` can wait for us: the handle must not be closed meanwhile
+            producer: Any = self._producer()
+            self.check()  # that there is one
+            try:
+                answer = asking_around(partial(Producer.list_topics, producer, topic), deadline)
+            except (KafkaException, RuntimeError) as error:  # RuntimeError: the handle was closed
+                why = f"the producer's handle could not learn of its topics: {error}"
+                raise MetadataFetchError(why) from error
+        topics: Mapping[str, Any] = answer.topics
+        return topics
+
+
+def _reference(producer: Producer) -> Callable[[], Producer | None]:
+    try:
+        return weakref.ref(producer)
+    except TypeError:  # only subclasses of confluent_kafka.Producer can be referenced weakly
+        return lambda: producer

@@ -1,0 +1,136 @@
+"""How a producer's partitioner follows a poller: one that is given, or one that is the producer's own."""
+
+import contextlib
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Producer
+
+from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.handle_metadata import HandleMetadata
+from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
+from kafka_partition_events.errors import MetadataFetchError, PollerClosedError
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.process import forget_in_children, leak
+
+_LEARN_S = 2.0  # that a handle may take to learn what its poller knows already
+
+METADATA_WAIT_S = 10.0
+"""How many seconds ``produce`` waits for the metadata of a topic whose keys librdkafka must not place.
+
+kafka-python's ``send`` and Java's wait as well, 60 seconds by default (``max.block.ms``)."""
+
+_PAUSE_S = 0.05  # between two attempts to find a topic
+
+
+class ProducerSubscription:
+    """The poller that one producer's partitioner follows, until `end`.
+
+    Partitioner and poller may be shared: who still uses them keeps them. Neither the poller nor its source
+    keeps the producer alive; when it is dropped, the subscription ends by itself.
+    """
+
+    def __init__(
+        self,
+        producer: Producer,
+        partitioner: Partitioner,
+        poller: MetadataPoller | None,
+        config: Mapping[str, Any],
+        options: Mapping[str, Any],
+        chooser: Chooser,
+        left: Callable[[], None],
+        polled: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._own = poller is None
+        if poller is None:
+            own = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
+            poller = MetadataPoller(own, (), **options)
+        self.poller = poller
+        # A partition that the poller knows must be known to the producer's handle, too: before, where the
+        # source can see to it; else a moment later.
+        late: HandleMetadata | None = None
+        if isinstance(source := poller.source, ConfluentMetadataSource):
+            self._handle_metadata = source.keep_ahead(producer, chooser.turns.keys())
+        else:
+            self._handle_metadata = late = HandleMetadata(producer, chooser.turns.keys())
+        after_poll = partial(_after_poll, poller, late, polled)
+        try:
+            follower = poller.join(partitioner, chooser.written, after_poll, left, last_closes=self._own)
+        except BaseException:
+            if self._own:
+                poller.close(0.0)
+            raise
+        self._dropped = weakref.finalize(producer, follower.drop)
+        self._follower = follower
+        self._partitioner = partitioner
+        forget_in_children(self, ProducerSubscription._forget)
+        chooser.poller, chooser.ask_for = poller, follower.ask_for
+        if self._own:
+            poller.start()
+
+    def knows(self, topic: str) -> bool:
+        """Return whether the partitioner knows a topic."""
+        return self._partitioner.route(topic) is not None
+
+    def wait_for_topic(self, topic: str, deadline: float) -> None:
+        """Return when partitioner and handle know the topic; one that is missing is created where it may be.
+
+        Raises:
+            TimeoutError: they do not, by the deadline.
+            PollerClosedError: the producer or the poller is closed, so that they never will.
+        """
+        while True:
+            if self.ended:
+                raise PollerClosedError("this producer is closed, and follows nothing any more")
+            with contextlib.suppress(MetadataFetchError):  # another attempt follows, as long as there is time
+                if self._knows(topic, deadline):
+                    return
+                self._handle_metadata.ask_for(topic, deadline)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                why = self.poller.health.last_error
+                raise TimeoutError(f"nothing is known of topic {topic}" + (f": {why}" if why else ""))
+            self.poller.refresh(f"a record waits for topic {topic}", wait=left)
+            time.sleep(min(_PAUSE_S, max(0.0, deadline - time.monotonic())))
+
+    def _knows(self, topic: str, deadline: float) -> bool:
+        cluster = self.poller.cluster
+        info = None if cluster is None else cluster.by_topic.get(topic)
+        if info is None or self._partitioner.route(topic) is None:
+            return False
+        self._handle_metadata.ensure_known({topic: info}, deadline)
+        return True
+
+    def _forget(self) -> None:
+        """Leave the producer alone in a forked child, also when the interpreter ends there."""
+        if (alive := self._dropped.peek()) is not None:
+            leak(alive[0])
+
+    def log_in(self, username: str, password: str) -> None:
+        """Use other credentials to ask for metadata, over connections that were made for this producer."""
+        if self._own and isinstance(self.poller.source, ConfluentMetadataSource):
+            self.poller.source.log_in(username, password)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return not self._dropped.alive
+
+    def end(self) -> None:
+        """Follow no more; idempotent."""
+        if self._dropped.detach() is None:
+            return
+        self._follower.leave()
+        self._handle_metadata.release()  # a fetch that outlives the limit must not touch a closed handle
+
+
+def _after_poll(poller: MetadataPoller, late: HandleMetadata | None, polled: Callable[[], None]) -> None:
+    """Let a handle learn what the source could not let it learn before."""
+    if late is not None and (cluster := poller.cluster) is not None:
+        with contextlib.suppress(MetadataFetchError):  # the next poll tries again
+            late.ensure_known(cluster.by_topic, time.monotonic() + _LEARN_S)
+    polled()

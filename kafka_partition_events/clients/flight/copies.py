@@ -1,0 +1,341 @@
+"""Which records get a copy: those of one producer that may be rescued, their copies, and the budget."""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from kafka_partition_events.clients.flight.record import Attempt, RescuableRecord
+from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueStats
+
+Stuck = Mapping[tuple[int, str, int], int | None]
+"""Handles, topics and partitions where records wait for a suspect, and the broker that leads there."""
+
+BURST_S: Final = 5.0
+"""A burst of copies is at most what the producer has sent in so many seconds: one whose own uplink is full
+would else make it fuller."""
+LEAST_BURST: Final = 100  # however little is sent: one at a time waits for each of them
+HEDGE_EVERY_S: Final = (
+    0.005  # between two searches for stuck records: an application may poll for each record
+)
+_IDLE_S: Final = 0.5  # the longest that `Copies.wait_for_work` waits
+
+
+class CopyBudget:
+    """How many copies may be sent: a token bucket that begins full, of a size that follows the rate.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, limits: RescueLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._size = self._left = float(min(limits.burst, LEAST_BURST))
+        self._sent = self._before = 0  # in this window, and in the one before
+        self._window_ends = clock() + BURST_S
+
+    def record_sent(self) -> None:
+        """Add a record's share of a copy."""
+        self._sent += 1
+        if (now := self._clock()) >= self._window_ends:
+            self._before = self._sent if now - self._window_ends < BURST_S else 0
+            self._sent, self._window_ends = 0, now + BURST_S
+        size = float(min(self._limits.burst, max(LEAST_BURST, self._before, self._sent)))
+        grown = max(0.0, size - self._size)
+        self._left = min(size, self._left + grown + self._limits.share)
+        self._size = size
+
+    def allows(self, copies: int = 1) -> bool:
+        """Return whether so many may be sent."""
+        return self._left >= copies
+
+    def take(self, copies: int = 1) -> None:
+        """Take some copies."""
+        self._left -= copies
+
+
+class Copies:
+    """All records of one producer that may be rescued. Thread-safe.
+
+    Each has one outcome: the first attempt that arrives, or the last one that fails.
+
+    Attributes:
+        queue: The copies to be sent.
+        waiting: How many copies are queued, or about to be sent.
+        is_short: Whether the budget was used up when `copy_stuck` was called last.
+    """
+
+    def __init__(self, limits: RescueLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.queue: deque[RescuableRecord] = deque()
+        self.waiting = 0
+        self.is_short = False
+        self._limits = limits
+        self._budget = CopyBudget(limits, clock)
+        # Re-entrant: a signal handler may produce in here.
+        self._changed = threading.Condition(threading.RLock())
+        self._closed = False
+        self._waits_for_first = False  # `wait_for_work` does, and nothing is open
+        self._open: set[RescuableRecord] = set()
+        # By handle, topic and partition, what is in flight: without a key, and has no copy yet; with one.
+        self._uncopied: dict[tuple[int, str, int], dict[RescuableRecord, None]] = {}
+        self._keyed: dict[tuple[int, str, int], dict[RescuableRecord, None]] = {}
+        self._bytes = 0
+        self._counts: Counter[str] = Counter()  # by the names of `RescueStats`
+        self._news: dict[int | None, tuple[int, int]] = {}
+
+    @property
+    def open(self) -> frozenset[RescuableRecord]:
+        """The records whose outcome the application has not learned yet."""
+        with self._changed:
+            return frozenset(self._open)
+
+    @property
+    def stats(self) -> RescueStats:
+        """What has been done so far."""
+        with self._changed:
+            return RescueStats(**self._counts, held_bytes=self._bytes)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether a copy may be sent now."""
+        return self._budget.allows()
+
+    # -- a record's life -----------------------------------------------------------------------------
+
+    def admit(self, record: RescuableRecord) -> bool:
+        """Keep a record that is about to be sent for the first time, unless too much is kept already."""
+        with self._changed:
+            self._budget.record_sent()
+            if self._closed or self._bytes + record.size > self._limits.held_bytes:
+                self._counts["unheld"] += 1
+                return False
+            self._bytes += record.size
+            self._open.add(record)
+            if self._waits_for_first:
+                self._changed.notify_all()
+            return True
+
+    def launched(self, record: RescuableRecord, attempt: Attempt) -> None:
+        """Note an attempt, of a record that was admitted or of a copy that was taken."""
+        with self._changed:
+            self._counts["copies"] += bool(record.tried)
+            self._due(record, is_due=False)
+            record.tried.append(attempt.partition)
+            record.in_flight.append(attempt)
+            self._note_place(record, attempt)
+
+    def placed(self, record: RescuableRecord, attempt: Attempt, partition: int) -> None:
+        """Note which partition the client has chosen for an attempt that was launched without one."""
+        with self._changed:
+            self._forget_place(record, attempt)
+            attempt.partition = record.tried[-1] = partition
+            self._note_place(record, attempt)
+
+    def taken_back(self, record: RescuableRecord, attempt: Attempt) -> None:
+        """Take `launched` back: the client did not take it."""
+        with self._changed:
+            if not self._landed(record, attempt):
+                return  # it was withdrawn
+            record.tried.pop()
+            if record.tried:  # it was a copy
+                self._counts["copies"] -= 1
+                self._due(record, is_due=record.key is None)
+            else:
+                record.home = None
+
+    def arrived(self, record: RescuableRecord, attempt: Attempt) -> bool:
+        """Note that an attempt was delivered; return whether that is the record's outcome."""
+        with self._changed:
+            if not self._landed(record, attempt) or record.finished:
+                return False
+            if record.home not in (None, attempt.partition):
+                self._counts["saved"] += 1
+            record.finished = True
+            return True
+
+    def failed(
+        self, record: RescuableRecord, attempt: Attempt, error: BaseException, *, worth_a_copy: bool
+    ) -> bool:
+        """Note that an attempt failed; return whether that is the record's outcome.
+
+        It is not if another one is in flight, or if it gets a copy.
+        """
+        with self._changed:
+            if not self._landed(record, attempt):
+                return False
+            record.error = error
+            if record.finished or record.copy_is_due or record.in_flight:
+                return False
+            record.purged = record.purged and record.key is None  # of a key it is only not sent again
+            worth_a_copy = worth_a_copy and record.key is None
+            record.finished = not (worth_a_copy and self._queue_copy(record, None))
+            return record.finished
+
+    def finish(self, record: RescuableRecord, *, unheld: bool = False) -> None:
+        """Let go of a record: the application has its outcome, or it was never sent, or goes `unheld`."""
+        with self._changed:
+            self._counts["unheld"] += unheld
+            record.finished = True
+            if record in self._open:
+                self._open.remove(record)
+                self._bytes -= record.size
+            self._changed.notify_all()
+
+    # -- copies --------------------------------------------------------------------------------------
+
+    def copy_stuck(self, stuck: Stuck) -> None:
+        """Queue a copy of each record of which all that is in flight waits there, behind that broker.
+
+        What gets none waits for its turn: each record that is sent adds to the budget. How many those are is
+        reported once, when it runs out: counting them each time takes long.
+        """
+        with self._changed:
+            short: Counter[int | None] = Counter()
+            for place, broker in stuck.items():
+                for record in tuple(self._uncopied.get(place, ())):
+                    waits = all(attempt.place in stuck for attempt in record.in_flight)
+                    if record.finished or record.copy_is_due or not waits:
+                        continue
+                    if self._budget.allows():
+                        self._queue_copy(record, broker)
+                        for attempt in record.in_flight:
+                            self._forget_place(record, attempt)
+                    elif self.is_short:
+                        return
+                    else:
+                        short[broker] += 1
+            self.is_short = bool(short)
+            for broker, count in short.items():
+                self._note(broker, withheld=count)
+
+    def stuck_keys(self, stuck: Stuck) -> dict[tuple[tuple[int, str, int], bytes], list[RescuableRecord]]:
+        """Return the keyed records that wait there, by place and key, as they were sent one after another."""
+        found: dict[tuple[tuple[int, str, int], bytes], list[RescuableRecord]] = {}
+        with self._changed:
+            for place in stuck:
+                for record in self._keyed.get(place, ()):
+                    found.setdefault((place, record.key or b""), []).append(record)
+        return found
+
+    def withdraw(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
+        """End the attempts of a key's records, which are to be sent again; return whether they may be."""
+        with self._changed:
+            are_open = all(
+                len(r.tried) < self._limits.attempts and not (r.finished or r.bare or r.purged)
+                for r in records
+            )
+            if self._closed or not are_open or not self._budget.allows(len(records)):
+                return False
+            self._budget.take(len(records))
+            self._note(broker, copies=len(records))
+            for record in records:
+                for attempt in record.in_flight:
+                    self._forget_place(record, attempt)
+                record.in_flight.clear()
+            return True
+
+    def take(self) -> RescuableRecord | None:
+        """Return the next record to be copied, None when there is none."""
+        with self._changed:
+            while self.queue:
+                record = self.queue.popleft()
+                if not record.finished:
+                    return record
+                self._due(record, is_due=False)
+            return None
+
+    def put_back(self, record: RescuableRecord, *, interrupted: bool = False) -> None:
+        """Take `take` back, unless it is in flight by now, or was `interrupted` and is queued again."""
+        with self._changed:
+            if record.copy_is_due and not (interrupted and record in self.queue):
+                self.queue.appendleft(record)
+
+    def refused(self, record: RescuableRecord, error: BaseException) -> bool:
+        """Note that the client did not take a copy; return whether the record has failed by that."""
+        with self._changed:
+            self._due(record, is_due=False)
+            record.error = record.error or error
+            self._counts["withheld"] += 1
+            if record.finished or record.in_flight:
+                record.purged = False  # only the copy was
+                return False
+            record.finished = True
+            return True
+
+    def purge(self) -> None:
+        """Let no copy that is queued now be sent, and no key that is stuck now be recalled."""
+        with self._changed:
+            for record in (*self.queue, *(it for it in self._open if it.key is not None)):
+                record.purged = True
+
+    def close(self) -> None:
+        """Queue no copy any more."""
+        with self._changed:
+            self._closed = True
+
+    def take_news(self) -> dict[int | None, tuple[int, int]]:
+        """Return what was queued and what was withheld since the last call, by broker."""
+        if not self._news:
+            return {}
+        with self._changed:
+            news, self._news = self._news, {}
+            return news
+
+    def wait_for(self, mine: Collection[RescuableRecord], seconds: float) -> bool:
+        """Wait until all of these have an outcome, or there is a copy to be sent; return whether they do."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.queue or self._open.isdisjoint(mine), seconds)
+            return self._open.isdisjoint(mine)
+
+    def wait_for_work(self, *, hedges: bool) -> None:
+        """Wait half a second, unless a copy is queued, or there is a record to be found stuck by then."""
+        with self._changed:
+            if not self.queue:
+                self._waits_for_first = hedges and not self._open
+                self._changed.wait(HEDGE_EVERY_S if hedges and self._open else _IDLE_S)
+                self._waits_for_first = False
+
+    def _queue_copy(self, record: RescuableRecord, broker: int | None) -> bool:
+        if self._closed or len(record.tried) >= self._limits.attempts or not self._budget.allows():
+            self._note(broker, withheld=1)
+            self._counts["withheld"] += 1
+            return False
+        self._note(broker, copies=1)
+        self._budget.take()
+        self._due(record, is_due=True)
+        self.queue.append(record)
+        self._changed.notify_all()
+        return True
+
+    def _note(self, broker: int | None, copies: int = 0, withheld: int = 0) -> None:
+        before = self._news.get(broker, (0, 0))
+        self._news[broker] = (before[0] + copies, before[1] + withheld)
+
+    def _due(self, record: RescuableRecord, *, is_due: bool) -> None:
+        self.waiting += is_due - record.copy_is_due
+        record.copy_is_due = is_due
+
+    def _landed(self, record: RescuableRecord, attempt: Attempt) -> bool:
+        """Note that an attempt is over; return whether it counted: it does not, if it was withdrawn."""
+        if attempt not in record.in_flight:
+            return False
+        record.in_flight.remove(attempt)
+        if all(other.place != attempt.place for other in record.in_flight):
+            self._forget_place(record, attempt)
+        return True
+
+    def _note_place(self, record: RescuableRecord, attempt: Attempt) -> None:
+        if record.home is None and attempt.partition >= 0:
+            record.home = attempt.partition
+        self._places_of(record).setdefault(attempt.place, {})[record] = None
+
+    def _forget_place(self, record: RescuableRecord, attempt: Attempt) -> None:
+        places = self._places_of(record)
+        there = places.get(attempt.place, {})
+        there.pop(record, None)
+        if not there:
+            places.pop(attempt.place, None)
+
+    def _places_of(self, record: RescuableRecord) -> dict[tuple[int, str, int], dict[RescuableRecord, None]]:
+        return self._uncopied if record.key is None else self._keyed

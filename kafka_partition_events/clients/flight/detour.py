@@ -1,0 +1,166 @@
+"""A further handle beside the application's own: what a record takes around a blocked connection.
+
+A broker serves one produce request of a connection at a time (*head-of-line blocking*). With ``acks=all`` a
+request that waits for a replica that hangs so holds up everything that this client sends to the same leader,
+also what needs none but healthy brokers. A second handle has connections of its own; nothing is sent there
+that waits for a suspect replica, unless it is to try that.
+
+It is made by a thread of its own, never on a record's way: that may wait for a token server, read a
+certificate that is just being replaced, or find no more threads. What can't be made costs the detour only.
+"""
+
+import threading
+from collections.abc import Callable, Collection
+from typing import Final, Generic, Literal, TypeVar, get_args
+
+from attrs import define, field
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.cluster import Cluster
+
+StandbyMode = Literal["auto", "off"]
+"""``"auto"``: a second handle is made when it is first needed, and closed when it was idle for a minute.
+``"off"``: there is none."""
+
+IDLE_S: Final = (
+    60.0  # a handle that no record has taken for so long is closed: it has threads and connections
+)
+RETRY_S: Final = 5.0  # after a failure: a token server or a certificate is seldom back sooner
+COMING_S: Final = (
+    1.0  # copies wait so long for one that is being made; it takes 10 ms, if no token is missing
+)
+CHECK_S: Final = 5.0  # how long a handle outlives a producer that was dropped without `close`
+GRACE_S: Final = 1.0  # for so long one that is idle is still there after it was taken away
+
+_log = get_logger(__name__)
+
+H = TypeVar("H")
+
+
+@define(eq=False)
+class Detour(Generic[H]):
+    """One further handle of one producer, to which it holds no reference. Thread-safe.
+
+    Attributes:
+        make: Makes the handle, on a thread of its own. May take long, and may raise.
+        close: Closes one, and waits for what it has.
+        outstanding: Returns how many records it has.
+        is_wanted: Returns whether there still is a producer; without one the handle is closed soon.
+        clock: For tests.
+        open: The handle, as long as there is one to be used.
+    """
+
+    _make: Callable[[], H]
+    _close: Callable[[H], object]
+    _outstanding: Callable[[H], int]
+    _is_wanted: Callable[[], bool] = lambda: True
+    _clock: Clock = field(factory=SystemClock)
+    open: H | None = field(default=None, init=False)
+    _used_at: float = field(default=0.0, init=False)
+    _begun_at: float = field(default=0.0, init=False)
+    # Re-entrant: a signal handler may produce in here.
+    _changed: threading.Condition = field(factory=lambda: threading.Condition(threading.RLock()), init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _making: bool = field(default=False, init=False)
+    _ended: bool = field(default=False, init=False)
+
+    def handle(self) -> H | None:
+        """Return the handle; None as long as there is none, and a thread then makes it. Never waits."""
+        self._used_at = self._clock.monotonic()
+        if (handle := self.open) is None:
+            self._start()
+        return handle
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether the handle is about to be there: it is being made, and not for long yet."""
+        return self._making and self._clock.monotonic() - self._begun_at < COMING_S
+
+    def _start(self) -> None:
+        with self._changed:
+            if self._thread is not None or self._ended:
+                return
+            thread = threading.Thread(target=self._run, name="kpe-detour", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads, or the interpreter is going down
+                _report(error)
+            else:
+                self._thread = thread
+                self._making, self._begun_at = True, self._clock.monotonic()
+
+    def _run(self) -> None:
+        try:
+            handle = self._make()
+        except Exception as error:  # noqa: BLE001 - of the network, of a file, or of the application's callback
+            _report(error)
+            with self._changed:
+                self._making = False
+                self._wait(RETRY_S)
+                self._thread = None
+            return
+        with self._changed:
+            self._making = False
+            self._used_at = self._clock.monotonic()
+            if not self._ended:
+                self.open = handle
+            while not self._ended and (left := self._used_at + IDLE_S - self._clock.monotonic()) > 0:
+                self._wait(min(left, CHECK_S))
+                if not self._is_wanted():
+                    break
+                if self._outstanding(handle):
+                    self._used_at = self._clock.monotonic()
+            self.open = None
+            # A thread that has taken `open` a moment ago may just be handing a record over.
+            self._wait(GRACE_S)
+        self._close(handle)
+        self._thread = None
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for so long, or until the producer ends; with the lock, which is released meanwhile."""
+        until = self._clock.monotonic() + seconds
+        while not self._ended and (left := until - self._clock.monotonic()) > 0:
+            self._clock.wait(self._changed, left)
+
+    def end(self) -> None:
+        """Take no record any more; a thread closes the handle, and what it has is sent. Does not wait."""
+        with self._changed:
+            self._ended, self.open = True, None
+            self._changed.notify_all()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the handle for good, and wait for that; what it has is sent first. Idempotent."""
+        self.end()
+        thread = self._thread
+        if thread is not None and not self._making:  # what is just being made has no record
+            thread.join(timeout)
+
+
+def _report(error: BaseException) -> None:
+    _log.warning(
+        "second_handle_not_made",
+        error=str(error),
+        meaning="records go on by the first handle; where a replica hangs they wait behind others",
+        tried_again_after_s=RETRY_S,
+    )
+
+
+def checked_standby(mode: str, transaction: str | None, *, waits_for_replicas: bool) -> StandbyMode:
+    """Return the mode, or raise `ConfigurationError`; ``"off"`` where two handles can't be or are no use.
+
+    Args:
+        mode: What was asked for.
+        transaction: The setting that makes the producer transactional; None when it is not.
+        waits_for_replicas: Whether its records wait for every in-sync replica.
+    """
+    if mode not in get_args(StandbyMode):
+        raise ConfigurationError(f"standby must be one of {', '.join(get_args(StandbyMode))}, not {mode!r}")
+    return "auto" if mode == "auto" and transaction is None and waits_for_replicas else "off"
+
+
+def healthy(cluster: Cluster | None, suspects: Collection[int]) -> list[str]:
+    """Return the addresses to begin with: a broker that hangs would keep a new handle waiting."""
+    well = [] if cluster is None else [n for n in cluster.nodes.values() if n.id not in suspects]
+    return [f"[{n.host}]:{n.port}" if ":" in n.host else f"{n.host}:{n.port}" for n in well]

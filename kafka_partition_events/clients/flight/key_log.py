@@ -1,0 +1,168 @@
+"""What is known of records that were not followed one by one: a log of their keys, with marks.
+
+While all is well every keyed record goes to its home by the first handle, and only its key is *logged*, once
+the client has taken it. A record that the failure detector follows (one in 1 ms) has a `Mark` instead, which
+is logged before it is handed over and learns what became of it. So all that is before a mark was handed over
+before the mark's record, whichever threads did it; and its report vouches for them, those of its partition,
+as far as the client keeps a partition's order: with idempotence always. The first delivered mark from a key's
+last entry on says that the key's records are finished, and names an offset that is not before their last.
+
+Appending is one atomic step. The log is read, into an index by key, when a broker has become suspect.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from itertools import pairwise
+from typing import Any, Final
+
+from attrs import define
+
+FAILED: Final = -4
+PENDING: Final = -3
+UNNAMED: Final = -2
+"""What a mark says in place of an offset: its record was given up, or not sent, while others before it may be
+on their way; there is no report yet; it was delivered, and the client does not say where."""
+
+NOTHING: Final = -1
+"""In place of an offset: no record of the key was acknowledged."""
+
+UNKNOWN: Final = 2**63
+"""In place of an offset: nothing is outstanding, and the last offset is not known."""
+
+_SPARE: Final = 32  # for threads that have read the short cut before it was closed
+_MOST_MARKS: Final = 4096  # of one partition; a later mark says the same of a key, with a later offset
+
+
+def as_bytes(key: Any) -> bytes:
+    """Return a key as it is sent: text is UTF-8, and what is like bytes is bytes."""
+    if type(key) is bytes:
+        return key
+    return key.encode() if isinstance(key, str) else bytes(memoryview(key))  # a number is no key
+
+
+@define(eq=False)
+class Mark:
+    """A record that is followed, in the log. One thread at a time reports it.
+
+    Attributes:
+        key: Its key, as the application gave it.
+        partition: Its partition.
+        offset: Its offset, `FAILED`, `PENDING` or `UNNAMED`.
+        sequence: Its place in the index.
+        before: That of its key's entry before; None: there is none.
+    """
+
+    key: Any
+    partition: int
+    offset: int = PENDING
+    sequence: int = 0
+    before: int | None = None
+
+
+@define
+class Earlier:
+    """What is known of a key's records that were logged.
+
+    Attributes:
+        outstanding: Whether one may be.
+        is_awaited: Whether a report is to come that will show when none is.
+        offset: Else an offset that is not before their last one, `NOTHING` or `UNKNOWN`.
+    """
+
+    outstanding: bool = False
+    is_awaited: bool = False
+    offset: int = UNKNOWN
+
+
+_AWAITED, _UNVOUCHED = Earlier(outstanding=True, is_awaited=True), Earlier(outstanding=True)
+_NEVER_SENT, _UNBOUNDED = Earlier(offset=NOTHING), Earlier()
+
+
+class KeyLog:
+    """The log of one topic. ``append`` is thread-safe; all else is for one thread at a time.
+
+    Attributes:
+        append: Takes a key, or a mark; in one step.
+    """
+
+    def __init__(self, room: int) -> None:
+        """Begin with nothing sent.
+
+        Args:
+            room: How many entries are kept; what is older is forgotten.
+        """
+        self._room = room
+        self._entries: deque[Any] = deque(maxlen=room + _SPARE)
+        self.append = self._entries.append
+        self._sequence = 0
+        self._gone = 0  # what was before this sequence is forgotten
+        self._last: dict[bytes, int] = {}
+        self._marks: dict[int, list[Mark]] = {}
+        self._kept: dict[int, int] = {}  # how many were left of a partition's the last time
+
+    def earlier(self, key: bytes, partition: int, *, recalled: bool = False) -> Earlier:
+        """Return what is known of a key's records in a partition, on the first handle.
+
+        ``recalled``: what is outstanding of them counts as given up.
+        """
+        if self._entries:
+            self._read()
+        marks, sequence = self._marks.get(partition, ()), self._last.get(key)
+        skipped = (FAILED, PENDING) if recalled else (FAILED,)
+        while sequence is not None:
+            at = bisect_left(marks, sequence, key=_sequence)
+            if at == len(marks) or marks[at].sequence > sequence or marks[at].offset not in skipped:
+                break
+            sequence = marks[at].before  # of its own record there is nothing to wait for
+        if sequence is None:
+            if not self._gone:
+                return _NEVER_SENT
+            sequence = self._gone
+        vouched = _UNVOUCHED
+        for at in range(bisect_left(marks, sequence, key=_sequence), len(marks)):
+            offset = marks[at].offset
+            if offset >= 0:
+                return Earlier(offset=offset)
+            if offset == PENDING:
+                return vouched if vouched is _UNBOUNDED else _AWAITED
+            if offset == UNNAMED:
+                vouched = _UNBOUNDED
+        return vouched
+
+    def _read(self) -> None:
+        """Bring the entries into the index."""
+        entries, last = self._entries, self._last
+        sequence = self._sequence
+        while entries:
+            if len(entries) >= self._room:  # older ones may be gone, just now even, so that there are gaps
+                last.clear()
+                self._marks.clear()
+                self._gone = sequence = sequence + 1
+            entry, sequence = entries.popleft(), sequence + 1
+            mark = entry if type(entry) is Mark else None
+            try:
+                key = as_bytes(entry if mark is None else mark.key)
+            except (TypeError, ValueError):  # no client takes it, so that its record was not sent
+                continue
+            before = last.pop(key, None)  # the order of the dictionary is that of the last time
+            last[key] = sequence
+            if mark is not None:
+                mark.sequence, mark.before = sequence, before
+                marks = self._marks.setdefault(mark.partition, [])
+                marks.append(mark)
+                if len(marks) > max(_MOST_MARKS, 2 * self._kept.get(mark.partition, 0)):
+                    older = marks[: len(marks) // 2 + 1]
+                    # What is outstanding may be recalled; the last one before it says what that follows.
+                    kept = [it for it, after in pairwise(older) if PENDING in (it.offset, after.offset)]
+                    marks[: len(older) - 1] = kept
+                    self._kept[mark.partition] = len(marks)
+        self._sequence = sequence
+        if len(last) > self._room:
+            for key in list(last)[: len(last) - self._room // 2]:
+                self._gone = last.pop(key) + 1
+            for marks in self._marks.values():
+                del marks[: bisect_left(marks, self._gone, key=_sequence)]
+
+
+def _sequence(mark: Mark) -> int:
+    return mark.sequence

@@ -1,0 +1,124 @@
+"""Where the records of a key go while its home needs a broker that is sick. Pure."""
+
+from hashlib import blake2b
+from typing import Final, Literal, NamedTuple
+
+from attrs import frozen
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.routing.table import Route
+
+KeysMode = Literal["stay", "move"]
+"""``"stay"``: a key's partition never changes. ``"move"``: while it needs a sick broker another one takes the
+key's records, which name what they come after (see ``predecessors.py``)."""
+
+_DRAWS: Final = 64  # partitions of a key's sequence that are tried before all that are well are
+_FACTOR: Final = 6364136223846793005  # Knuth's, of MMIX
+
+
+@frozen(kw_only=True)
+class MoveKeys:
+    """How keys move: ``keys="move"`` with other limits.
+
+    Attributes:
+        most_displaced: How many keys may be away from home at once; further ones wait. Each takes some 500
+            bytes.
+        compacted_ok: Keys move in compacted topics, too, and where one may not ask. There each
+            partition keeps a latest value of the key, and the old one is never removed.
+    """
+
+    most_displaced: int = 100_000
+    compacted_ok: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a limit that lets no key move."""
+        if self.most_displaced < 1:
+            raise ConfigurationError(f"most_displaced must be at least 1, not {self.most_displaced}")
+
+
+@frozen(kw_only=True)
+class KeyStats:
+    """What became of keyed records.
+
+    Attributes:
+        displaced: Keys that are away from home now.
+        moved: How often a key has left its home.
+        waiting: Records that wait until an earlier one of their key is acknowledged or has failed.
+        refused: Topics whose keys stay, as they are compacted or one may not ask.
+    """
+
+    displaced: int = 0
+    moved: int = 0
+    waiting: int = 0
+    refused: tuple[str, ...] = ()
+
+
+class Place(NamedTuple):
+    """Where a record goes."""
+
+    partition: int
+    handle: int
+
+
+def checked_keys(
+    keys: KeysMode | MoveKeys,
+    transaction: str | None,
+    partitioner: Partitioner,
+    *,
+    acks: str,
+    is_reported: bool,
+) -> MoveKeys | None:
+    """Return how keys move, None if they stay; raise `ConfigurationError` where they can't move.
+
+    Args:
+        keys: What was asked for.
+        transaction: The setting that makes the producer transactional; None when it is not.
+        partitioner: Who places keys. One that ignores them needs no such thing.
+        acks: The producer's setting.
+        is_reported: Whether each delivery is reported to the producer.
+    """
+    if keys == "stay":
+        return None
+    if keys != "move" and not isinstance(keys, MoveKeys):
+        raise ConfigurationError(f'keys must be "stay", "move" or MoveKeys(...), not {keys!r}')
+    policy = partitioner.keying.policy
+    why = None
+    if transaction is not None:
+        why = f"{transaction}: a record that waits for an earlier one of its key would miss its transaction"
+    elif policy != "pin":
+        why = f'keyed="{policy}": both say what becomes of a key whose partition is offline'
+    elif acks == "0":
+        why = "acks=0: no broker says where a record is"
+    elif not is_reported:
+        why = "delivery.report.only.error: it needs every delivery report"
+    elif partitioner.ignores_keys:
+        why = "a partitioner that ignores keys: its records leave a sick broker as they are"
+    if why is not None:
+        raise ConfigurationError(f'keys="move" can\'t be used with {why}. Leave one of the two out')
+    return MoveKeys() if keys == "move" else keys
+
+
+def is_well(route: Route, partition: int) -> bool:
+    """Return whether a partition has a leader and needs no suspect."""
+    return route.is_online(partition) and route.is_safe(partition)
+
+
+def has_stand_ins(route: Route) -> bool:
+    """Return whether any partition is well."""
+    return bool(route.online if route.safe is None else route.safe)
+
+
+def stand_in(route: Route, key: bytes) -> int:
+    """Return the partition that takes a key's records while its home is not well; there must be one.
+
+    Each key has its own sequence of partitions, and the first that is well takes it: so it changes only when
+    that one, or one before it, does.
+    """
+    state = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+    for _ in range(_DRAWS):
+        state = (state * _FACTOR + 1) % 2**64  # a linear congruential generator: the upper bits count
+        if is_well(route, partition := (state >> 32) % route.count):
+            return partition
+    well = route.online if route.safe is None else sorted(route.safe)
+    return well[(state >> 32) % len(well)]

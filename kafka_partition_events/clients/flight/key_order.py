@@ -1,0 +1,449 @@
+"""By which handle, and to which partition, the records of a key go, so that its order can be proven.
+
+Order belongs to the key. While a broker is suspect, a record is to take a further handle, or another
+partition; it may as soon as nothing of its key is outstanding. Until then it is *held*, and its successors
+behind it. What leaves a partition names the last offset of its key there: see ``predecessors.py``.
+
+While all is well nothing is counted for each record, all go home by the first handle, and their keys are
+logged (``key_log.py``). Once a broker is suspect each record is *placed*, and counted until it is reported;
+so are those of a key that is away. A key that is home again, by a record that was acknowledged there, is
+forgotten.
+
+Where stuck records get copies (``rescue="hedge"`` with keys that move) each record is placed at any time.
+What waits for a suspect of a key, all of it, is *recalled*: held again, first of all, and sent again from
+the place that the key has then. From then on only that counts: the former attempts' reports say nothing, and
+a reader knows them by their id.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from kafka_partition_events.clients.flight.key_log import (
+    FAILED,
+    NOTHING,
+    PENDING,
+    UNKNOWN,
+    UNNAMED,
+    KeyLog,
+    Mark,
+)
+from kafka_partition_events.clients.flight.key_moves import (
+    KeyStats,
+    MoveKeys,
+    Place,
+    has_stand_ins,
+    is_well,
+    stand_in,
+)
+from kafka_partition_events.clients.flight.key_state import HeldRecords, KeyState, TopicKeys
+from kafka_partition_events.clients.flight.predecessors import format_after
+from kafka_partition_events.clients.flight.record import Attempt
+from kafka_partition_events.routing.table import Route
+
+FIRST: Final = 0
+"""The number of the application's own handle."""
+
+NONE: Final = ().__contains__
+"""Says of every key that it is not counted."""
+
+LOGGED = 65_536
+"""How many keys of all topics together are remembered, roughly: those of 0.6 s at 100,000 records/s."""
+
+LEAST_LOGGED = 512
+"""How many of one topic are, where there are many topics."""
+
+
+class KeyOrder:
+    """The keys of one producer's records. Thread-safe.
+
+    A client may have a short cut for records while all is well: `open` opens it, and it is closed here::
+
+        short cut:  is the key counted? -> place; else hand over, then log the key
+        place:      close the short cut, read the log, count the key
+
+    Records of a key have an order only where each is sent after the one before was taken: by one thread, or
+    by threads that wait for each other. So when a record is placed all earlier ones of its key are in the
+    log, or counted; and when one comes by the short cut, and its key is counted, the short cut is closed, or
+    knows.
+
+    The lock is re-entrant for a signal handler that produces; records of one key from a handler and from what
+    it interrupts have no order.
+    """
+
+    def __init__(
+        self,
+        close: Callable[[str], object],
+        moves: MoveKeys | None = None,
+        may_move: Callable[[str], bool] | None = None,
+        probe: Callable[[str, Route, int], int | None] | None = None,
+        *,
+        recalls: bool = False,
+    ) -> None:
+        """Begin with no keys.
+
+        Args:
+            close: Closes a topic's short cut.
+            moves: How keys move to other partitions; None: they stay.
+            may_move: Returns whether a topic's keys may; None: all may.
+            probe: Returns by which handle one record shall go to a partition, to try a broker that is
+                suspect; None: by none.
+            recalls: Whether `recall` is used, so that each record is placed, and no short cut opened.
+        """
+        self.moves = moves
+        self.recalls = recalls and moves is not None
+        self._close = close
+        self._may_move = may_move
+        self._probe = probe
+        self._lock = threading.RLock()
+        self._topics: dict[str, TopicKeys] = {}
+        self._ready: deque[tuple[str, bytes]] = deque()
+        self._awaiting: dict[tuple[str, bytes], int] = {}  # held for what was logged; when last asked about
+        self._reports = 0  # so many have come in, roughly
+        self._displaced = 0
+        self.waiting = 0
+
+    # -- while all go home by the first handle -------------------------------------------------------
+
+    def open(
+        self, topic: str, short_cut: Callable[[Callable[[Any], bool], Callable[[Any], None]], object]
+    ) -> None:
+        """Open a topic's short cut: give it what says whether a key is counted, and what logs one."""
+        with self._lock:
+            of = self._of(topic)
+            short_cut(of.counts if of.keys or of.held else NONE, of.log.append)
+
+    def log(self, topic: str, key: Any) -> None:
+        """Log the key of a record that went home by the first handle, once that has taken it."""
+        self._of(topic).log.append(key)
+
+    def mark(self, topic: str, key: Any, partition: int) -> Mark:
+        """Log a record that is followed, for `mark_reported`, before it is handed over."""
+        mark = Mark(key, partition)
+        self._of(topic).log.append(mark)
+        return mark
+
+    def mark_reported(self, mark: Mark, offset: int | None) -> None:
+        """Take note that a marked record is delivered (negative: at no known offset), or not (None)."""
+        mark.offset = FAILED if offset is None else offset if offset >= 0 else UNNAMED
+        self._reports += 1
+
+    def must_place(self, topic: str, key: Any, route: Route | None) -> bool:
+        """Return whether a key's next record must be placed even if no broker is suspect."""
+        of = self._topics.get(topic)
+        return (of is not None and of.counts(key)) or self.places_all(route)
+
+    def places_all(self, route: Route | None) -> bool:
+        """Return whether each record is placed: it may be recalled, or has to leave an offline partition."""
+        if self.recalls:
+            return True
+        return self.moves is not None and route is not None and len(route.online) < route.count
+
+    def counts_some(self, topic: str) -> bool:
+        """Return whether any key of a topic is counted."""
+        return (of := self._topics.get(topic)) is not None and bool(of.keys or of.held)
+
+    # -- while a broker is suspect -------------------------------------------------------------------
+
+    def place(
+        self, topic: str, key: bytes, home: int, route: Route | None, handle: int,
+        *, held: bool = False, recalled: bool = False,
+    ) -> tuple[Place, Mark | None, bytes | None] | None:  # fmt: skip
+        """Return where a record goes, and count it there until it is `reported`; None: it is to be held.
+
+        Args:
+            topic: The record's topic.
+            key: Its key.
+            home: The key's partition.
+            route: The topic's route.
+            handle: The handle for records that need no suspect.
+            held: Whether it is the first of those that are held.
+            recalled: Whether it was sent before; then it is no probe.
+
+        Returns:
+            The place, what marks it in the log, and the value of its ``kpe-after``.
+        """
+        with self._lock:
+            of = self._of(topic)
+            if not held and key in of.held:
+                return None
+            if (state := of.keys.get(key)) is None:
+                self._close(topic)
+            here = Place(home, FIRST) if state is None else state.place
+            probe = None if recalled else self._probe
+            place = self._wanted(of, topic, key, home, state, here, route, handle, probe)
+            if place is None:
+                return None
+            last = NOTHING
+            leaves = place.partition != here.partition
+            if leaves and (last := self._last(of, key, state, home)) == UNKNOWN:
+                place = Place(home, FIRST) if here.partition == home else here
+            if of.keys.get(key) is not state:  # a signal handler has sent one meanwhile
+                return self.place(topic, key, home, route, handle, held=held, recalled=recalled)
+            if state is None:
+                state = of.keys[key] = KeyState(home, here)
+            self._move(of, state, place, home, last)
+            state.outstanding += 1
+            mark = None
+            if place == (home, FIRST):
+                mark = self.mark(topic, key, home)
+            return place, mark, format_after(state.after) if state.after else None
+
+    def _wanted(
+        self, of: TopicKeys, topic: str, key: bytes, home: int,
+        state: KeyState | None, here: Place, route: Route | None, handle: int,
+        probe: Callable[[str, Route, int], int | None] | None,
+    ) -> Place | None:  # fmt: skip
+        """Return where a key's next record goes, if its last offset is known; None: not yet."""
+        is_idle = state is None or not state.outstanding
+        wanted, waits_here = Place(home, handle), False
+        if route is None:  # no poller follows the topic: only the first handle is sure to be there
+            wanted = Place(here.partition, FIRST)
+        elif not is_well(route, home):
+            wanted = self._away(topic, key, home, here, route, handle)
+            if wanted.partition == home and route.is_online(home) and home not in route.held_up:
+                # Its leader is suspect, so that by no handle its records are in the way of others. Should it
+                # be a mistake, they show that by the further one: on the first they may stand behind others.
+                waits_here, wanted = True, Place(home, handle if is_idle else here.handle)
+            elif is_idle and probe and (by := probe(topic, route, home)) is not None:
+                wanted = Place(home, FIRST if by == FIRST else handle)
+        if wanted == here:
+            return here
+        if not is_idle:
+            return None
+        if here == (home, FIRST):  # what was logged counts, too
+            earlier = of.log.earlier(key, home)
+            if earlier.outstanding:
+                return here if waits_here or not earlier.is_awaited else None
+        return wanted
+
+    def _away(self, topic: str, key: bytes, home: int, here: Place, route: Route, handle: int) -> Place:
+        """Return where a key goes whose home is not well."""
+        may_move = self._may_move is None or self._may_move(topic)
+        if self.moves is None or not has_stand_ins(route) or not may_move:
+            return Place(home, FIRST)
+        if here.partition != home and here.partition < route.count and is_well(route, here.partition):
+            return Place(here.partition, handle)
+        if here.partition == home and self._displaced >= self.moves.most_displaced:
+            return Place(home, FIRST)
+        return Place(stand_in(route, key), handle)
+
+    def _last(
+        self, of: TopicKeys, key: bytes, state: KeyState | None, home: int, *, recalled: bool = False
+    ) -> int:
+        """Return an offset that is not before a key's last one where it is, `NOTHING` or `UNKNOWN`."""
+        offset = NOTHING
+        if state is not None:
+            home, offset = state.home, state.last  # which has another home now if its topic has grown
+            if state.after or state.place.partition != home:
+                return offset
+        offset = max(offset, of.delivered_offset(key, home))
+        return max(offset, of.log.earlier(key, home, recalled=recalled).offset)
+
+    def _move(self, of: TopicKeys, state: KeyState, place: Place, home: int, last: int) -> None:
+        """Let a key of which nothing is outstanding go to another place; its home may be another by now."""
+        was = state.place.partition
+        if was != place.partition:
+            if last != NOTHING:
+                state.after = {was: last}
+            state.last = state.after.pop(place.partition, NOTHING)
+            of.moved += was == state.home
+        change = (place.partition != home) - (was != state.home)
+        of.displaced += change
+        self._displaced += change
+        state.home, state.place = home, place
+
+    def taken_back(self, attempt: Attempt) -> None:
+        """Count a record no more: no handle took it."""
+        if attempt.mark is not None:
+            self.mark_reported(attempt.mark, None)
+        with self._lock:
+            if attempt.key is None:
+                return
+            (key, attempt.key), of = (attempt.key, None), self._of(attempt.topic)
+            of.keys[key].outstanding -= 1
+            self._reports += 1
+            self._settle(attempt.topic, of, key)
+
+    def reported(self, attempt: Attempt, offset: int | None) -> None:
+        """Note that a record is delivered, at an offset (negative: unknown), or failed (None)."""
+        if attempt.mark is not None:
+            self.mark_reported(attempt.mark, offset)
+        with self._lock:
+            if attempt.key is None:  # recalled, or only marked
+                return
+            (key, attempt.key), of = (attempt.key, None), self._of(attempt.topic)
+            state = of.keys[key]
+            state.outstanding -= 1
+            self._reports += 1
+            if offset is not None:
+                known = NOTHING if state.last == UNKNOWN else state.last
+                state.last = UNKNOWN if offset < 0 else max(offset, known)
+                state.after = {}
+            self._settle(attempt.topic, of, key)
+
+    def recall(
+        self, attempts: Sequence[Attempt], route: Route, handle: int, withdraw: Callable[[int], Sequence[Any]]
+    ) -> bool:
+        """Have records of one key held again, in their order, if another place takes them; return whether.
+
+        Args:
+            attempts: What is outstanding of the key, all of it, oldest first; else nothing is done.
+            route: The topic's route.
+            handle: The handle for records that need no suspect.
+            withdraw: Is given the key's home; ends the attempts elsewhere, and returns what is to be held.
+                Nothing: that can't be.
+        """
+        first = attempts[0]
+        with self._lock:
+            topic, key, of = first.topic, first.key, self._of(first.topic)
+            if key is None or any(it.key is None for it in attempts):
+                return False  # a report has just come in
+            state, held = of.keys[key], of.held.get(key)
+            if state.outstanding != len(attempts) or (held is not None and held.releasing):
+                return False  # a record of it can't be recalled, or is just sent
+            if not self._may_recall(of, topic, key, state, route, handle):
+                return False
+            # A report that comes in now finds a key that is None, and the record withdrawn.
+            if not (records := withdraw(state.home)):
+                return False
+            for attempt in attempts:
+                attempt.key = None
+                if attempt.mark is not None and attempt.mark.offset == PENDING:
+                    attempt.mark.offset = FAILED
+            state.outstanding = 0
+            if state.place.partition == state.home and not state.after and state.last != NOTHING:
+                of.keep_delivered(key, state.home, state.last, LOGGED)  # the log may not have it
+            of.held.setdefault(key, HeldRecords()).records.extendleft(reversed(records))
+            self.waiting += len(records)
+            self._ready.append((topic, key))
+            return True
+
+    def _may_recall(
+        self, of: TopicKeys, topic: str, key: bytes, state: KeyState, route: Route, handle: int
+    ) -> bool:
+        """Return whether another place takes what is outstanding, and it is known what that follows."""
+        home, here = state.home, state.place
+        place = Place(home, handle)
+        if not is_well(route, home):
+            place = self._away(topic, key, home, here, route, handle)
+        if place == here or not is_well(route, place.partition):
+            return False
+        if place.partition == here.partition:
+            return True
+        return self._last(of, key, state, home, recalled=True) != UNKNOWN
+
+    def _settle(self, topic: str, of: TopicKeys, key: bytes) -> None:
+        """Let go of a key that is home and finished, and of the first record that waits for it."""
+        state = of.keys[key]
+        if state.outstanding:
+            return
+        if state.place.partition == state.home and not state.after:
+            del of.keys[key]
+            if self.moves is not None and state.place.handle != FIRST and state.last != NOTHING:
+                of.keep_delivered(key, state.home, state.last, LOGGED)
+        if key in of.held:
+            self._ready.append((topic, key))
+
+    # -- what is held --------------------------------------------------------------------------------
+
+    def hold(self, topic: str, key: bytes, record: Any) -> None:
+        """Keep a record that `place` has returned None for, behind those of its key that wait."""
+        with self._lock:
+            of = self._of(topic)
+            if (held := of.held.get(key)) is None:
+                held = of.held[key] = HeldRecords()
+                self._await(topic, key, held)
+            held.records.append(record)
+            self.waiting += 1
+
+    def _await(self, topic: str, key: bytes, held: HeldRecords) -> None:
+        """Have a key asked about again: once its last record is reported, or after any report."""
+        state = self._of(topic).keys.get(key)
+        if state is None or not state.outstanding:
+            self._awaiting[topic, key] = held.asked
+
+    def take_ready(self, *, ask_again: bool) -> list[tuple[str, bytes]]:
+        """Return the keys whose first record may go by now; ``ask_again``: those that the log held, too."""
+        if not self.waiting:
+            return []
+        with self._lock:
+            ready, reports = list(self._ready), self._reports
+            self._ready.clear()
+            if ask_again:
+                ready += [key for key, asked in self._awaiting.items() if asked != reports]
+                for key in ready:
+                    self._awaiting.pop(key, None)
+            return ready
+
+    def put_back(self, keys: Iterable[tuple[str, bytes]]) -> None:
+        """Take `take_ready` back."""
+        self._ready.extend(keys)
+
+    def begin_release(self, topic: str, key: bytes) -> Any | None:
+        """Return the first record of a key that waits, for one thread at a time; None: none, or not now."""
+        with self._lock:
+            held = self._of(topic).held.get(key)
+            if held is None or held.releasing:
+                return None
+            held.releasing, held.asked = True, self._reports
+            return held.records[0]
+
+    def end_release(self, topic: str, key: bytes, *, released: bool, again: bool = False) -> None:
+        """Note whether the record was handed over, or refused for good; else it goes on waiting.
+
+        Args:
+            topic: The record's topic.
+            key: Its key.
+            released: Whether it is gone.
+            again: Whether it is to be tried the next time in any case.
+        """
+        with self._lock:
+            of = self._of(topic)
+            held = of.held[key]
+            held.releasing = False
+            if released:
+                held.records.popleft()
+                self.waiting -= 1
+                if not held.records:
+                    del of.held[key]
+                    if key in of.keys:  # recalled, and not sent again
+                        self._settle(topic, of, key)
+            elif again:
+                self._ready.append((topic, key))
+            else:
+                self._await(topic, key, held)
+
+    def held(self) -> list[Any]:
+        """Return all records that wait, and have each be asked about again."""
+        with self._lock:
+            held = {(topic, key): it for topic, of in self._topics.items() for key, it in of.held.items()}
+            self._ready.extend(held)
+            return [record for it in held.values() for record in it.records]
+
+    def forget(self, topic: str) -> None:
+        """Forget the log of a topic that is not written any more; where keys move it says where they were."""
+        with self._lock:
+            of = self._topics.get(topic)
+            if of is not None and not (of.keys or of.held) and self.moves is None:
+                del self._topics[topic]
+
+    @property
+    def stats(self) -> KeyStats:
+        """What has become of keyed records so far."""
+        moved = sum(of.moved for of in self._topics.copy().values())
+        return KeyStats(displaced=self._displaced, moved=moved, waiting=self.waiting)
+
+    @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """By topic: how many keys are away from home, and how often one has left it."""
+        return {topic: (of.displaced, of.moved) for topic, of in self._topics.copy().items() if of.moved}
+
+    def _of(self, topic: str) -> TopicKeys:
+        of = self._topics.get(topic)
+        if of is None:
+            with self._lock:
+                room = max(LEAST_LOGGED, LOGGED // (1 + len(self._topics)))
+                of = self._topics.setdefault(topic, TopicKeys(KeyLog(room)))
+        return of

@@ -1,0 +1,87 @@
+"""What `KeyOrder` knows of a topic's keys: those with records outstanding, away from home, or held."""
+
+from collections import deque
+from typing import Any
+
+from attrs import define, field
+
+from kafka_partition_events.clients.flight.key_log import NOTHING, UNKNOWN, KeyLog, as_bytes
+from kafka_partition_events.clients.flight.key_moves import Place
+
+
+@define(eq=False)
+class KeyState:
+    """A key with outstanding records, all in one place, or one that is away from home.
+
+    Attributes:
+        home: Its partition by its hash.
+        place: Where its records go.
+        after: What they name until one is acknowledged here: offsets by partition.
+        last: The last offset that was acknowledged here; `NOTHING`, or `UNKNOWN`.
+        outstanding: How many records there are.
+    """
+
+    home: int
+    place: Place
+    after: dict[int, int] = field(factory=dict)
+    last: int = NOTHING
+    outstanding: int = 0
+
+
+@define(eq=False)
+class HeldRecords:
+    """Records of one key that wait.
+
+    Attributes:
+        records: Oldest first; what they are `KeyedRecords` knows.
+        releasing: Whether a thread just hands over the first one.
+        asked: How many reports there had been when that began.
+    """
+
+    records: deque[Any] = field(factory=deque)
+    releasing: bool = False
+    asked: int = -1
+
+
+@define(eq=False)
+class TopicKeys:
+    """What is known of one topic's keys.
+
+    Attributes:
+        log: The keys that went home by the first handle.
+        keys: Those that are counted.
+        held: The records of keys that wait.
+        displaced: How many keys are away from home.
+        moved: How often a key has left it.
+        delivered: The last offset of keys whose last record went home by a further handle, and its partition.
+    """
+
+    log: KeyLog
+    keys: dict[bytes, KeyState] = field(factory=dict)
+    held: dict[bytes, HeldRecords] = field(factory=dict)
+    displaced: int = 0
+    moved: int = 0
+    delivered: dict[bytes, tuple[int, int]] = field(factory=dict)
+    floor: dict[int, int] = field(factory=dict)  # the highest offset that was dropped from ``delivered``
+
+    def counts(self, key: Any) -> bool:
+        """Return whether a key's next record must be placed."""
+        return bool(self.keys or self.held) and ((data := as_bytes(key)) in self.keys or data in self.held)
+
+    def keep_delivered(self, key: bytes, home: int, offset: int, room: int) -> None:
+        """Remember the last offset of a key, of so many keys at the most."""
+        self.delivered.pop(key, None)
+        self.delivered[key] = home, offset
+        if len(self.delivered) > room:
+            oldest = next(iter(self.delivered))
+            home, offset = self.delivered.pop(oldest)
+            if offset == UNKNOWN:  # rare, and stays: as a floor it would keep all keys of the partition there
+                self.delivered[oldest] = home, offset
+            else:
+                self.floor[home] = max(offset, self.floor.get(home, NOTHING))
+
+    def delivered_offset(self, key: bytes, home: int) -> int:
+        """Return an offset that is not before the last one that `keep_delivered` was given for this home."""
+        if (delivered := self.delivered.get(key)) is None:
+            return self.floor.get(home, NOTHING)
+        return delivered[1] if delivered[0] == home else NOTHING

@@ -1,0 +1,253 @@
+"""Sends keyed records so that no record of a key overtakes an earlier one: what has to wait is held here.
+
+Who is held is decided by `KeyOrder`. Held records go as soon as nothing of their key is outstanding, from the
+calls that serve a producer's reports; they count as queued until then.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from attrs import define, field
+
+from kafka_partition_events.clients.flight.client import (
+    HandleClosedError,
+    HeldTooLongError,
+    KeyedClient,
+    PurgedError,
+)
+from kafka_partition_events.clients.flight.copies import Copies, Stuck
+from kafka_partition_events.clients.flight.key_episodes import KeyEpisodes
+from kafka_partition_events.clients.flight.key_log import as_bytes
+from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
+from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
+from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord, as_list
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.partitioners.base import UNASSIGNED
+from kafka_partition_events.routing.table import Route
+
+_NEWS_EVERY_S: Final = 0.25
+_RECALL_S: Final = 0.02  # how long the application's poll may take for that
+_ASK_EVERY_S: Final = 0.005  # between two questions whether what was logged is finished by now
+
+
+@define(eq=False)
+class _HeldRecord:
+    """A record that waits.
+
+    Attributes:
+        record: What the application gave.
+        home: Its key's partition.
+        since: Since when; monotonic seconds.
+        rescuable: What is known of it, if it may be recalled.
+        purged: Whether the application has dropped it.
+    """
+
+    record: Record
+    home: int
+    since: float
+    rescuable: RescuableRecord | None = None
+    purged: bool = False
+
+
+@define(eq=False)
+class KeyedRecords:
+    """The keyed records of one producer that have to be placed. Thread-safe.
+
+    Attributes:
+        order: Where they go, and when.
+        client: The adapter.
+        reports: Has the handle for records that need no suspect.
+        route: Returns the route of a topic and a partition of it.
+        launch: Tracks an attempt and hands it over, or takes it back.
+        copies: Those of the producer.
+        admit: Returns what is known of a record that may be recalled from now on; None: it may not.
+        clock: Monotonic seconds; for tests.
+    """
+
+    order: KeyOrder
+    _client: KeyedClient
+    _reports: ProducerReports
+    _route: Callable[[str, int], Route | None]
+    _launch: Callable[[Record, Attempt], Any]
+    _copies: Copies
+    _admit: Callable[[Record], RescuableRecord | None]
+    _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _episodes: KeyEpisodes = field(factory=KeyEpisodes, init=False)
+    _next_news: float = field(default=-math.inf, init=False)
+    _next_question: float = field(default=-math.inf, init=False)
+    _next_recall: float = field(default=-math.inf, init=False)
+
+    def send(self, record: Record, home: int) -> Any:
+        """Send a record to where it may go, or hold it; return what the application gets.
+
+        Raises:
+            BaseException: whatever the client raises; the record was not taken then.
+        """
+        key = as_bytes(record.key)
+        rescuable = self._admit(record._replace(key=key)) if self.order.recalls else None
+        try:
+            is_sent, result = self._send(record, key, home, rescuable, held=False)
+            if not is_sent:
+                kept, result = self._client.hold(record, self.order.waiting)
+                held = _HeldRecord(kept, home, self._clock(), rescuable)
+                self.order.hold(record.topic, key, held)
+        except BaseException:
+            self._let_go(rescuable)
+            raise
+        return result
+
+    def _send(
+        self, record: Record, key: bytes, home: int, rescuable: RescuableRecord | None, *, held: bool
+    ) -> tuple[bool, Any]:
+        topic, by_further = record.topic, True
+        while True:
+            route = self._route(topic, home)
+            if (handle := self._reports.handle if by_further else FIRST) != FIRST:
+                handle = self._client.pick(handle, topic)
+            was_sent = rescuable is not None and bool(rescuable.tried)
+            placed = self.order.place(topic, key, home, route, handle, held=held, recalled=was_sent)
+            if placed is None:
+                return False, None
+            place, mark, after = placed
+            attempt = Attempt(topic, place.partition, place.handle, key=key, mark=mark, rescuable=rescuable)
+            try:
+                return True, self._launch(_with_headers(record, rescuable, after), attempt)
+            except HandleClosedError:  # it was idle until a moment ago
+                continue
+            except Exception as error:
+                if self._drops_headers(rescuable, error):
+                    continue
+                if not self._client.knows_no_such_partition(error):
+                    raise
+                if place.handle == FIRST:
+                    is_away = place.partition != home or after is not None
+                    if held or is_away or not self._client.may_choose(record):
+                        raise
+                    self._let_go(rescuable)
+                    return True, self._by_client(record)
+                by_further = False  # it learns that a topic has grown later than the first handle
+
+    def _drops_headers(self, rescuable: RescuableRecord | None, error: Exception) -> bool:
+        """Leave our headers out if a record is too large with them; return whether that is to be tried."""
+        if rescuable is None or rescuable.bare or not self._client.is_too_large(error):
+            return False
+        rescuable.bare = True
+        return True
+
+    def _let_go(self, rescuable: RescuableRecord | None) -> None:
+        if rescuable is not None:
+            self._copies.finish(rescuable)
+
+    def _by_client(self, record: Record) -> Any:
+        """Send a record where the client puts its key, as until now: a shared poller is ahead of it."""
+        result = self._client.hand_over(record, Attempt(record.topic, UNASSIGNED, FIRST))
+        self.order.log(record.topic, record.key)
+        return result
+
+    def served(self) -> None:
+        """Send what may go by now, and publish which keys have moved."""
+        now = self._clock()
+        if ask_again := now >= self._next_question:
+            self._next_question = now + _ASK_EVERY_S
+        self._release_ready(ask_again=ask_again)
+        self.publish()
+
+    def publish(self) -> None:
+        """Publish which keys have moved; waits for nothing."""
+        now = self._clock()
+        if self.order.moves is not None and now >= self._next_news:
+            self._next_news = now + _NEWS_EVERY_S
+            self._reports.emit(self._episodes.news(self.order.counts, self._reports.suspects, now))
+
+    def recall(self, stuck: Stuck) -> None:
+        """Send again what waits for a suspect, key by key, from where no suspect is needed."""
+        begun = self._clock()
+        if begun < self._next_recall or not self._copies.has_budget:
+            return
+        if not self._recall_some(stuck, begun):  # to ask for each key takes long: a tenth of the time at most
+            self._next_recall = begun + 10 * (self._clock() - begun)
+
+    def _recall_some(self, stuck: Stuck, begun: float) -> bool:
+        is_any = False
+        for (place, _), records in self._copies.stuck_keys(stuck).items():
+            handle, topic, partition = place
+            attempts = [attempt for record in records for attempt in record.in_flight]
+            route = self._route(topic, partition)
+            if route is None or len(attempts) != len(records) or not all(it.taken for it in attempts):
+                continue  # one was just reported, or is just handed over
+            if not self._copies.has_budget or (is_any and self._clock() - begun > _RECALL_S):
+                break
+            try:
+                if (handle := self._reports.handle) != FIRST:
+                    handle = self._client.pick(handle, topic)
+            except self._client.no_room:
+                break  # until there is some: a copy would find none
+            if self.order.recall(attempts, route, handle, partial(self._retake, records, stuck[place])):
+                is_any = True
+                self._release_ready(ask_again=False)  # before the next one asks for a place away from home
+        return is_any
+
+    def _retake(self, records: Sequence[RescuableRecord], broker: int | None, home: int) -> list[_HeldRecord]:
+        """End the attempts of records, if they may have more; return what is to be held."""
+        if not self._copies.withdraw(records, broker):
+            return []
+        return [
+            _HeldRecord(
+                Record(r.topic, r.value, r.key, r.outcome, r.timestamp_ms, r.headers), home, self._clock(), r
+            )
+            for r in records
+        ]
+
+    def _release_ready(self, *, ask_again: bool) -> None:
+        ready = self.order.take_ready(ask_again=ask_again)
+        while ready:
+            try:
+                self._release(*ready[-1])
+            except BaseException:  # of the application's callback, or a signal's
+                self.order.put_back(ready)
+                raise
+            ready.pop()
+
+    def _release(self, topic: str, key: bytes) -> None:
+        while (held := self.order.begin_release(topic, key)) is not None:
+            is_gone = again = False
+            refused = self._refusal(held)
+            try:
+                if refused is None:
+                    is_gone, _ = self._send(held.record, key, held.home, held.rescuable, held=True)
+            except self._client.no_room:
+                again = True
+            except Exception as error:  # noqa: BLE001 - the application gets it
+                refused = error
+            except BaseException:
+                again = True
+                raise
+            finally:
+                self.order.end_release(topic, key, released=is_gone or refused is not None, again=again)
+            if refused is not None:
+                self._let_go(held.rescuable)
+                self._client.reject(held.record, held.home, refused)
+            elif not is_gone:
+                return
+
+    def _refusal(self, held: _HeldRecord) -> BaseException | None:
+        """Return why a record is not to be sent any more; None if it is."""
+        if held.purged:
+            return PurgedError()
+        return HeldTooLongError() if self._clock() - held.since > self._client.most_held_s else None
+
+    def purge(self) -> None:
+        """Let nothing that is held now be sent; the application gets its outcomes when it is served."""
+        for held in self.order.held():
+            held.purged = True
+
+
+def _with_headers(record: Record, rescuable: RescuableRecord | None, after: bytes | None) -> Record:
+    """Return a record as it is sent."""
+    sent = record if rescuable is None else rescuable.to_send()
+    if after is None:
+        return sent
+    return sent._replace(headers=[*as_list(sent.headers), (AFTER_HEADER, after)])

@@ -1,0 +1,108 @@
+"""A record on its way: what the application gave, each attempt to deliver it, and its one outcome. Pure."""
+
+from typing import Any, NamedTuple
+
+from attrs import define, field
+
+from kafka_partition_events.clients.flight.key_log import Mark
+from kafka_partition_events.clients.flight.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, Headers
+
+RECORD_BYTES = 950
+HEADER_BYTES = 100
+"""What keeping a record, and a header of its, takes beside the bytes, roughly; measured on CPython 3.11.
+Without it small records would take 50 times what the limit says."""
+
+
+class Record(NamedTuple):
+    """What the application gave; its partition is left to the partitioner.
+
+    ``outcome`` is what the application learns the outcome by: a delivery callback, or a future.
+    """
+
+    topic: str
+    value: Any
+    key: Any = None
+    outcome: Any = None
+    timestamp_ms: int | None = 0
+    headers: Any = None
+
+
+def as_list(headers: Any) -> Headers:
+    """Return headers, in any form that the clients take, as a list of our own."""
+    if not headers:
+        return []
+    return list(headers.items()) if hasattr(headers, "items") else list(headers)
+
+
+@define(eq=False)
+class Attempt:
+    """One try to deliver a record: a partition, by a handle.
+
+    Attributes:
+        topic: The record's topic.
+        partition: Where it goes; `UNASSIGNED` as long as only the client knows.
+        handle: The number of the client's handle (0 is the application's own).
+        tracked: Whether the failure detector was given it.
+        key: The record's key, if `KeyOrder` counts it until it is reported; it sets None to recall it.
+        mark: The record's place in the log of keys, if it is there.
+        rescuable: The record, if it may get a copy.
+        taken: Whether a handle has taken it; until then it can't be recalled, as it may be refused.
+    """
+
+    topic: str
+    partition: int
+    handle: int
+    tracked: bool = False
+    taken: bool = False
+    key: bytes | None = None
+    mark: Mark | None = None
+    rescuable: "RescuableRecord | None" = None
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """Handle, topic and partition."""
+        return self.handle, self.topic, self.partition
+
+
+@define(eq=False)
+class RescuableRecord:
+    """One record that may get a copy. `Copies` alone changes it, under its lock.
+
+    ::
+
+        in flight --times out, or is stuck--> copy is due: queued, then taken --handed over--> in flight
+            |
+            +-- arrives, or fails with no other attempt in flight and no copy due --> finished
+    """
+
+    topic: str
+    value: Any  # serialized
+    headers: Headers
+    timestamp_ms: int
+    id: str
+    outcome: Any
+    key: bytes | None = None  # copies of these follow one another, so that the latest attempt alone counts
+    home: int | None = None  # where the original went; None as long as only the client knows
+    in_flight: list[Attempt] = field(factory=list)
+    tried: list[int] = field(factory=list)  # the partitions of its attempts
+    copy_is_due: bool = False  # queued, or taken and neither in flight nor refused yet
+    error: BaseException | None = None  # the latest
+    finished: bool = False  # its outcome is decided
+    purged: bool = False
+    bare: bool = False  # sent without headers of ours, which would make it too large
+    size: int = field(init=False)  # bytes that are kept for it
+
+    def __attrs_post_init__(self) -> None:
+        """Count the bytes."""
+        headers = sum(HEADER_BYTES + len(name) + len(value or "") for name, value in self.headers)
+        self.size = RECORD_BYTES + len(self.value or b"") + len(self.key or b"") + headers
+
+    def to_send(self) -> Record:
+        """Return the record for its next attempt, with the headers that this one carries."""
+        headers = self.headers
+        if not self.bare or (self.key is not None and self.tried):  # without an id it would be another record
+            headers = [*headers, (ID_HEADER, self.id.encode())]
+            if self.tried and not self.bare:
+                home = -1 if self.home is None else self.home
+                headers += [(PARTITION_HEADER, b"%d" % home), (ATTEMPT_HEADER, b"%d" % (len(self.tried) + 1))]
+        return Record(self.topic, self.value, self.key, None, self.timestamp_ms, headers)

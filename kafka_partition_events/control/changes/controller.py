@@ -1,0 +1,265 @@
+"""What a tracker decides in one round, from what it has read and what it sees. No I/O, no clock.
+
+A command or a change that can't be dealt with, by a fault here, is refused or left as it is, alone.
+
+The tracker around it reads the control topics, polls the cluster, calls `Controller.decide`, writes what that
+returns in one transaction and then says so: `Controller.wrote`. What was not written has not happened.
+"""
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from kafka_partition_events.control.changes.commands import may_be_forgotten, obey
+from kafka_partition_events.control.changes.evidence import ClusterView, Fleet
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.changes.transitions import is_due, step, to
+from kafka_partition_events.control.groups.state import Probe
+from kafka_partition_events.control.protocol.codec import RecordError, encode
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Answer, Change, Given
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Execute, Reason, State
+from kafka_partition_events.legible import legible
+from kafka_partition_events.metadata.cluster import Cluster
+
+TOTALS_MS: Final = 5_000
+"""How long after a record of a change the next one comes that differs only in how far instances are."""
+
+LOST_AFTER_MS: Final = 2 * 86_400_000
+"""After how long a lease is forgotten, as ``kpe.leases`` forgets it."""
+
+CLOCKS_MAY_DIFFER_S: Final = 30.0
+"""By how much the clocks of brokers may differ: leases last 90 s, and their leaders stamp them."""
+
+MOST_REFUSED: Final = 100
+"""How many requests that were refused at once are kept; each process with the library reads them all."""
+
+ANSWER_READ_MS: Final = 60_000
+"""After how long the one who has asked has read the answer."""
+
+_MOST_TEXT: Final = 1_000
+
+
+@frozen(kw_only=True)
+class ClusterSnapshotForControl:
+    """What the tracker sees now.
+
+    Attributes:
+        cluster: The cluster's metadata; None: it can't be seen.
+        probe: What the prober has shown last.
+        clocks_differ_s: By how many seconds the clocks of brokers differ.
+        troubles: Why the tracker could not create partitions, by change.
+    """
+
+    cluster: Cluster | None
+    probe: Probe = field(factory=Probe)
+    clocks_differ_s: float = 0.0
+    troubles: Mapping[str, str] = field(factory=dict)
+
+    def of(self, spec: Spec, change_id: str = "") -> ClusterView:
+        """Return what is seen of a change's topic; blind if that is on a cluster that is not polled."""
+        cluster, probe = self.cluster, self.probe
+        if cluster is None or cluster.cluster_id != spec.cluster_id:
+            return ClusterView(blind=True)
+        info = cluster.by_topic.get(spec.topic)
+        return ClusterView(
+            count=None if info is None else len(info.partitions),
+            topic_id=None if info is None else info.topic_id,
+            readers=probe.readers.get(spec.topic),
+            readers_are_old=change_id not in probe.after,
+            unseen_groups=probe.unseen,
+            writers=probe.writers.get(spec.topic),
+        )
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not known which producers are there, so that no topic should grow; empty if it is."""
+        if self.clocks_differ_s <= CLOCKS_MAY_DIFFER_S:
+            return ""
+        return f"the clocks of the brokers differ by {self.clocks_differ_s:.0f} s; see to their NTP"
+
+
+@define(kw_only=True)
+class Decision:
+    """What a round leads to: it is filled in as commands and changes are dealt with.
+
+    Attributes:
+        at_ms: When, by the brokers' clock.
+        known: All changes as they will be, by id.
+        changes: Records to write, in this order.
+        moved: Those of them by which a change came to be, or to another state.
+        retired: Changes that get a tombstone.
+        refusals: Commands that were refused. They are in the changes, too, if they were about one.
+        due: Changes whose partitions are to be created, once the rest is written.
+        faults: What could not be dealt with, and why, by the id of the change.
+    """
+
+    at_ms: int
+    known: dict[str, Change] = field(factory=dict)
+    changes: list[Change] = field(factory=list)
+    moved: list[Change] = field(factory=list)
+    retired: list[Change] = field(factory=list)
+    refusals: list[Answer] = field(factory=list)
+    due: list[Change] = field(factory=list)
+    faults: dict[str, str] = field(factory=dict)
+
+    def write(self, change: Change) -> None:
+        """Take a record; what could not be read is a fault of this change, and of no other.
+
+        Raises:
+            RecordError: something in it is larger than `bounds` allows.
+        """
+        encode(change)
+        before = self.known.get(change.change_id)
+        if before is None or before.state is not change.state:
+            self.moved.append(change)
+        self.known[change.change_id] = change
+        self.changes.append(change)
+
+
+@define
+class Controller:
+    """The rounds of one tracker. Not thread-safe.
+
+    Attributes:
+        ledger: What was read of the control topics.
+        epoch: The tracker's epoch.
+        policy: What is allowed.
+    """
+
+    ledger: Ledger
+    epoch: int
+    policy: Policy = field(factory=Policy)
+    _written_ms: dict[str, int] = field(factory=dict)
+
+    def decide(self, commands: Iterable[Given], seen: ClusterSnapshotForControl, now_ms: int) -> Decision:
+        """Return what is to be written and done now.
+
+        Args:
+            commands: Those that were not carried out yet.
+            seen: What is seen.
+            now_ms: The time now by the brokers' clock.
+        """
+        self.ledger.drop_lost(now_ms - LOST_AFTER_MS)
+        self.ledger.drop_strays()
+        decision = Decision(at_ms=now_ms, known={**self.ledger.changes})
+        for given in commands:
+            # First what has happened: once the topic has grown, a cancel must not let go of the gate.
+            if (known := decision.known.get(given.command.change_id)) is not None:
+                self._go_on(decision, known, seen)
+            self._obey(decision, given, seen)
+        due = [
+            change.change_id for change in [*decision.known.values()] if self._go_on(decision, change, seen)
+        ]
+        decision.due = [decision.known[id_] for id_ in due]
+        decision.retired = [*_forgettable(decision.known.values(), now_ms)]
+        return decision
+
+    def wrote(self, decision: Decision) -> None:
+        """Take note that a decision was written."""
+        for change in decision.changes:
+            self.ledger.take_change(change)
+            self._written_ms[change.change_id] = decision.at_ms
+        for change in decision.retired:
+            self.ledger.take_tombstone(change.change_id)
+            self._written_ms.pop(change.change_id, None)
+        self.ledger.drop_finished()
+
+    @property
+    def open_changes(self) -> list[Change]:
+        """The changes that are not finished."""
+        return [change for change in self.ledger.changes.values() if not change.state.final]
+
+    def _obey(self, decision: Decision, given: Given, seen: ClusterSnapshotForControl) -> None:
+        id_ = given.command.change_id
+        known = decision.known.get(id_)
+        spec = given.command.spec if known is None else known.spec
+        try:
+            outcome = obey(
+                given,
+                decision.known,
+                ClusterView(blind=True) if spec is None else seen.of(spec),
+                epoch=self.epoch,
+                now_ms=decision.at_ms,
+                policy=self.policy,
+                retired=self.ledger.retired,
+            )
+            if outcome.change is not None and outcome.change != known:
+                decision.write(outcome.change)
+        except Exception as error:  # noqa: BLE001 - one command must not keep all others from being carried out
+            decision.faults[id_] = repr(error)
+            decision.refusals.append(given.answer(Reason.FAULT, _in_words(error)))
+        else:
+            decision.refusals += () if outcome.refusal is None else (outcome.refusal,)
+
+    def _go_on(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
+        """Let a change take its next steps; tell whether its partitions are to be created.
+
+        One that can't is rejected if it is seen not to have happened. Else it stays as it is: who holds a
+        gate goes on holding it.
+        """
+        if change.state.final:
+            return False
+        try:
+            return self._steps(decision, change, seen)
+        except Exception as error:  # noqa: BLE001 - one change must not keep all others from going on
+            decision.faults[change.change_id] = repr(error)
+            change = decision.known[change.change_id]  # it may have taken a step before
+            view = seen.of(change.spec)
+            if not view.blind and view.count == change.spec.from_count and not change.state.happened:
+                refused = to(change, State.REJECTED, decision.at_ms, detail=_in_words(error))
+                with contextlib.suppress(RecordError):
+                    decision.write(self._next(refused))
+            return False
+
+    def _steps(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
+        id_, view = change.change_id, seen.of(change.spec, change.change_id)
+        fleet = Fleet(
+            leases=self.ledger.leases,
+            acks=self.ledger.acks.get(id_, {}),
+            groups=seen.probe.groups.get(id_, {}),
+        )
+        if change.spec.execute is Execute.TRACKER and not change.state.happened:
+            trouble = legible(seen.doubt or seen.troubles.get(id_, ""), _MOST_TEXT)
+            if trouble != change.detail:
+                change = self._next(evolve(change, detail=trouble))
+                decision.write(change)
+        while (after := step(change, fleet, view, epoch=self.epoch, now_ms=decision.at_ms)) is not change:
+            soon = decision.at_ms < self._written_ms.get(id_, -TOTALS_MS) + TOTALS_MS
+            if soon and _only_totals_differ(change, after):
+                break
+            decision.write(after)
+            change = after
+        return not seen.doubt and is_due(change, fleet, view, decision.at_ms)
+
+    def _next(self, change: Change) -> Change:
+        return evolve(change, revision=change.revision + 1, tracker_epoch=self.epoch)
+
+
+def _forgettable(changes: Collection[Change], now_ms: int) -> Iterator[Change]:
+    """Yield what gets a tombstone now: what is over for long, or was refused before many others were."""
+    refused = sorted((c for c in changes if c.refused_at_once), key=lambda change: change.finished_ms or 0)
+    # Not at once: the one who has asked is to read the answer.
+    old = (c for c in refused[:-MOST_REFUSED] if now_ms >= (c.finished_ms or 0) + ANSWER_READ_MS)
+    surplus = {change.change_id for change in old}
+    for change in changes:
+        if change.change_id in surplus or may_be_forgotten(change, now_ms):
+            yield change
+
+
+def _in_words(error: Exception) -> str:
+    return legible(f"the tracker can't carry it out: {error!r}", _MOST_TEXT)
+
+
+def _only_totals_differ(one: Change, other: Change) -> bool:
+    return one == evolve(
+        other,
+        revision=one.revision,
+        tracker_epoch=one.tracker_epoch,
+        totals=one.totals,
+        groups=one.groups,
+        unverified=one.unverified,
+    )

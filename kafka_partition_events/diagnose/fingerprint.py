@@ -1,0 +1,377 @@
+"""Which key hash placed a topic's records, by keys and the partitions that they are on. Pure.
+
+A hash is deterministic: a key that is not where the hash says was placed by something else, for certain. The
+other way round, a key is there by chance once in n on n partitions, whatever placed it. So a hash is named
+only if it explains more keys than chance would, once in 1,000 topics (`ERROR_RATE`) or less. The bound is
+Chernoff's, divided by the number of questions that are asked (Bonferroni). Then what is left unexplained is
+asked the same: by another hash, then by any hash when the topic had fewer partitions.
+
+A hash that is taken modulo n places a key anew with each n, so each n is a question of its own. A *monotone*
+hash (`diagnose.monotone`; "rendezvous" of growth-safe keys) leaves most keys where they are when n grows. All
+fewer partitions are one question then: is the key where some n, at least 2, has put it?
+
+What is counted are *placements*, the different pairs of a key and a partition: records of one key are no
+independent evidence. Empty keys are left out, because clients differ about them.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import cache
+from typing import get_args
+
+from attrs import frozen
+
+from kafka_partition_events.diagnose.monotone import Range, fewest_counts, mean_places
+from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
+from kafka_partition_events.routing.jump import jump_hash
+
+ERROR_RATE = 0.001
+"""How often a verdict may be wrong."""
+
+_MOST_RULES = 4
+_SEARCHED = 500
+"""On how many placements an earlier partition count is searched for; it is then tried on all."""
+
+_STEPS = 200
+
+_HASHES: tuple[HashName, ...] = get_args(HashName)
+
+MONOTONE: frozenset[str] = frozenset(f"rendezvous-{name}" for name in _HASHES)
+"""The known hashes that move a key to new partitions only, and so to none if there are no new ones."""
+
+Placement = tuple[bytes, int]
+
+
+class Verdict(StrEnum):
+    """What can be said of a topic's writers."""
+
+    ONE_HASH = "one_hash"
+    """All follow one hash, some perhaps when the topic had fewer partitions."""
+    DISAGREE = "disagree"
+    """Some follow a hash, others another one or none that is known."""
+    UNKNOWN = "unknown"
+    """No known hash explains more than chance would."""
+    TOO_FEW = "too_few"
+    """There are too few keys, or there is one partition only, where all hashes agree."""
+
+
+@frozen
+class Rule:
+    """A hash, and over how many partitions it was taken.
+
+    Attributes:
+        hash_name: The hash.
+        partitions: How many; None, for a monotone hash: any number from 2 to what the topic has.
+    """
+
+    hash_name: str
+    partitions: int | None
+
+    def asked_with(self, partition: int) -> int:
+        """Return over how many partitions the hash is taken, for a key that is on this one."""
+        # A monotone hash puts a key on a partition when that is the newest one, or never.
+        return max(2, partition + 1) if self.partitions is None else self.partitions
+
+
+@frozen(kw_only=True)
+class Finding:
+    """A rule that is followed.
+
+    Attributes:
+        rule: The rule; None for whatever else has placed the rest.
+        share: Of all placements, without those that the rule explains by chance (maximum likelihood).
+        explained: Placements that it explains, those by chance included; for no rule, what is left over.
+        counts: The fewest numbers of partitions that explain the placements which no other rule found does,
+            ascending. Each is any one of a range.
+        example: A placement that no other rule found explains, if there is one.
+    """
+
+    rule: Rule | None
+    share: float
+    explained: int
+    counts: tuple[Range, ...]
+    example: Placement | None
+
+
+@frozen(kw_only=True)
+class Fit:
+    """How well one hash alone explains all placements, with the topic's present partitions.
+
+    Attributes:
+        hash_name: The hash.
+        explained: The share that it explains.
+        beyond_chance: The same, corrected for chance: 0 is what any hash explains, 1 is everything.
+    """
+
+    hash_name: str
+    explained: float
+    beyond_chance: float
+
+
+@frozen(kw_only=True)
+class Fingerprint:
+    """How a topic's keyed records were placed.
+
+    Attributes:
+        verdict: What can be said of the writers.
+        partitions: How many the topic has.
+        keys: Different keys.
+        placements: Different pairs of a key and a partition.
+        split_keys: Keys on more than one partition. That is direct evidence: of writers who disagree, of a
+            topic that has grown, or of keys that are ignored.
+        fits: Each hash alone.
+        findings: The rules that are followed, the most followed one first.
+        needed: So many keys set two hashes with half of the keys each apart; None: no number does.
+        overlooked: The largest share of the keys that another rule may have and leave no trace in a sample
+            of this size, but once in 1 / `ERROR_RATE` samples.
+    """
+
+    verdict: Verdict
+    partitions: int
+    keys: int
+    placements: int
+    split_keys: int
+    fits: tuple[Fit, ...]
+    findings: tuple[Finding, ...]
+    needed: int | None
+    overlooked: float
+
+    @property
+    def hash_names(self) -> tuple[str, ...]:
+        """The hashes that are followed, the most followed one first."""
+        return tuple(dict.fromkeys(f.rule.hash_name for f in self.findings if f.rule is not None))
+
+
+def known_hashes() -> dict[str, KeyHash]:
+    """Return the hashes of this library, by name: taken modulo, and as growth-safe keys use them."""
+    modulo = {str(name): key_hash(name) for name in _HASHES}
+    return modulo | {f"rendezvous-{name}": jump_hash(name) for name in _HASHES}
+
+
+def fingerprint(
+    pairs: Iterable[Placement],
+    partitions: int,
+    hashes: Mapping[str, KeyHash] | None = None,
+    monotone: Collection[str] = MONOTONE,
+) -> Fingerprint:
+    """Return how keyed records were placed.
+
+    Args:
+        pairs: The key and the partition of each record, in any order.
+        partitions: How many partitions the topic has now, at least 1.
+        hashes: What to try, by name: any function of a key and a number of partitions, so that a mapping
+            which is no hash modulo n can be tried too. By default `known_hashes`.
+        monotone: The names of those that are monotone.
+    """
+    hashes = known_hashes() if hashes is None else hashes
+    placements = sorted({(key, partition) for key, partition in pairs if key})
+    rules = _search(placements, partitions, hashes, monotone) if partitions > 1 else []
+    findings = _findings(placements, partitions, rules, hashes, monotone)
+    needed = needed_keys(partitions, len(hashes))
+    stays = any(rule.hash_name in monotone for rule in rules)
+    overlooked = _overlooked(len(placements), partitions, mean_places(partitions) if stays else 1.0)
+    held = Counter(key for key, _ in placements)
+    return Fingerprint(
+        verdict=_verdict(findings, len(placements), needed, overlooked),
+        partitions=partitions,
+        keys=len(held),
+        placements=len(placements),
+        split_keys=sum(count > 1 for count in held.values()),
+        fits=tuple(_fit(name, placements, partitions, hashes) for name in hashes),
+        findings=findings,
+        needed=needed,
+        overlooked=overlooked,
+    )
+
+
+@cache
+def needed_keys(partitions: int, hashes: int = 2 * len(_HASHES)) -> int | None:
+    """Return how many keys set two hashes with half of the keys each apart; None: no number does.
+
+    Each of the two then explains so much more than chance, (1 + 1/n) / 2 instead of 1/n, that it is taken
+    for chance once in 1 / `ERROR_RATE` topics or less. One hash alone is recognized much sooner.
+    """
+    if partitions == 1:
+        return None
+    chance = 1 / partitions
+    half = (1 + chance) / 2
+    enough = -_strictness(partitions, hashes)
+    count = 1
+    while True:
+        least = next((k for k in range(1, count + 1) if -_log_chance(k, count, chance) >= enough), None)
+        if least is not None and -_log_chance(count - least + 1, count, 1 - half) >= -math.log(ERROR_RATE):
+            return count
+        count += 1
+
+
+def _strictness(partitions: int, hashes: int) -> float:
+    """Return the logarithm of the chance that a rule must be below: every question may err."""
+    questions = (_MOST_RULES + 1) * hashes * partitions
+    return math.log(ERROR_RATE / questions)
+
+
+def _log_chance(hits: int, trials: int, chance: float) -> float:
+    """Return an upper bound of the logarithm of the chance of so many hits (Chernoff; exact for all)."""
+    rate = hits / trials
+    if rate <= chance:
+        return 0.0
+    miss = 0.0 if rate == 1 else (1 - rate) * math.log((1 - rate) / (1 - chance))
+    return -trials * (rate * math.log(rate / chance) + miss)
+
+
+def _search(
+    placements: Sequence[Placement],
+    partitions: int,
+    hashes: Mapping[str, KeyHash],
+    monotone: Collection[str],
+) -> list[Rule]:
+    """Find rules one by one: each explains more of what the ones before have left than chance would."""
+    limit = _strictness(partitions, len(hashes))
+    now = [Rule(name, partitions) for name in hashes]
+    modulo = [name for name in hashes if name not in monotone]
+    grown = [Rule(name, None) for name in hashes if name in monotone]
+    earlier = [Rule(name, count) for count in range(partitions - 1, 1, -1) for name in modulo] + grown
+    found: list[Rule] = []
+    left = placements
+    while left and len(found) < _MOST_RULES:
+        # At random, because each tenth key of a sorted list may have a pattern like a hash's.
+        some = random.Random(0).sample(left, min(len(left), _SEARCHED))
+        rule = _best(now, left, hashes, limit) or _best(earlier, some, hashes, limit)
+        if rule is None:
+            break
+        found.append(rule)
+        left = _unexplained(rule, left, hashes)
+    # What is left of a growth is few keys, too few to be a finding perhaps. Where a monotone hash is in use
+    # and explains all of them by fewer partitions, they are no sign of another writer.
+    settled = (each for each in grown if Rule(each.hash_name, partitions) in found)
+    found += [each for each in settled if left and not _unexplained(each, left, hashes)]
+    return [rule for rule in found if Rule(rule.hash_name, None) not in found or rule.partitions is None]
+
+
+def _best(
+    rules: Iterable[Rule], placements: Sequence[Placement], hashes: Mapping[str, KeyHash], limit: float
+) -> Rule | None:
+    """Return the rule that chance explains least, if that is less than the limit."""
+    best, least = None, limit
+    for rule in rules:
+        # A partition that the rule can't reach is no evidence: so a writer who names partitions, always
+        # the first ones perhaps, is not taken for a hash of fewer partitions.
+        within = [each for each in placements if rule.partitions is None or each[1] < rule.partitions]
+        if not within:
+            continue
+        hits = sum(_explains(rule, placement, hashes) for placement in within)
+        chance = _log_chance(hits, len(within), _mean_chance(rule, within))
+        if chance <= least:
+            best, least = rule, chance
+    return best
+
+
+def _mean_chance(rule: Rule, placements: Sequence[Placement]) -> float:
+    """Return how likely a rule explains one of the placements by chance.
+
+    So many hits of different chances are no likelier than as many of their mean (Hoeffding 1956).
+    """
+    if rule.partitions is not None:
+        return 1 / rule.partitions
+    return sum(1 / rule.asked_with(partition) for _, partition in placements) / len(placements)
+
+
+def _explains(rule: Rule, placement: Placement, hashes: Mapping[str, KeyHash]) -> bool:
+    key, partition = placement
+    return hashes[rule.hash_name](key, rule.asked_with(partition)) == partition
+
+
+def _unexplained(
+    rule: Rule, placements: Iterable[Placement], hashes: Mapping[str, KeyHash]
+) -> list[Placement]:
+    return [placement for placement in placements if not _explains(rule, placement, hashes)]
+
+
+def _findings(
+    placements: Sequence[Placement],
+    partitions: int,
+    rules: Sequence[Rule],
+    hashes: Mapping[str, KeyHash],
+    monotone: Collection[str],
+) -> tuple[Finding, ...]:
+    """Return who placed what, without rules that the others turn out to explain altogether."""
+    if not rules:
+        return ()
+    patterns = [tuple(_explains(rule, placement, hashes) for rule in rules) for placement in placements]
+    likely = [1.0 if rule.partitions else 1 / mean_places(partitions) for rule in rules]
+    *shares, rest = _shares(Counter(patterns), [*likely, 1 / partitions])
+    findings = []
+    for place, (rule, share) in enumerate(zip(rules, shares, strict=True)):
+        if share * len(placements) < 0.5:  # all that was placed before a growth fits the new count in part
+            continue
+        alone = tuple(other == place for other in range(len(rules)))
+        its_own = [p for p, pattern in zip(placements, patterns, strict=True) if pattern == alone]
+        findings.append(
+            Finding(
+                rule=rule,
+                share=share,
+                explained=sum(pattern[place] for pattern in patterns),
+                counts=(
+                    fewest_counts(hashes[rule.hash_name], its_own, partitions)
+                    if rule.partitions is None or rule.hash_name in monotone
+                    else ((rule.partitions, rule.partitions),)
+                ),
+                example=next(iter(its_own), None),
+            )
+        )
+    by_none = (False,) * len(rules)
+    if by_none in patterns:
+        example = placements[patterns.index(by_none)]
+        explained = patterns.count(by_none)
+        findings.append(Finding(rule=None, share=rest, explained=explained, counts=(), example=example))
+    return tuple(sorted(findings, key=lambda finding: (finding.rule is None, -finding.share)))
+
+
+def _shares(patterns: "Counter[tuple[bool, ...]]", likely: Sequence[float]) -> list[float]:
+    """Return the share of each rule, and last that of no rule, that make the patterns likeliest.
+
+    Expectation maximization: what several could have placed is divided among them by their shares, and that
+    gives the next shares. ``likely`` says how likely each of them is to place a key on a place that it
+    explains: no rule does by chance, a hash for certain. With one rule alone this is
+    (explained - 1/n) / (1 - 1/n).
+    """
+    parts = len(next(iter(patterns))) + 1
+    shares = [1 / parts] * parts
+    for _ in range(_STEPS):
+        sums = [0.0] * parts
+        for pattern, count in patterns.items():
+            fits = zip(shares, (*pattern, True), likely, strict=True)
+            weights = [share * could * how for share, could, how in fits]
+            whole = sum(weights)
+            for part, value in enumerate(weights):
+                sums[part] += count * value / whole
+        shares = [value / patterns.total() for value in sums]
+    return shares
+
+
+def _fit(name: str, placements: Sequence[Placement], partitions: int, hashes: Mapping[str, KeyHash]) -> Fit:
+    rule = Rule(name, partitions)
+    explained = sum(_explains(rule, each, hashes) for each in placements) / max(1, len(placements))
+    chance = 1 / partitions
+    beyond = max(0.0, (explained - chance) / (1 - chance)) if partitions > 1 else 0.0
+    return Fit(hash_name=name, explained=explained, beyond_chance=beyond)
+
+
+def _overlooked(placements: int, partitions: int, places: float) -> float:
+    """Return the share of another rule whose every key may lie on one of the places that are explained."""
+    if not placements or partitions == 1:
+        return 1.0
+    return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - places / partitions))
+
+
+def _verdict(findings: Sequence[Finding], placements: int, needed: int | None, overlooked: float) -> Verdict:
+    names = {finding.rule and finding.rule.hash_name for finding in findings}
+    if len(names) > 1:
+        return Verdict.DISAGREE
+    if names:
+        # Half of the keys is no trace of one hash that could be missed: that would be a guess.
+        return Verdict.ONE_HASH if overlooked <= 0.5 else Verdict.TOO_FEW
+    return Verdict.TOO_FEW if needed is None or placements < needed else Verdict.UNKNOWN

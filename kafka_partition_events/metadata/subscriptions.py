@@ -1,0 +1,298 @@
+"""What follows a poller, and in which order it gets what is new: every table first, then every mailbox.
+
+One lock covers the snapshot, the tables and the mailboxes, so a registration sees either all of a change or
+none of it. While it is held, partitioners apply a snapshot, which takes *their* locks. So code that may run
+inside of a partitioner must not wait for it: a delivery callback, a signal handler, the garbage collector. It
+leaves what it wants in a queue, whose `put` needs no lock, and the lock's holder works that off:
+
+    emitter:  put; is the lock free?  no: return        yes: take it, work off, let go, is the queue empty?
+    holder:                        ... let go; is the queue empty?  no: is the lock free? ...
+
+If the emitter found the lock taken, its `put` came before the holder let go, so the holder's check sees it.
+If both find the queue filled, one takes the lock, and works off the other one's item, too.
+"""
+
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from queue import SimpleQueue
+from typing import Protocol
+
+from attrs import define, evolve
+
+from kafka_partition_events.errors import ConfigurationError, PollerClosedError
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import changed_partitions, diff
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, name_of
+from kafka_partition_events.metadata.loop import refuse_on
+from kafka_partition_events.metadata.mailbox import Batch, Mailbox
+from kafka_partition_events.metadata.state import Moment, State, StepResult
+from kafka_partition_events.process import OwnProcess
+
+_log = get_logger(__name__)
+
+CAPACITY = 1024
+"""How many undelivered events a listener may have before they collapse to one `Resync`."""
+
+
+class _Poller(Protocol):
+    inbox: "SimpleQueue[Subscription | None]"
+
+    def ask_for(self, topic: str, subscription: "Subscription", /) -> None: ...
+    def leave(self, subscription: "Subscription", timeout: float, /) -> None: ...
+
+
+@define(eq=False)
+class Subscription:
+    """One producer's use of a poller. Thread-safe, and safe in signal handlers."""
+
+    mailbox: Mailbox  # the registration of the producer's partitioner
+    topics: Callable[[], Iterable[str]]  # which the producer writes
+    polled: Callable[[], None]  # called after each fetch
+    left: Callable[[], None]  # called once, when the producer uses the poller no more
+    _poller: _Poller
+
+    def ask_for(self, topic: str) -> None:
+        """Have the poller ask for a topic that the producer has begun to write."""
+        self._poller.ask_for(topic, self)
+
+    def leave(self, timeout: float = 1.0) -> None:
+        """Use the poller no more; the last one may close it, within so many seconds. Idempotent.
+
+        A fetch that hangs ends by itself then, and touches no producer any more.
+        """
+        self._poller.leave(self, timeout)
+
+    def drop(self) -> None:
+        """Leave from within a finalizer: this only puts a message, which the poller's thread reads."""
+        self._poller.inbox.put(self)
+
+
+_feeders: "weakref.WeakKeyDictionary[ClusterAdopter, weakref.ref[Subscriptions]]"
+_feeders = weakref.WeakKeyDictionary()  # whose snapshots each partitioner applies
+
+
+def check_feeder(partitioner: ClusterAdopter, wanted: "Subscriptions | None") -> None:
+    """Raise if a partitioner follows another poller: each would overwrite what the other has published."""
+    if wanted is not None:
+        wanted.process.check()
+    reference = _feeders.get(partitioner)
+    feeder = None if reference is None else reference()
+    if feeder is None or feeder is wanted or feeder.closed or feeder.mailbox_of(partitioner) is None:
+        return
+    raise ConfigurationError(
+        f"{name_of(partitioner)} already follows another poller. Give the producers that share it one "
+        "poller, too, or each producer a partitioner of its own"
+    )
+
+
+class Subscriptions:
+    """Everything that follows a poller, and the poller's lock.
+
+    Methods under "needs the lock" are called with it; the others wait for no lock of the poller, and are safe
+    in signal handlers.
+    """
+
+    def __init__(self, clock: Clock, state: Callable[[], State], source: object = None) -> None:
+        self.process = OwnProcess("MetadataPoller")  # where the poller was made
+        self.producers: dict[Subscription, None] = {}
+        self.closed = False  # whether nothing is published any more
+        self.sequence = 0  # the number of the last event
+        self.apply_errors = 0  # times that a partitioner could not apply a snapshot; each is a bug
+        self._clock = clock
+        self._source = source
+        self._state = state  # returns the poller's, which is replaced under the lock only
+        self._lock = threading.Lock()
+        self._waiting: SimpleQueue[Callable[[], object]] = SimpleQueue()  # work that needs the lock
+        self._mailboxes: dict[Mailbox, None] = {}
+        self._joined: set[Mailbox] = set()  # those that were registered for a producer
+        self._kept_replay: Batch | None = None  # shared by all that come between two polls
+
+    # -- the lock ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock. Not for callbacks, signal handlers and finalizers, nor where it is held already."""
+        self.process.check()
+        try:
+            with self._lock:
+                self._work_off()
+                yield
+        finally:
+            self._try_to_work_off()
+
+    def when_free(self, work: Callable[[], object]) -> None:
+        """Do something under the lock: now, or as soon as its holder lets go. Must not raise."""
+        self._waiting.put(work)
+        self._try_to_work_off()
+
+    def _try_to_work_off(self) -> None:
+        while not self._waiting.empty() and self._lock.acquire(blocking=False):
+            try:
+                self._work_off()
+            finally:
+                self._lock.release()
+
+    def _work_off(self) -> None:
+        while not self._waiting.empty():
+            self._waiting.get()()
+
+    # -- safe everywhere -----------------------------------------------------------------------------
+
+    @property
+    def mailboxes(self) -> tuple[Mailbox, ...]:
+        """All mailboxes, in the order of registration."""
+        return tuple(self._mailboxes)
+
+    def mailbox_of(self, listener: object) -> Mailbox | None:
+        """Return the mailbox of a listener that is registered."""
+        return next((known for known in self.mailboxes if known.listener is listener), None)
+
+    def emit(self, event: Event) -> None:
+        """Stamp and publish an event that no poll has found."""
+        self.when_free(partial(self._publish_found, (event,)))
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """Remove a listener; a partitioner must not trust a table that is not renewed any more."""
+        if self._mailboxes.pop(mailbox, self) is None:  # atomic: one of two callers goes on
+            self.when_free(partial(self._take_table_from, mailbox))
+
+    def leave(self, producer: Subscription) -> bool:
+        """Count one producer less; False: it has left before."""
+        if self.producers.pop(producer, self) is self:  # atomic: one of two callers goes on
+            return False
+        producer.left()
+        self.when_free(partial(self._end_unused, producer.mailbox))
+        return True
+
+    def close(self) -> tuple[Mailbox, ...]:
+        """Publish nothing any more, and take every table away; return the mailboxes, to be closed."""
+        self._try_to_work_off()
+        self.closed = True
+        for mailbox in self.mailboxes:
+            self.when_free(partial(self._take_table_from, mailbox))
+        return self.mailboxes
+
+    def check_open(self) -> None:
+        """Raise `PollerClosedError` if nothing is published any more, `ForkedError` in a child."""
+        self.process.check()
+        if self.closed:
+            raise PollerClosedError("this MetadataPoller has been closed; make a new one")
+
+    def refuse_on_loop(self, call: str, instead: str) -> None:
+        """Raise `RuntimeError` on a loop that a listener, or the source (its ``loop``), needs meanwhile."""
+        needed = [getattr(self._source, "loop", None), *(mailbox.loop for mailbox in self.mailboxes)]
+        refuse_on(needed, call, instead)
+
+    # -- needs the lock: who is there ------------------------------------------------------------------
+
+    def register(self, listener: Registrable, *, replay: bool, capacity: int) -> Mailbox:
+        """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
+        self.check_open()
+        state = self._state()
+        mailbox = Mailbox(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
+        if self.mailbox_of(listener) is not None:
+            raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
+        if isinstance(listener, ClusterAdopter):
+            check_feeder(listener, self)
+            _feeders[listener] = weakref.ref(self)
+        found = self._apply(mailbox, state.usable)
+        if replay and state.confirmed:
+            mailbox.put(self._replay(state, mailbox))
+        self._mailboxes[mailbox] = None
+        self._publish_found(found)
+        if self.closed:  # meanwhile, by one who did not see this mailbox
+            mailbox.close()
+        return mailbox
+
+    def join(self, partitioner: ClusterAdopter) -> Mailbox:
+        """Return a partitioner's mailbox, for a producer; it is registered if it is not yet."""
+        self.check_open()
+        if (mailbox := self.mailbox_of(partitioner)) is None:
+            mailbox = self.register(partitioner, replay=True, capacity=CAPACITY)
+            self._joined.add(mailbox)
+        return mailbox
+
+    def _end_unused(self, mailbox: Mailbox) -> None:
+        """End a registration with the last producer that it was made for."""
+        if mailbox in self._joined and all(one.mailbox is not mailbox for one in tuple(self.producers)):
+            self._joined.discard(mailbox)
+            mailbox.close()
+
+    # -- needs the lock: what they get -----------------------------------------------------------------
+
+    def moment(self) -> Moment:
+        """Return what a step has to know of this moment."""
+        return Moment(self._clock.monotonic(), self._clock.now(), self.sequence)
+
+    def publish(self, result: StepResult) -> tuple[Event, ...]:
+        """Publish what a step has found; return it, with what partitioners find out by it."""
+        state = self._state()
+        self.sequence += len(result.events)
+        applying = self.mailboxes if result.apply else ()
+        found = [event for mailbox in applying for event in self._apply(mailbox, state.usable)]
+        marked = self.moment().stamp((*found, *result.rest), state.cluster, result.previous_at)
+        self.sequence += len(marked)
+        if not (published := (*result.events, *marked)):
+            return ()
+        self._kept_replay = None
+        wanted = any(mailbox.wants_changes for mailbox in self.mailboxes)
+        changed = changed_partitions(result.events) if wanted else None
+        batch = Batch(state.cluster, published, changed, state.previous_at)
+        for mailbox in self.mailboxes:
+            mailbox.put(batch)
+        return published
+
+    def settle(self) -> None:
+        """Let listeners that override `on_settled` know that a poll found nothing."""
+        self._kept_replay = None  # so none outlives a poll: its events bear the moment at which it was made
+        state = self._state()
+        quiet = Batch(state.cluster, (), polled_at=state.previous_at)
+        for mailbox in self.mailboxes:
+            if mailbox.wants_settled:
+                mailbox.put(quiet)
+
+    def _publish_found(self, events: Iterable[Event]) -> None:
+        if not self.closed:
+            self.publish(StepResult(rest=tuple(events), previous_at=self._state().previous_at))
+
+    def _apply(self, mailbox: Mailbox, cluster: Cluster | None) -> Sequence[Event]:
+        """Let a partitioner apply a snapshot, or drop its table; return what it found out."""
+        if not isinstance(mailbox.listener, ClusterAdopter):
+            return ()
+        try:
+            return mailbox.listener.apply_snapshot(None if self.closed else cluster)
+        except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
+            self.apply_errors += 1
+            text = traceback.format_exc()
+            _log.error("adoption_failed", partitioner=mailbox.name, error=repr(error), exception=text)
+            return ()
+
+    def _take_table_from(self, mailbox: Mailbox) -> None:
+        """Take a partitioner's table away, unless it was registered again before the lock was free."""
+        feeder = _feeders.get(mailbox.listener) if isinstance(mailbox.listener, ClusterAdopter) else None
+        if feeder is not None and feeder() is self and self.mailbox_of(mailbox.listener) in {None, mailbox}:
+            self._apply(mailbox, None)
+
+    def _replay(self, state: State, mailbox: Mailbox) -> Batch:
+        """Return what brings a late listener up to date.
+
+        One is shared by all that come until something is published, or polled: the same comes next for all of
+        them. KIP-34's map of it is large, so it is made for the first one that overrides its method.
+        """
+        kept = self._kept_replay
+        if kept is None or kept.cluster is not state.cluster:
+            at = self.moment()
+            found = diff(EMPTY, state.cluster, **at.marks(None), initial=True)
+            events = tuple(evolve(event, sequence=at.sequence) for event in found)
+            kept = Batch(state.cluster, events, polled_at=state.previous_at)
+        if mailbox.wants_changes and kept.changed is None:
+            kept = evolve(kept, changed=changed_partitions(kept.events))
+        self._kept_replay = kept
+        return kept

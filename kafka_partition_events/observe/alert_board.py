@@ -1,0 +1,129 @@
+"""What is wrong with the observed cluster, kept up to date: since when each state has stood."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import field, frozen
+
+from kafka_partition_events.diagnose.replicas import UNEXPOSED, Exposure, exposure_of
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.observe.alerts import (
+    BLIND,
+    RECREATED_S,
+    Alert,
+    Cause,
+    Wrong,
+    alerts,
+    wrong_in,
+)
+
+_BLIND: Final = Cause(BLIND)
+
+
+@frozen(kw_only=True)
+class Board:
+    """What fires now.
+
+    Attributes:
+        alerts: What fires.
+        complete: Whether all else is over; False while the cluster is not seen.
+        wrong: What is wrong, before any hold-down; since when, on the poller's clock, is in `since`.
+    """
+
+    alerts: tuple[Alert, ...]
+    complete: bool
+    wrong: Mapping[Cause, Wrong] = field(factory=dict)
+    since: Mapping[Cause, float] = field(factory=dict)
+
+
+class AlertBoard(PartitionChangeListener):
+    """Reads the poller's snapshot whenever it is asked. Thread-safe. A restart begins hold-downs anew."""
+
+    name = "alerts"
+
+    def __init__(
+        self,
+        poller: MetadataPoller,
+        *,
+        cluster: Callable[[], str],
+        silent_after: float,
+        holds: Mapping[str, float],
+        known: Cluster | None,
+        clock: Clock,
+    ) -> None:
+        """Make a board.
+
+        Args:
+            poller: Whose snapshot it is.
+            cluster: Returns what the cluster is called.
+            silent_after: Seconds after the last good answer from which on the cluster is not seen.
+            holds: Hold-downs in seconds, by setting.
+            known: The snapshot of an earlier process: topics with a safe alternative there had one before.
+            clock: The poller's.
+        """
+        self._poller, self._cluster, self._silent_after = poller, cluster, silent_after
+        self._holds, self._clock = holds, clock
+        self._lock = threading.Lock()
+        self._since: dict[Cause, float] = {}
+        self._recreated: dict[str, float] = {}
+        self._exposure = UNEXPOSED if known is None else exposure_of(known)
+        self._were_safe = _safe(self._exposure)
+        self._last: tuple[Cluster, frozenset[str], dict[Cause, Wrong]] | None = None
+
+    def on_topic_recreated(self, event: ev.TopicRecreated) -> None:
+        """Remember it for ten minutes: the snapshot does not tell."""
+        with self._lock:
+            self._recreated[event.topic] = self._clock.monotonic()
+
+    def wrong(self) -> Mapping[Cause, Wrong]:
+        """Return what is wrong now, before any hold-down; what is not seen is withheld."""
+        with self._lock:
+            return self._look(self._clock.monotonic())[0]
+
+    def read(self) -> Board:
+        """Return what fires now."""
+        with self._lock:
+            now = self._clock.monotonic()
+            wrong, complete = self._look(now)
+            posted = wrong if complete else {cause: wrong[cause] for cause in wrong if cause == _BLIND}
+            fires = alerts(self._cluster(), posted, self._since, now, self._holds)
+            return Board(alerts=fires, complete=complete, wrong=wrong, since={**self._since})
+
+    # -- with the lock held ----------------------------------------------------------------------------
+
+    def _look(self, now: float) -> tuple[Mapping[Cause, Wrong], bool]:
+        """Return what is wrong, and whether the last poll said so.
+
+        What stood goes on standing while polls fail, as far as anybody knows: one that fails must not restart
+        a wait. But only what was just seen is posted: another observer may see that it is over.
+        """
+        health, cluster = self._poller.health, self._poller.cluster
+        answered = health.last_success
+        silent = cluster is None or answered is None or now - answered > self._silent_after
+        if silent or health.failures:
+            self._since.setdefault(_BLIND, now)
+        if cluster is None or silent:
+            return {_BLIND: Wrong(value=1)}, False
+        wrong = self._wrong(cluster, now)
+        if not health.failures:
+            self._since = {cause: self._since.get(cause, now) for cause in wrong}
+        return wrong, not health.failures
+
+    def _wrong(self, cluster: Cluster, now: float) -> dict[Cause, Wrong]:
+        self._recreated = {name: at for name, at in self._recreated.items() if now - at < RECREATED_S}
+        recreated = frozenset(self._recreated)
+        if self._last is None or self._last[0] is not cluster or self._last[1] != recreated:
+            self._exposure = exposure_of(cluster, self._exposure)
+            found = wrong_in(cluster, self._exposure, self._were_safe, sorted(recreated))
+            self._were_safe |= _safe(self._exposure)
+            self._last = cluster, recreated, found
+        return self._last[2]
+
+
+def _safe(exposure: Exposure) -> frozenset[str]:
+    return frozenset(exposure.cluster.by_topic.keys() - exposure.by_topic.keys())

@@ -1,0 +1,113 @@
+"""What follows from snapshots and is an event: the cluster in numbers, and which topics one broker can block.
+
+Derived here, so no producer pays for it.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+
+from kafka_partition_events.diagnose.replicas import blockers, exposure_of
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.events import AlternativesChanged, BrokerLoad, ClusterSummary, Event
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SummaryListener(PartitionChangeListener):
+    """Emits a `ClusterSummary` of each period on the clock, at the first good look in it.
+
+    So a period has one if somebody looked, also after a restart (which repeats it, under the same id), and
+    none if nobody did.
+    """
+
+    name = "summaries"
+
+    def __init__(self, emit: Callable[[Event], None], interval: float) -> None:
+        """Make a listener.
+
+        Args:
+            emit: Tells an event to everybody: `MetadataPoller.emit`.
+            interval: Seconds of a period; periods of five minutes begin at 10:00, 10:05 and so on, UTC.
+        """
+        self._emit = emit
+        self._interval = timedelta(seconds=interval)
+        self._told: datetime | None = None
+
+    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
+        """Tell the period of the last good look, if nothing of it was told yet."""
+        if polled_at is None or cluster.generation == 0:
+            return
+        begin = polled_at - (polled_at - _EPOCH) % self._interval
+        if begin != self._told:
+            self._told = begin
+            self._emit(summary_of(cluster, begin, begin + self._interval))
+
+
+def summary_of(cluster: Cluster, begin: datetime, end: datetime) -> ClusterSummary:
+    """Return a snapshot in numbers, unstamped."""
+    partitions = [p for info in cluster.by_topic.values() for p in info.partitions]
+    leaders = Counter(p.leader for p in partitions)
+    replicas = Counter(chain.from_iterable(p.replicas for p in partitions))
+    loads = []
+    for broker in sorted(cluster.nodes.keys() | replicas.keys()):
+        node = cluster.nodes.get(broker)
+        loads.append(
+            BrokerLoad(
+                broker=broker,
+                rack=None if node is None else node.rack,
+                leaders=leaders[broker],
+                replicas=replicas[broker],
+                offline_replicas=replicas[broker] if node is None else 0,
+            )
+        )
+    return ClusterSummary(
+        begin=begin,
+        end=end,
+        brokers=tuple(loads),
+        topics=len(cluster.by_topic),
+        partitions=len(partitions),
+        offline=leaders[None],
+    )
+
+
+class AlternativesListener(PartitionChangeListener):
+    """Emits `AlternativesChanged` after looks that found another number for a topic.
+
+    What the first snapshot has is told as ``initial``; a topic that has gone is told by its own event.
+    """
+
+    name = "alternatives"
+
+    def __init__(self, emit: Callable[[Event], None], known: Cluster | None = None) -> None:
+        """Make a listener.
+
+        Args:
+            emit: Tells an event to everybody: `MetadataPoller.emit`.
+            known: The snapshot that the poller resumes from: what it has was told before.
+        """
+        self._emit = emit
+        self._told = exposure_of(known or EMPTY)
+
+    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
+        """Tell what is otherwise than in the last snapshot."""
+        if cluster is self._told.cluster or cluster.generation == 0:
+            return
+        before, now = self._told, exposure_of(cluster, self._told)
+        self._told = now
+        for name in sorted({name for name, _ in before.by_topic.items() ^ now.by_topic.items()}):
+            info = cluster.topic(name)
+            if info is not None:
+                self._emit(
+                    AlternativesChanged(
+                        topic=name,
+                        topic_id=info.topic_id,
+                        initial=before.cluster.generation == 0,
+                        partitions=len(info.partitions),
+                        old=before.by_topic.get(name, 0),
+                        new=now.by_topic.get(name, 0),
+                        brokers=tuple(sorted(blockers(info))),
+                    )
+                )

@@ -1,0 +1,253 @@
+"""Records of an aiokafka producer leave a broker that is frozen, long before metadata says anything."""
+
+import asyncio
+import functools
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaClient, AIOKafkaProducer
+from attrs import define
+
+from kafka_partition_events import AdaptivePartitioner, BrokerSuspected, MetadataPoller, StickyPartitioner
+from kafka_partition_events.clients.aiokafka import (
+    AiokafkaMetadataSource,
+    PartitioningAIOKafkaProducer,
+    attach,
+    rescue_stats,
+)
+from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.integration.test_readme import blocks, run
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 30.0
+VICTIM = 2
+LED = frozenset({1, 4})
+"""The partitions that the victim leads."""
+
+
+def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test on an event loop, after which nothing is left of it."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(test(*arguments, **named))
+        deadline = time.monotonic() + LIMIT_S
+        while own := [t.name for t in threading.enumerate() if t.name.startswith("kpe-")]:
+            assert time.monotonic() < deadline, own
+            time.sleep(0.01)
+
+    return run
+
+
+async def until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < deadline, what
+        await asyncio.sleep(0.01)
+
+
+@define
+class Attached:
+    producer: Any
+    poller: MetadataPoller
+    heard: RecordingListener
+
+    async def synced(self) -> None:
+        assert await asyncio.to_thread(self.poller.refresh, "test", LIMIT_S)
+
+    def suspects(self) -> set[int]:
+        return {event.broker for event in self.heard.events if isinstance(event, BrokerSuspected)}
+
+
+@asynccontextmanager
+async def attached(
+    cluster: KafkaCluster, topic: str, rescue: Any = None, **config: Any
+) -> AsyncIterator[Any]:
+    """A producer that is attached and warm: the usual time to answer is known."""
+    full = {"acks": "all", "linger_ms": 5, "request_timeout_ms": 5000, "enable_idempotence": False, **config}
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **full)
+    await producer.start()
+    poller = attach(producer, rescue, partitioner=AdaptivePartitioner())
+    one = Attached(producer, poller, RecordingListener())
+    poller.register(one.heard)
+    try:
+        await producer.partitions_for(topic)
+        await asyncio.gather(*[producer.send_and_wait(topic, b"warm") for _ in range(30)])
+        await one.synced()
+        for _ in range(100):
+            await producer.send_and_wait(topic, b"warm")
+        yield one
+    finally:
+        await producer.stop()
+
+
+# -- metadata ------------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_a_source_knows_what_aiokafka_does_not_and_creates_no_topic(
+    cluster: KafkaCluster, topic: str
+) -> None:
+    client = AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers)
+    await client.bootstrap()
+    source, missing = AiokafkaMetadataSource(client), f"missing-{uuid.uuid4().hex[:8]}"
+    for _ in range(2):
+        seen = await asyncio.to_thread(
+            source.fetch, frozenset({topic, missing}), started_at=0.0, timeout=LIMIT_S
+        )
+        assert seen.errors == {missing: "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert seen.cluster_id == cluster.cluster_id
+    assert seen.answered_by in cluster.brokers
+    assert {node.id for node in seen.nodes} == set(cluster.brokers)
+    (info,) = seen.topics.values()
+    assert info.topic_id is not None
+    assert [p.leader for p in info.partitions] == [1, 2, 3, 1, 2, 3]
+    assert all(p.leader_epoch is not None and p.replicas == p.isr == (p.leader,) for p in info.partitions)
+    assert (seen.proof.topic_ids, seen.proof.leader_epochs, seen.proof.racks) == (True, True, True)
+    every = await asyncio.to_thread(source.fetch, None, started_at=0.0, timeout=LIMIT_S)
+    assert topic in every.topics
+    assert missing not in every.topics
+    await client.close()
+
+
+@on_a_loop
+async def test_new_partitions_are_written_as_soon_as_the_poller_knows_them(cluster: KafkaCluster) -> None:
+    topic = f"grows-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(topic, 3)
+    async with attached(cluster, topic) as one:
+        await asyncio.to_thread(cluster.grow_topic, topic, 6)
+        await one.synced()
+        seen: Counter[int] = Counter()
+
+        async def write() -> None:
+            seen.update([(await one.producer.send_and_wait(topic, b"v")).partition])
+
+        deadline = time.monotonic() + LIMIT_S
+        while len(seen) < 6 and time.monotonic() < deadline:
+            await asyncio.gather(*[write() for _ in range(20)])
+            await one.synced()
+        assert set(seen) == set(range(6))
+
+
+# -- a broker that is frozen ---------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_one_task_that_awaits_each_record_goes_on_while_a_broker_is_frozen(
+    cluster: KafkaCluster, topic: str
+) -> None:
+    async with attached(cluster, topic, rescue="hedge") as one:
+        cluster.freeze(VICTIM)
+        try:
+            # aiokafka by itself would wait 5 s for each record that goes there, which is every third one.
+            written: Counter[int] = Counter()
+            async with asyncio.timeout(LIMIT_S):
+                while written.total() < 100:
+                    written.update([(await one.producer.send_and_wait(topic, b"v")).partition])
+        finally:
+            cluster.thaw(VICTIM)
+        assert one.suspects() == {VICTIM}
+        await until(lambda: rescue_stats(one.producer).held_bytes == 0, "originals")
+
+
+@on_a_loop
+async def test_tasks_lose_nothing_while_a_broker_is_frozen_and_it_is_written_again(
+    cluster: KafkaCluster, topic: str
+) -> None:
+    async with attached(cluster, topic) as one:
+        outcomes: list[asyncio.Task[Any]] = []
+
+        async def write(records: int) -> Counter[int]:
+            begin = len(outcomes)
+            for _ in range(records):
+                outcomes.append(asyncio.ensure_future(one.producer.send_and_wait(topic, b"v")))
+                await asyncio.sleep(0.005)
+            return Counter(task.result().partition for task in outcomes[begin:] if task.done())
+
+        cluster.freeze(VICTIM)
+        try:
+            while not one.suspects():
+                await write(20)
+            meanwhile = await write(300)
+        finally:
+            cluster.thaw(VICTIM)
+        assert one.suspects() == {VICTIM}
+        assert meanwhile.total() > 200
+        assert sum(meanwhile[partition] for partition in LED) < meanwhile.total() / 10
+        deadline, later = time.monotonic() + LIMIT_S, Counter[int]()
+        while not later.keys() >= LED:
+            assert time.monotonic() < deadline
+            later = await write(100)
+        await asyncio.gather(*outcomes)
+
+
+@on_a_loop
+async def test_an_application_that_blocks_its_loop_suspects_no_one(cluster: KafkaCluster, topic: str) -> None:
+    async with attached(cluster, topic) as one:
+        end = time.monotonic() + 8
+        while time.monotonic() < end:
+            tasks = [asyncio.ensure_future(one.producer.send_and_wait(topic, b"v")) for _ in range(10)]
+            await asyncio.sleep(0.002)
+            time.sleep(0.3)  # noqa: ASYNC251 - that is what it is about
+            await asyncio.gather(*tasks)
+        assert one.suspects() == set()
+
+
+# -- the end -------------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_stopping_ends_the_poller_and_waits_for_no_thread(cluster: KafkaCluster, topic: str) -> None:
+    before = asyncio.all_tasks()
+    for _ in range(20):
+        producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks="all")
+        await producer.start()
+        poller = attach(producer, "hedge")
+        await producer.send_and_wait(topic, b"v")
+        # Its next question needs the loop that waits for the stop.
+        poller.refresh("in flight")
+        await producer.stop()
+        assert poller.subscriptions.closed
+    await until(lambda: asyncio.all_tasks() == before, "tasks")
+
+
+@on_a_loop
+async def test_two_producers_share_a_poller_and_a_class_attaches_itself(
+    cluster: KafkaCluster, topic: str
+) -> None:
+    client = AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers)
+    await client.bootstrap()
+    partitioner = StickyPartitioner()
+    with MetadataPoller(AiokafkaMetadataSource(client), ()) as poller:
+        for _ in range(2):
+            producer = PartitioningAIOKafkaProducer(
+                partitioner=partitioner, poller=poller, bootstrap_servers=cluster.bootstrap_servers
+            )
+            async with producer:
+                await producer.send_and_wait(topic, b"v")
+                await until(lambda: partitioner.route(topic) is not None, "the route")
+        assert not poller.subscriptions.closed
+        await asyncio.to_thread(poller.close)
+    await client.close()
+
+
+def test_the_example_of_the_page_runs(orders: str, tmp_path: Path) -> None:
+    (example,) = [block for block in blocks("docs/producers.md", "python") if "AIOKafkaProducer" in block]
+    program = tmp_path / "example.py"
+    program.write_text(example.replace("localhost:9092", orders), encoding="utf-8")
+    assert run([sys.executable, "-X", "dev", "-W", "error", str(program)], tmp_path) == ""
+
+
+def test_the_victims_partitions_are_those() -> None:
+    leaders = cluster_of({"t": [1, 2, 3, 1, 2, 3]}, brokers=[1, 2, 3]).topic("t")
+    assert leaders is not None
+    assert {p.partition for p in leaders.partitions if p.leader == VICTIM} == LED

@@ -1,0 +1,155 @@
+"""What "safe" rests on: who is waited for, what the topic is, and what one record can cost."""
+
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
+from kafka_partition_events.control.agents.new_partitions import Assignments
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.changes.plan import Plan, Safety, Seen, Verdict, plan
+from kafka_partition_events.control.changes.policy import fixed
+from kafka_partition_events.control.changes.transitions import is_due
+from kafka_partition_events.control.groups.state import Group, Member
+from kafka_partition_events.control.protocol.codec import decode, encode
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
+from kafka_partition_events.control.protocol.records import Ack, Change, Command
+from kafka_partition_events.control.protocol.vocabulary import Execute, State, Status, Verb
+from kafka_partition_events.diagnose.fingerprint import fingerprint, known_hashes
+from kafka_partition_events.metadata.cluster import TopicPartition
+from tests.control_kit import NEW, TOPIC, Story, ack, gated, growth, lease
+
+EVERYONE = gated(required_groups=None)
+
+
+class TestAGroupThatLeavesWhileTheTopicGrows:
+    def story(self) -> Story:
+        story = Story()
+        story.lives("a")
+        story.request(EVERYONE)
+        story.says("a", Status.HELD)
+        story.tick()
+        story.sees(count=12, readers=frozenset())
+        assert story.tick() is State.GATED
+        return story
+
+    def test_holds_the_gate_until_it_is_back_and_the_change_names_it(self) -> None:
+        story = self.story()
+        assert story.tick(60) is State.GATED
+        assert story.change.uncovered_groups == ("billing",)
+        story.sees(readers=frozenset({"billing"}))
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        assert story.tick() is State.CONVERGING
+        assert story.change.opened_by == "evidence"
+
+    def test_holds_it_to_the_deadline_at_most(self) -> None:
+        story = self.story()
+        story.tick(600)
+        assert story.change.opened_by == "deadline"
+        assert story.change.uncovered_groups == ("billing",)
+
+    def test_begins_what_was_added_at_its_beginning_though_the_change_is_over(self) -> None:
+        story = self.story()
+        story.tick(600)
+        assert story.change.state.final
+        mine = ConsumerDuties(lease("x", group="billing"))
+        other = ConsumerDuties(lease("y", group="audit"))
+        assert mine.needs(story.change)
+        assert not other.needs(story.change)
+
+        class Agent:
+            changes = (story.change,)
+
+            def tell(self, reading: Reading) -> None:
+                """Do nothing."""
+
+        assigned = Assignments(Agent())  # type: ignore[arg-type]
+        assigned.knows(TOPIC, 12)
+        new = [TopicPartition(TOPIC, partition) for partition in range(4, 8)]
+        assert assigned.to_pin(new, ()) == new[2:]
+
+
+def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic() -> None:
+    story = Story()
+    story.sees(readers=None)
+    story.request(gated(required_groups=None, execute=Execute.TRACKER))
+    assert not is_due(story.change, story.fleet, story.cluster, story.now_ms)
+    story.sees(readers=frozenset())
+    assert is_due(story.change, story.fleet, story.cluster, story.now_ms)
+
+
+class TestAPlan:
+    def planned(self, story: Story, **seen: Any) -> Plan:
+        command = Command(change_id="new", verb=Verb.REQUEST, actor="alice", spec=EVERYONE)
+        found = Seen(cluster=story.cluster, **{"groups": (), **seen})
+        return plan(command, story.ledger, found, story.now_ms)
+
+    def test_is_exposed_where_no_producer_waits(self) -> None:
+        found = self.planned(Story())
+        assert found.verdict is Verdict.EXPOSED
+        assert "no producer with the library" in found.exposed[0]
+
+    def test_is_exposed_where_one_that_is_known_does_not(self) -> None:
+        story = Story()
+        story.lives("a")
+        assert self.planned(story).verdict is Verdict.SAFE
+        story.sees(writers=3)
+        assert self.planned(story).exposed == ("at least 2 writers without the library wait at no gate",)
+
+    def test_names_a_kafka_streams_application(self) -> None:
+        story = Story()
+        story.lives("a")
+        streams = Group(group_id="app", assignor="stream", members=(Member(member_id="m"),))
+        found = self.planned(story, groups=(streams,))
+        assert found.groups is not None
+        assert (found.verdict, found.groups[0].safety) == (Verdict.EXPOSED, Safety.STREAMS)
+
+    def test_is_exposed_where_a_compacted_topic_has_keys_that_move(self) -> None:
+        story = Story()
+        story.lives("a")
+        place = known_hashes()["crc32"]
+        keys = [(b"key-%d" % n, place(b"key-%d" % n, 6)) for n in range(200)]
+        seen = {"keys": fingerprint(keys, 6)}
+        assert self.planned(story, **seen, compacted=False).verdict is Verdict.SAFE
+        assert "compacted" in self.planned(story, **seen, compacted=True).exposed[0]
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "__consumer_offsets", "__remote_log_metadata", "_schemas", "connect-offsets", "dev-connect-configs",
+        "kpe.leases", "app-store-changelog", "app-orders-repartition",
+    ],
+)  # fmt: skip
+def test_a_number_of_partitions_that_is_a_contract_is_never_changed(topic: str) -> None:
+    assert fixed(topic)
+    assert fixed("orders") is None
+
+
+class TestWhatARecordCosts:
+    def test_a_set_of_partitions_costs_what_its_text_costs(self) -> None:
+        value = encode(ack("a", Status.APPLIED, assigned=PartitionSet.span(0, 10_000)))
+        tracemalloc.start()
+        try:
+            kept = [decode(Ack, value) for _ in range(400)]
+            assert tracemalloc.get_traced_memory()[0] < 4_000_000
+        finally:
+            tracemalloc.stop()
+        assert len(kept[0].assigned) == 10_000
+
+    def test_an_agent_keeps_no_change_that_was_refused(self) -> None:
+        story = Story()
+        story.request(growth(from_count=7))
+        assert story.change.refused_at_once
+        for duties in (ProducerDuties(lease("a")), ConsumerDuties(lease("x", group="billing"))):
+            duties.ledger.take_change(story.change)
+            duties.ledger.keep(duties.needs)
+            assert not duties.ledger.changes
+
+    def test_fields_are_as_few_as_can_be(self) -> None:
+        from attrs import fields  # noqa: PLC0415
+
+        from kafka_partition_events.control.protocol.records import Lease  # noqa: PLC0415
+
+        assert [len(fields(kind)) for kind in (Change, Lease, Ack)] == [16, 9, 9]

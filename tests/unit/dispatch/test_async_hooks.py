@@ -1,0 +1,251 @@
+"""``async def`` hooks: on the application's loop, under the contract of all listeners."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import ConfigurationError, PartitionChangeListener
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.mailbox import Batch, Mailbox
+from tests.poller_kit import eventually, until
+from tests.unit.dispatch.mail import WAIT_S, Open, news
+
+
+def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine in asyncio's debug mode."""
+    asyncio.run(main(), debug=True)
+
+
+class Noting(PartitionChangeListener):
+    """Notes what it got, on which thread, and whether two hooks ever ran at a time."""
+
+    def __init__(self) -> None:
+        self.sequences: list[int] = []
+        self.threads: set[int] = set()
+        self.running = self.most = self.closed = 0
+
+    async def on_event(self, event: ev.Event) -> None:
+        self.threads.add(threading.get_ident())
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+        self.sequences.append(event.sequence)
+
+    async def close(self) -> None:  # type: ignore[override]
+        self.closed += 1
+
+
+class TestTheContract:
+    def test_hooks_run_on_the_loop_one_at_a_time_in_order(self, open_mailbox: Open) -> None:
+        async def main() -> None:
+            listener = Noting()
+            mailbox = open_mailbox(listener)
+            mailbox.put(news(*range(50)))
+            mailbox.put(news(50))
+            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+            assert listener.sequences == [*range(51)]
+            assert (listener.most, listener.threads) == (1, {threading.get_ident()})
+            assert mailbox.stats.delivered == 51
+            mailbox.close()
+            await until(lambda: listener.closed == 1)
+
+        on_a_loop(main)
+
+    def test_typed_and_settled_hooks_and_the_map_may_be_async(self, open_mailbox: Open) -> None:
+        class Typed(PartitionChangeListener):
+            def __init__(self) -> None:
+                self.calls: list[str] = []
+
+            async def on_metadata_stale(self, event: ev.MetadataStale) -> None:
+                self.calls.append("stale")
+
+            async def on_settled(self, cluster: Cluster, polled_at: object) -> None:
+                self.calls.append("settled")
+
+            async def on_partitions_change(self, cluster: Cluster, partitions_changed: object) -> None:
+                self.calls.append("map")
+
+        async def main() -> None:
+            listener = Typed()
+            mailbox = open_mailbox(listener)
+            (event,) = news(1).events
+            mailbox.put(Batch(EMPTY, (event,), {"any": "thing"}))  # type: ignore[dict-item]
+            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+            assert listener.calls == ["map", "stale", "settled"]
+
+        on_a_loop(main)
+
+    @pytest.mark.parametrize("error", [ZeroDivisionError("own trouble"), SystemExit(3), TimeoutError("hers")])
+    def test_one_that_raises_loses_that_event_only(self, open_mailbox: Open, error: BaseException) -> None:
+        class Failing(Noting):
+            async def on_event(self, event: ev.Event) -> None:
+                await asyncio.sleep(0)
+                if event.sequence == 1:
+                    raise error
+                await super().on_event(event)
+
+        async def main() -> None:
+            listener = Failing()
+            mailbox = open_mailbox(listener)
+            mailbox.put(news(1, 2))
+            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+            assert listener.sequences == [2]
+            assert (mailbox.stats.failures, mailbox.stats.last_error) == (1, repr(error))
+
+        on_a_loop(main)
+
+    def test_one_that_cancels_itself_has_failed(self, open_mailbox: Open) -> None:
+        class Cancelled(Noting):
+            async def on_event(self, event: ev.Event) -> None:
+                if event.sequence == 1:
+                    raise asyncio.CancelledError
+                await super().on_event(event)
+
+        async def main() -> None:
+            listener = Cancelled()
+            mailbox = open_mailbox(listener)
+            mailbox.put(news(1, 2))
+            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+            assert (mailbox.stats.failures, listener.sequences) == (1, [2])
+
+        on_a_loop(main)
+
+    def test_a_hook_that_returns_a_coroutine_unseen_runs_too(self, open_mailbox: Open) -> None:
+        class Wrapped(PartitionChangeListener):
+            def __init__(self) -> None:
+                self.inner = Noting()
+
+            def on_event(self, event: ev.Event) -> Any:
+                return self.inner.on_event(event)
+
+        async def main() -> None:
+            listener = Wrapped()
+            mailbox = open_mailbox(listener)
+            mailbox.put(news(1))
+            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+            assert listener.inner.sequences == [1]
+
+        on_a_loop(main)
+        elsewhere = open_mailbox(Wrapped())
+        elsewhere.put(news(1))
+        assert elsewhere.wait_synced(WAIT_S)
+        assert "no loop ran" in str(elsewhere.stats.last_error)
+
+    def test_without_a_loop_it_is_refused(self, open_mailbox: Open) -> None:
+        with pytest.raises(ConfigurationError, match=r"Noting\.close is async.*no loop runs"):
+            open_mailbox(Noting())
+
+
+class TestWaitingOnTheLoop:
+    def test_waiting_for_the_listener_is_refused_where_it_would_block_it(self, open_mailbox: Open) -> None:
+        async def main() -> None:
+            mailbox = open_mailbox(Noting())
+            with pytest.raises(RuntimeError, match=r"would block the loop.*to_thread"):
+                mailbox.wait_synced(WAIT_S)
+
+        on_a_loop(main)
+
+    def test_closing_waits_for_no_hook_there(self, open_mailbox: Open) -> None:
+        async def main() -> None:
+            listener = Noting()
+            mailbox = open_mailbox(listener)
+            mailbox.put(news(1))
+            mailbox.close(wait=WAIT_S, drain=True)
+            assert not listener.closed
+            await until(lambda: listener.closed == 1)
+            assert listener.sequences == [1]
+
+        on_a_loop(main)
+
+    def test_a_hook_may_close_its_own_registration(self, open_mailbox: Open) -> None:
+        class Leaving(Noting):
+            mailbox: Mailbox
+
+            async def on_event(self, event: ev.Event) -> None:
+                await super().on_event(event)
+                await asyncio.to_thread(self.mailbox.close, wait=3600)
+
+        async def main() -> None:
+            listener = Leaving()
+            listener.mailbox = open_mailbox(listener)
+            listener.mailbox.put(news(1, 2))
+            await until(lambda: listener.closed == 1)
+            assert listener.sequences == [1]
+
+        on_a_loop(main)
+
+
+class TestALoopThatEnds:
+    def test_it_unregisters_its_listeners_with_one_line(
+        self, open_mailbox: Open, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        gone: list[Mailbox] = []
+        mailbox: list[Mailbox] = []
+
+        async def main() -> None:
+            mailbox.append(open_mailbox(Noting(), on_closed=gone.append))
+            mailbox[0].put(news(1))
+            await asyncio.to_thread(mailbox[0].wait_synced, WAIT_S)
+
+        on_a_loop(main)
+        mailbox[0].put(news(*range(2, 30)))
+        eventually(lambda: bool(gone))
+        mailbox[0].close(wait=WAIT_S)
+        lines = [
+            record.message for record in caplog.records if record.name != "asyncio"
+        ]  # a slow callback, say
+        assert lines == ["listener_loop_ended listener=Noting"]
+        assert mailbox[0].stats.failures == 0
+
+    def test_one_that_ends_amid_a_hook_cancels_it(self, open_mailbox: Open) -> None:
+        class Endless(Noting):
+            cancelled = False
+
+            async def on_event(self, event: ev.Event) -> None:
+                self.running += 1
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    self.cancelled = True
+                    raise
+
+        listener = Endless()
+        gone: list[Mailbox] = []
+
+        async def main() -> None:
+            open_mailbox(listener, on_closed=gone.append).put(news(1, 2, 3))
+            await until(lambda: listener.running > 0)
+
+        on_a_loop(main)
+        assert listener.cancelled
+        eventually(lambda: bool(gone))
+        assert listener.running == 1, "nothing was begun that could not end"
+
+    @pytest.mark.parametrize("closed", [False, True])
+    def test_one_that_stands_still_keeps_no_worker(self, open_mailbox: Open, closed: bool) -> None:
+        loop = asyncio.new_event_loop()
+        listener = Noting()
+
+        async def register() -> Mailbox:
+            return open_mailbox(listener)
+
+        mailbox = loop.run_until_complete(register())
+        mailbox.put(news(1))
+        worker = mailbox._worker
+        assert worker is not None
+        if closed:
+            loop.close()
+        else:
+            mailbox.close(drain=True)
+        worker.join(WAIT_S)
+        assert not worker.is_alive()
+        if not closed:
+            loop.run_until_complete(asyncio.sleep(0))
+            loop.run_until_complete(asyncio.sleep(0))
+            loop.close()
+        assert listener.sequences == []

@@ -1,0 +1,289 @@
+"""Which records get a copy, and how many copies there may be."""
+
+import threading
+
+import pytest
+
+from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
+from kafka_partition_events.clients.flight.record import HEADER_BYTES, RECORD_BYTES, Attempt, RescuableRecord
+from kafka_partition_events.clients.flight.rescue import (
+    ATTEMPT_HEADER,
+    ID_HEADER,
+    PARTITION_HEADER,
+    RescueLimits,
+    RescueStats,
+)
+
+TIME_OUT = TimeoutError("expired")
+
+
+def record_of(value: bytes | None = b"v") -> RescuableRecord:
+    return RescuableRecord("t", value, headers=[("h", b"1")], timestamp_ms=0, id="id", outcome=None)
+
+
+class Rig:
+    """Copies of a producer whose clock stands still, and the latest attempt of each record."""
+
+    def __init__(self, limits: RescueLimits | None = None) -> None:
+        self.now = 0.0
+        self.copies = Copies(limits or RescueLimits(), clock=lambda: self.now)
+        self.latest: dict[RescuableRecord, Attempt] = {}
+
+    def admitted(self, *partitions: int, handle: int = 0) -> list[RescuableRecord]:
+        records = [record_of() for _ in partitions]
+        for record, partition in zip(records, partitions, strict=True):
+            assert self.copies.admit(record)
+            self.launch(record, partition, handle)
+        return records
+
+    def launch(self, record: RescuableRecord, partition: int, handle: int = 0) -> Attempt:
+        attempt = self.latest[record] = Attempt("t", partition, handle, rescuable=record)
+        self.copies.launched(record, attempt)
+        return attempt
+
+    def times_out(
+        self, record: RescuableRecord, attempt: Attempt | None = None, *, worth: bool = True
+    ) -> bool:
+        return self.copies.failed(record, attempt or self.latest[record], TIME_OUT, worth_a_copy=worth)
+
+    def taken(self, count: int) -> list[RescuableRecord | None]:
+        return [self.copies.take() for _ in range(count)]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_a_record_that_arrives_is_let_go(rig: Rig) -> None:
+    (record,) = rig.admitted(3)
+    assert rig.copies.stats.held_bytes == RECORD_BYTES + len(b"v") + HEADER_BYTES + len("h") + len(b"1")
+    assert rig.copies.arrived(record, rig.latest[record])
+    rig.copies.finish(record)
+    assert rig.copies.stats == RescueStats()
+
+
+def test_a_copy_names_where_the_original_went_and_which_attempt_it_is(rig: Rig) -> None:
+    original = [("h", b"1"), (ID_HEADER, b"id")]
+    record = record_of()
+    assert record.to_send().headers == original
+    rig.copies.admit(record)
+    rig.launch(record, 3)
+    assert record.to_send().headers == [*original, (PARTITION_HEADER, b"3"), (ATTEMPT_HEADER, b"2")]
+    record.home = None  # the client has chosen
+    assert (PARTITION_HEADER, b"-1") in record.to_send().headers
+
+
+def test_an_error_that_a_copy_would_not_mend_is_the_outcome(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    assert rig.times_out(record, worth=False)
+    assert rig.copies.take() is None
+
+
+def test_the_attempts_come_to_an_end(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    for partition in (1, 2, 3):
+        assert not rig.times_out(record)
+        assert rig.copies.take() is record
+        rig.launch(record, partition)
+    assert rig.times_out(record)
+    assert (rig.copies.stats.copies, rig.copies.stats.withheld, record.error) == (3, 1, TIME_OUT)
+
+
+def test_what_is_stuck_is_copied_once_and_no_more_when_the_copy_is_elsewhere(rig: Rig) -> None:
+    stuck, other, there = rig.admitted(0, 1, 0)
+    where = {(0, "t", 0): 7}
+    rig.copies.copy_stuck(where)
+    rig.copies.copy_stuck(where)
+    assert rig.taken(3) == [stuck, there, None]
+    rig.launch(stuck, 1)
+    rig.launch(there, 2)
+    rig.copies.copy_stuck(where)
+    assert rig.copies.take() is None
+    assert rig.copies.take_news() == {7: (2, 0)}
+    rig.copies.copy_stuck({**where, (0, "t", 1): 8})  # now the first copy is stuck as well
+    assert set(rig.taken(2)) == {stuck, other}
+
+
+def test_what_has_its_copy_is_searched_no_more(rig: Rig) -> None:
+    """It stays in flight until it times out, and each search would come across it."""
+    _first, _second, other = rig.admitted(0, 0, 1)
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    assert rig.copies._uncopied == {(0, "t", 1): {other: None}}
+
+
+def test_what_is_stuck_on_one_handle_is_not_on_the_other(rig: Rig) -> None:
+    (here,), _there = rig.admitted(0), rig.admitted(0, handle=1)
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    assert rig.taken(2) == [here, None]
+
+
+def test_a_record_that_a_copy_arrived_of_first_is_saved(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    original = rig.latest[record]
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    rig.copies.take()
+    assert rig.copies.arrived(record, rig.launch(record, 1))
+    assert not rig.copies.arrived(record, original)
+    assert rig.copies.stats.saved == 1
+
+
+def test_a_record_that_the_client_placed_itself_is_not_saved_by_arriving(rig: Rig) -> None:
+    (record,) = rig.admitted(-1)
+    assert rig.copies.arrived(record, rig.latest[record])
+    assert rig.copies.stats.saved == 0
+
+
+def test_a_record_fails_only_with_the_last_of_it(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    assert not rig.times_out(record, worth=False), "its copy is queued"
+    assert rig.copies.take() is record
+    rig.launch(record, 1)
+    assert rig.times_out(record, worth=False)
+
+
+def test_a_record_that_arrives_while_it_is_queued_is_not_copied(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    assert rig.copies.arrived(record, rig.latest[record])
+    assert rig.copies.take() is None
+
+
+def test_a_copy_that_the_client_refuses_ends_the_record_with_its_own_error(rig: Rig) -> None:
+    failed, stuck = rig.admitted(0, 1)
+    rig.times_out(failed)
+    rig.copies.copy_stuck({(0, "t", 1): 7})
+    assert rig.copies.take() is failed
+    assert rig.copies.refused(failed, RuntimeError("closed"))
+    assert failed.error is TIME_OUT
+    assert rig.copies.take() is stuck
+    assert not rig.copies.refused(stuck, RuntimeError("closed"))  # the original may still arrive
+    assert rig.copies.arrived(stuck, rig.latest[stuck])
+
+
+def test_a_copy_that_finds_no_room_is_the_next_one_again(rig: Rig) -> None:
+    first, second = rig.admitted(0, 1)
+    rig.copies.copy_stuck({(0, "t", 0): 7, (0, "t", 1): 7})
+    assert rig.copies.take() is first
+    rig.copies.taken_back(first, rig.launch(first, 2))
+    rig.copies.put_back(first)
+    assert rig.copies.stats.copies == 0
+    assert first.tried == [0], "it grows with attempts, not with polls while there is no room"
+    assert rig.taken(2) == [first, second]
+
+
+def test_a_first_attempt_that_the_client_refuses_leaves_nothing_behind(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    rig.copies.taken_back(record, rig.latest[record])
+    rig.copies.finish(record)
+    assert rig.copies.stats == RescueStats()
+    assert not rig.copies._uncopied
+    assert not rig.copies.open
+
+
+def test_what_is_too_much_to_keep_goes_without_the_prospect_of_a_copy() -> None:
+    copies = Copies(RescueLimits(held_bytes=RECORD_BYTES + 210))
+    assert copies.admit(record_of(b"1234567"))
+    assert not copies.admit(record_of(None)), "a record takes memory, however small it is"
+    assert copies.stats.unheld == 1
+
+
+def test_nothing_is_copied_any_more_after_the_end(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    rig.copies.close()
+    assert rig.times_out(record)
+    assert not rig.copies.admit(record_of())
+
+
+def test_waiting_ends_with_the_last_of_mine(rig: Rig) -> None:
+    mine, _later = rig.admitted(0, 1)
+    assert not rig.copies.wait_for([mine], 0)
+    rig.copies.finish(mine)
+    assert rig.copies.wait_for([mine], 0)
+
+
+# -- the budget --------------------------------------------------------------------------------------
+
+
+def test_what_is_beyond_the_limits_waits_for_its_turn() -> None:
+    rig = Rig(RescueLimits(burst=1, share=0.5))
+    first, second, third = rig.admitted(0, 0, 0)
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    assert rig.copies.take_news() == {7: (1, 2)}, "and it is reported once how many do"
+    assert rig.taken(2) == [first, None]
+    rig.admitted(1, 1)  # each record that is sent adds to the budget
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    assert rig.copies.take_news() == {7: (1, 0)}
+    assert rig.taken(2) == [second, None]
+    assert rig.times_out(third)
+    assert rig.copies.stats.withheld == 1
+
+
+def test_a_budget_that_runs_out_a_second_time_is_reported_again() -> None:
+    rig = Rig(RescueLimits(burst=1, share=1e-9))
+    for _ in range(2):
+        rig.admitted(0, 0)
+        rig.copies.copy_stuck({(0, "t", 0): 7})
+        assert rig.copies.take_news()[7][1] > 0
+        rig.copies.copy_stuck({})
+
+
+def spent(budget: CopyBudget) -> int:
+    """Take all that there is; return how much that was."""
+    count = 0
+    while budget.allows():
+        budget.take()
+        count += 1
+    return count
+
+
+def test_the_budget_begins_with_a_whole_burst_and_each_record_adds_its_share() -> None:
+    budget = CopyBudget(RescueLimits(burst=5, share=0.25), clock=lambda: 0.0)
+    assert spent(budget) == 5
+    for records, allowed in [(3, 0), (1, 1), (100, 5)]:  # it holds a burst at most
+        for _ in range(records):
+            budget.record_sent()
+        assert spent(budget) == allowed
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(1, LEAST_BURST), (30, 150), (1_000, 5_000), (9_000, 10_000)])
+def test_a_burst_is_no_more_than_what_was_sent_in_the_last_seconds(rate: int, burst: int) -> None:
+    now = 0.0
+    budget = CopyBudget(RescueLimits(), clock=lambda: now)
+    for _ in range(int(4 * BURST_S) * rate):
+        now += 1 / rate
+        budget.record_sent()
+    assert spent(budget) == pytest.approx(burst, rel=0.01)
+
+
+def test_a_producer_that_slows_down_has_a_smaller_burst() -> None:
+    now = 0.0
+    budget = CopyBudget(RescueLimits(), clock=lambda: now)
+    for _ in range(10_000):
+        budget.record_sent()
+    for _ in range(3):
+        now += BURST_S
+        budget.record_sent()
+    assert spent(budget) == LEAST_BURST
+
+
+def test_the_budget_is_never_overdrawn_by_threads() -> None:
+    copies, counts = Copies(RescueLimits(burst=LEAST_BURST)), list[int]()
+
+    def fail_many() -> None:
+        records = [record_of() for _ in range(30)]
+        attempt = Attempt("t", 0, 0)
+        for record in records:
+            copies.launched(record, attempt)
+        counts.append(
+            sum(not copies.failed(record, attempt, TIME_OUT, worth_a_copy=True) for record in records)
+        )
+
+    threads = [threading.Thread(target=fail_many) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == LEAST_BURST

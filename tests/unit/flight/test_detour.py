@@ -1,0 +1,178 @@
+"""A further handle: made on its own thread, never in the way of a record, and given up when it is idle."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from attrs import evolve
+
+from kafka_partition_events import Node
+from kafka_partition_events.clients.flight.detour import (
+    CHECK_S,
+    COMING_S,
+    GRACE_S,
+    IDLE_S,
+    RETRY_S,
+    Detour,
+    checked_standby,
+    healthy,
+)
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.scripted import cluster_of
+
+
+class Rig:
+    """A detour whose handles are numbers, made as soon as `may` is set."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.may = threading.Event()
+        self.error: Exception | None = None
+        self.tried = 0
+        self.closed = threading.Semaphore(0)
+        self.outstanding = 0
+        self.is_wanted = True
+        self.detour = Detour(
+            self.make,
+            lambda _handle: self.closed.release(),
+            lambda _handle: self.outstanding,
+            lambda: self.is_wanted,
+            self.clock,
+        )
+
+    def make(self) -> int:
+        self.tried += 1
+        assert self.may.wait(10)
+        if self.error is not None:
+            raise self.error
+        return self.tried
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(int(seconds / CHECK_S)):
+            self.clock.advance(CHECK_S)
+            self.clock.wait_for_waiters()
+
+    def opened(self) -> int | None:
+        """Ask for the handle, let it be made, and return it."""
+        self.detour.handle()
+        self.may.set()
+        self.clock.wait_for_waiters()  # until it is idle
+        return self.detour.open
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.may.set()
+    rig.detour.end()
+    if (thread := rig.detour._thread) is not None:
+        thread.join(10)
+
+
+def test_nothing_waits_for_a_handle_that_is_being_made(rig: Rig) -> None:
+    assert rig.detour.handle() is None
+    assert rig.detour.handle() is None
+    assert rig.detour.is_coming
+    assert rig.opened() == 1
+    assert rig.detour.handle() == 1
+    assert not rig.detour.is_coming
+
+
+def test_copies_wait_a_second_for_one_and_no_longer(rig: Rig) -> None:
+    rig.detour.handle()
+    rig.clock.advance(COMING_S)
+    assert not rig.detour.is_coming
+
+
+def test_a_handle_that_cannot_be_made_is_reported_once_and_tried_again_later(rig: Rig) -> None:
+    rig.error = ValueError("ssl.ca.location failed")
+    with structlog.testing.capture_logs() as logs:
+        assert rig.opened() is None
+        assert rig.detour.handle() is None
+    assert [log["error"] for log in logs] == ["ssl.ca.location failed"]
+    assert rig.tried == 1
+    rig.error = None
+    thread = rig.detour._thread
+    assert thread is not None
+    rig.clock.advance(RETRY_S)
+    thread.join(10)
+    assert rig.opened() == 2
+
+
+def test_an_idle_handle_is_taken_away_and_closed_a_moment_later(rig: Rig) -> None:
+    rig.opened()
+    rig.pass_time(IDLE_S)
+    assert rig.detour.open is None
+    assert not rig.closed.acquire(blocking=False), "it may just have been taken"
+    rig.clock.advance(GRACE_S)
+    assert rig.closed.acquire(timeout=10)
+
+
+def test_one_that_is_used_or_has_records_is_not_idle(rig: Rig) -> None:
+    rig.opened()
+    rig.pass_time(IDLE_S - CHECK_S)
+    rig.detour.handle()
+    rig.pass_time(2 * CHECK_S)
+    assert rig.detour.open == 1
+    rig.outstanding = 1
+    rig.pass_time(2 * IDLE_S)
+    assert rig.detour.open == 1
+
+
+def test_one_of_a_producer_that_was_dropped_is_closed_soon(rig: Rig) -> None:
+    rig.opened()
+    rig.outstanding = 1
+    rig.is_wanted = False
+    rig.pass_time(CHECK_S)
+    rig.clock.advance(GRACE_S)
+    assert rig.closed.acquire(timeout=10)
+
+
+def test_closing_closes_it_for_good(rig: Rig) -> None:
+    rig.opened()
+    rig.detour.close()
+    assert rig.closed.acquire(blocking=False)
+    assert rig.detour.handle() is None
+    assert rig.tried == 1
+    rig.detour.close()
+
+
+def test_one_that_comes_after_the_end_is_closed_by_its_thread(rig: Rig) -> None:
+    rig.detour.handle()
+    thread = rig.detour._thread
+    rig.detour.close()  # it does not wait: nothing was sent there
+    rig.may.set()
+    assert thread is not None
+    thread.join(10)
+    assert rig.closed.acquire(blocking=False)
+    assert rig.detour.open is None
+
+
+def test_addresses_are_of_brokers_that_are_not_suspect_and_ipv6_is_in_brackets() -> None:
+    cluster = cluster_of({"t": [1]}, brokers=[1])
+    nodes = {1: Node(1, "::1", 9092), 2: Node(2, "kafka-2", 9093), 3: Node(3, "kafka-3", 9094)}
+    assert healthy(evolve(cluster, nodes=nodes), {3}) == ["[::1]:9092", "kafka-2:9093"]
+    assert healthy(None, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "transaction", "waits", "used"),
+    [
+        ("auto", None, True, "auto"),
+        ("off", None, True, "off"),
+        ("auto", "transactional.id", True, "off"),
+        ("auto", None, False, "off"),
+    ],
+)
+def test_a_second_handle_is_for_producers_that_wait_for_replicas(
+    mode: str, transaction: str | None, waits: bool, used: str
+) -> None:
+    assert checked_standby(mode, transaction, waits_for_replicas=waits) == used
+
+
+def test_a_mode_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="standby must be one of auto, off, not 'warm'"):
+        checked_standby("warm", None, waits_for_replicas=True)

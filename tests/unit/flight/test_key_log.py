@@ -1,0 +1,171 @@
+"""What a log of keys says of records that nobody followed one by one."""
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.clients.flight.key_log import (
+    FAILED,
+    NOTHING,
+    PENDING,
+    UNKNOWN,
+    UNNAMED,
+    KeyLog,
+    Mark,
+)
+
+
+@pytest.fixture
+def log() -> KeyLog:
+    return KeyLog(room=1000)
+
+
+def marked(log: KeyLog, partition: int, offset: int) -> Mark:
+    mark = Mark(b"marked", partition, offset)
+    log.append(mark)
+    return mark
+
+
+def test_a_key_that_was_never_logged_has_no_record(log: KeyLog) -> None:
+    log.append(b"other")
+    found = log.earlier(b"key", 0)
+    assert (found.outstanding, found.offset) == (False, NOTHING)
+
+
+def test_a_key_is_outstanding_as_long_as_no_later_mark_is_reported(log: KeyLog) -> None:
+    marked(log, 0, 7)
+    log.append(b"key")
+    found = log.earlier(b"key", 0)
+    assert found.outstanding
+    assert not found.is_awaited, "no report is to come"
+
+
+def test_a_mark_that_is_not_reported_yet_is_waited_for(log: KeyLog) -> None:
+    log.append(b"key")
+    mark = marked(log, 0, PENDING)
+    assert log.earlier(b"key", 0).is_awaited
+    mark.offset = 7
+    assert (log.earlier(b"key", 0).outstanding, log.earlier(b"key", 0).offset) == (False, 7)
+
+
+def test_the_first_mark_after_the_last_record_of_a_key_bounds_its_offset(log: KeyLog) -> None:
+    log.append(b"key")
+    marked(log, 0, 7)
+    log.append(b"key")
+    marked(log, 0, 9)
+    marked(log, 0, 11)
+    assert log.earlier(b"key", 0).offset == 9
+
+
+def test_a_mark_of_another_partition_says_nothing(log: KeyLog) -> None:
+    log.append(b"key")
+    marked(log, 1, 7)
+    assert log.earlier(b"key", 0).outstanding
+
+
+def test_a_mark_without_an_offset_shows_that_nothing_is_outstanding_and_a_later_one_says_where(
+    log: KeyLog,
+) -> None:
+    log.append(b"key")
+    marked(log, 0, UNNAMED)
+    assert (log.earlier(b"key", 0).outstanding, log.earlier(b"key", 0).offset) == (False, UNKNOWN)
+    later = marked(log, 0, PENDING)
+    assert not log.earlier(b"key", 0).outstanding
+    later.offset = 12
+    assert log.earlier(b"key", 0).offset == 12
+
+
+def test_a_mark_that_failed_says_nothing_as_those_before_it_may_be_on_their_way(log: KeyLog) -> None:
+    log.append(b"key")
+    marked(log, 0, FAILED)
+    assert log.earlier(b"key", 0).outstanding
+    marked(log, 0, 3)
+    assert log.earlier(b"key", 0).offset == 3
+
+
+def test_of_a_marked_record_that_failed_there_is_nothing_to_wait_for(log: KeyLog) -> None:
+    for _ in range(2):
+        log.append(Mark(b"key", 0, FAILED))
+    assert log.earlier(b"key", 0).offset == NOTHING
+    log.append(b"another")
+    marked(log, 0, 3)
+    for _ in range(2):
+        log.append(Mark(b"another", 0, FAILED))
+    assert (log.earlier(b"another", 0).outstanding, log.earlier(b"another", 0).offset) == (False, 3)
+
+
+def test_text_and_what_is_like_bytes_are_one_key(log: KeyLog) -> None:
+    log.append("key")
+    assert log.earlier(b"key", 0).outstanding
+    log.append(memoryview(b"other"))
+    assert log.earlier(b"other", 0).outstanding
+
+
+@pytest.mark.parametrize("key", ["\ud800", 10**13, -1, object()])
+def test_what_no_client_takes_for_a_key_is_passed_over(log: KeyLog, key: object) -> None:
+    for entry in (b"before", key, b"after"):
+        log.append(entry)
+    marked(log, 0, 7)
+    assert [log.earlier(logged, 0).offset for logged in (b"before", b"after", b"new")] == [7, 7, NOTHING]
+
+
+def test_a_log_that_overflows_while_it_is_read_says_so() -> None:
+    class Meanwhile(deque[Any]):
+        """Entries of which more than there is room for come in after the first one is taken."""
+
+        def popleft(self) -> Any:
+            entry = super().popleft()
+            if entry == b"first":
+                self.extend([b"other"] * 100)
+            return entry
+
+    log = KeyLog(room=10)
+    log._entries = Meanwhile([b"first", b"key"], maxlen=log._entries.maxlen)
+    assert log.earlier(b"key", 0).outstanding
+
+
+def test_however_many_are_outstanding_each_is_known_and_what_came_before_it() -> None:
+    log = KeyLog(100_000)
+    for number in range(20_000):
+        marked(log, 0, number)
+    for number in range(20_000):
+        log.append(Mark(b"%d" % number, 0))
+    for number in (0, 10_000, 19_999):
+        assert log.earlier(b"%d" % number, 0).is_awaited
+        assert log.earlier(b"%d" % number, 0, recalled=True).offset == NOTHING
+    assert log.earlier(b"none", 0).offset == NOTHING
+
+
+class TestALogWithoutRoom:
+    @pytest.fixture
+    def log(self) -> KeyLog:
+        return KeyLog(room=4)
+
+    def test_takes_any_key_for_outstanding(self, log: KeyLog) -> None:
+        for number in range(50):
+            log.append(b"%d" % number)
+        assert log.earlier(b"new", 0).outstanding
+
+    def test_but_for_partitions_that_are_vouched_for(self, log: KeyLog) -> None:
+        for number in range(50):
+            log.append(b"%d" % number)
+        marked(log, 1, 30)
+        assert log.earlier(b"new", 0).outstanding
+        assert log.earlier(b"new", 1).offset == 30
+
+    def test_does_not_believe_what_is_older_than_what_it_has_lost(self, log: KeyLog) -> None:
+        log.append(b"key")
+        marked(log, 0, 7)
+        assert log.earlier(b"key", 0).offset == 7
+        for number in range(50):
+            log.append(b"%d" % number)  # the key may be among those that were lost
+        assert log.earlier(b"key", 0).outstanding
+
+    def test_forgets_the_oldest_keys_of_its_index(self, log: KeyLog) -> None:
+        for number in range(12):
+            log.append(b"%d" % number)
+            marked(log, 0, number)
+            log.earlier(b"new", 0)
+        assert log.earlier(b"11", 0).offset == 11
+        assert 0 < log.earlier(b"new", 0).offset < 11, "not before any that is forgotten"

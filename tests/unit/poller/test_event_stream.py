@@ -1,0 +1,270 @@
+"""``async for event in poller.events()``, and closing a poller on a loop."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import Event, PartitionChangeListener, PollerClosedError, Resync, TopicAdded
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.stream import AHEAD
+from kafka_partition_events.testing.scripted import ScriptedSource
+from tests.poller_kit import WAIT_S, Pollers, eventually, orders, until
+from tests.unit.dispatch.mail import news
+from tests.unit.dispatch.test_async_hooks import Noting
+
+
+def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine in asyncio's debug mode, and for no longer than a test may take."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(6 * WAIT_S):  # on a busy machine
+            await main()
+
+    asyncio.run(limited(), debug=True)
+
+
+def emit(poller: MetadataPoller, count: int) -> None:
+    for event in news(*range(count)).events:
+        poller.emit(event)
+
+
+class TestReading:
+    def test_events_come_in_order_after_what_is(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1, 2, 3))
+            poller.poll_once()
+            stream = poller.events()
+            first = [await anext(stream) for _ in range(4)]
+            assert isinstance(first[-1], TopicAdded) or any(isinstance(event, TopicAdded) for event in first)
+            assert all(event.initial for event in first)
+            emit(poller, 500)
+            numbers = [(await anext(stream)).sequence for _ in range(500)]
+            assert numbers == [*range(numbers[0], numbers[0] + 500)]
+            await stream.aclose()
+
+        on_a_loop(main)
+
+    def test_without_a_replay_only_news_come(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1, 2, 3))
+            poller.poll_once()
+            async with poller.events(replay=False) as stream:
+                emit(poller, 1)
+                assert (await anext(stream)).kind == "metadata_stale"
+
+        on_a_loop(main)
+
+    def test_a_slow_reader_gets_a_resync_in_place_of_what_it_missed(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            async with poller.events(capacity=100) as stream:
+                sent = AHEAD + 1000
+                emit(poller, AHEAD)
+                await until(lambda: stream.registration.stats.delivered == AHEAD)
+                emit(poller, 1000)
+                got: list[Event] = []
+                lost = 0
+                while len(got) - (lost > 0) + lost < sent:
+                    got.append(await anext(stream))
+                    lost = sum(event.dropped for event in got if isinstance(event, Resync))
+                assert lost > 0
+                numbers = [event.sequence for event in got]
+                assert numbers == sorted(numbers)
+
+        on_a_loop(main)
+
+    def test_where_no_loop_runs_it_is_refused(self, make: Pollers) -> None:
+        poller = make(orders(1))
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            poller.events()
+        assert poller.registrations == ()
+
+
+class TestLeaving:
+    def test_leaving_the_loop_unregisters(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            poller.poll_once()
+            async for _event in poller.events():
+                assert len(poller.registrations) == 1
+                break
+            gc.collect()
+            assert poller.registrations == ()
+
+        on_a_loop(main)
+
+    def test_cancelling_the_reader_unregisters(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            stream = poller.events()
+
+            async def read() -> None:
+                async for _event in stream:
+                    pass
+
+            task = asyncio.create_task(read())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert poller.registrations == ()
+            assert [event async for event in stream] == []
+
+        on_a_loop(main)
+
+    def test_closing_it_ends_another_tasks_iteration_at_once(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            async with aclosing(poller.events()) as stream:
+                reader = asyncio.create_task(collected(stream))
+                await asyncio.sleep(0)
+                await stream.aclose()
+                await stream.aclose()
+                assert await reader == []
+
+        on_a_loop(main)
+
+    def test_a_reader_that_left_holds_no_worker_up(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            stream = poller.events()
+            emit(poller, AHEAD + 10)
+            registration: Any = stream.registration
+            await until(lambda: registration.stats.delivered == AHEAD)
+            worker = registration._worker
+            del stream
+            gc.collect()
+            await asyncio.to_thread(worker.join, WAIT_S)
+            assert not worker.is_alive()
+
+        on_a_loop(main)
+
+    @pytest.mark.parametrize("waits_for_room", [False, True])
+    def test_a_loop_that_has_ended_unregisters_it(self, make: Pollers, waits_for_room: bool) -> None:
+        poller = make(orders(1))
+        kept = []
+
+        async def main() -> None:
+            kept.append(poller.events())
+            if waits_for_room:
+                emit(poller, AHEAD + 10)
+                await until(lambda: kept[0].registration.stats.delivered == AHEAD)
+
+        on_a_loop(main)
+        emit(poller, 1)
+        eventually(lambda: poller.registrations == ())
+
+
+async def collected(stream: Any) -> list[Event]:
+    return [event async for event in stream]
+
+
+class TestClosingThePoller:
+    def test_it_ends_the_iteration_after_what_was_queued(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            stream = poller.events()
+            emit(poller, 3 * AHEAD)
+            await poller.aclose(WAIT_S)
+            assert len(await collected(stream)) == 3 * AHEAD
+            assert [thread for thread in threading.enumerate() if "EventStream" in thread.name] == []
+            with pytest.raises(PollerClosedError):
+                poller.events()
+            await poller.aclose()
+
+        on_a_loop(main)
+
+    def test_hooks_run_while_it_is_closed(self, make: Pollers) -> None:
+        async def main() -> None:
+            listener = Noting()
+            poller = make(orders(1))
+            poller.start()
+            registration = poller.register(listener)
+            emit(poller, 20)  # the first poll may just be taken in; they come after it
+            await until(lambda: registration.stats.delivered + registration.stats.lag >= 20)
+            await poller.aclose(WAIT_S)
+            assert len([number for number in listener.sequences if number]) >= 20
+            assert listener.closed == 1
+            assert not poller.health.running
+
+        on_a_loop(main)
+
+    def test_a_hook_may_close_its_poller(self, make: Pollers) -> None:
+        class Ending(Noting):
+            async def on_event(self, event: Event) -> None:
+                await poller.aclose(3600)
+                await super().on_event(event)
+
+        poller = make(orders(1))
+
+        async def main() -> None:
+            listener = Ending()
+            poller.register(listener)
+            emit(poller, 1)
+            await until(lambda: listener.closed == 1)
+            assert len(listener.sequences) == 1
+
+        on_a_loop(main)
+
+    def test_calls_that_would_block_the_loop_say_what_to_call(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            async with poller.events():
+                with pytest.raises(RuntimeError, match=r"close would block the loop.*await poller.aclose"):
+                    poller.close()
+                with pytest.raises(RuntimeError, match=r"refresh would block the loop.*to_thread"):
+                    poller.refresh("test", wait=1)
+                assert not poller.refresh("test")
+                assert await asyncio.to_thread(poller.refresh, "test", 1)
+            poller.close()
+
+        on_a_loop(main)
+
+    def test_a_source_may_need_the_loop_too(self, make: Pollers) -> None:
+        class OfTheLoop(ScriptedSource):
+            loop: object = None
+
+        async def main() -> None:
+            source = OfTheLoop(orders(1))
+            source.loop = asyncio.get_running_loop()
+            poller = make(source)
+            with pytest.raises(RuntimeError, match="or its source"):
+                poller.close()
+            await poller.aclose()
+
+        on_a_loop(main)
+
+    def test_without_anyone_on_the_loop_the_calls_block_as_ever(self, make: Pollers) -> None:
+        class OfThreads(PartitionChangeListener):
+            def on_event(self, event: Event) -> None:
+                pass
+
+        async def main() -> None:
+            poller = make(orders(1))
+            registration = poller.register(OfThreads())
+            assert poller.refresh("test", wait=1)
+            assert registration.wait_synced(WAIT_S)
+            poller.close()
+
+        on_a_loop(main)
+
+    def test_nothing_is_left_of_many(self, make: Pollers) -> None:
+        before = threading.active_count()
+
+        async def main() -> None:
+            for _ in range(30):
+                poller = MetadataPoller(ScriptedSource(orders(1)))
+                poller.start()
+                poller.register(Noting())
+                stream = poller.events()
+                await anext(stream)
+                await poller.aclose(WAIT_S)
+            assert len(asyncio.all_tasks()) == 1
+
+        asyncio.run(main(), debug=True)
+        eventually(lambda: threading.active_count() <= before)

@@ -1,0 +1,126 @@
+"""Keys of an aiokafka producer that is attached: what waits has a future, and is sent later. No broker."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError, ProducerClosed
+
+from kafka_partition_events.clients.aiokafka import key_stats
+from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.health.in_flight import MAIN, STANDBY
+from tests.unit.aiokafka_kit import Rig, a_rig, on_a_loop, outcome
+
+MOVE = MoveKeys(compacted_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def it_believes_what_tests_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("answered", "failed", "withdrawn", "polled", "unreachable"):
+        monkeypatch.setattr(ProducerReports, name, lambda *_arguments: None)
+
+
+async def waiting(**options: Any) -> tuple[Rig, list[Any]]:
+    """Return a producer of which a key has a record outstanding on the first way, and one that waits."""
+    rig = await a_rig(**options)
+    home = rig.partitioner.home(rig.partitioner.route("t"), b"key")
+    rig.suspect(4)  # it leads nothing
+    await rig.second_way()
+    rig.trust()
+    first = await rig.producer.send("t", b"1", b"key")
+    rig.suspect(4 if "keys" not in options else [1, 2, 3][home])
+    return rig, [first, await rig.producer.send("t", b"2", b"key")]
+
+
+@on_a_loop
+async def test_a_record_that_waits_has_a_future_and_goes_by_the_second_way() -> None:
+    rig, (first, second) = await waiting()
+    assert key_stats(rig.producer).waiting == 1
+    assert [sent.records for sent in await rig.deliver(MAIN)] == [1]
+    rig.adapter.flight.served()
+    assert key_stats(rig.producer).waiting == 0
+    (taken,) = rig.taken(STANDBY)
+    taken.arrive(7)
+    assert (await outcome(first)).offset == 0
+    assert ((await outcome(second)).offset, (await outcome(second)).partition) == (7, taken.partition)
+    await rig.stop()
+
+
+@on_a_loop
+async def test_a_key_that_may_move_leaves_a_sick_broker_and_says_what_it_comes_after() -> None:
+    rig, (first, second) = await waiting(keys=MOVE)
+    (home,) = await rig.deliver(MAIN)
+    rig.adapter.flight.served()
+    assert key_stats(rig.producer) == KeyStats(displaced=1, moved=1)
+    (away,) = rig.taken(STANDBY)
+    assert away.partition != home.partition
+    assert b"kpe-after" in bytes(away.batch.get_data_buffer())
+    away.arrive(3)
+    assert (await outcome(first)).partition == home.partition
+    assert (await outcome(second)).offset == 3
+    await rig.stop()
+
+
+@on_a_loop
+async def test_records_without_a_key_take_the_second_way_around_a_suspect() -> None:
+    rig = await a_rig()
+    rig.suspect(4)
+    await rig.second_way()
+    future = await rig.producer.send("t", b"v")
+    assert not rig.taken(MAIN)
+    await rig.deliver(STANDBY)
+    assert (await outcome(future)).topic == "t"
+    await rig.stop()
+
+
+@on_a_loop
+async def test_a_second_way_that_has_failed_is_not_used_any_more() -> None:
+    rig = await a_rig()
+    rig.suspect(4)
+    await rig.second_way()
+    rig.accumulator(STANDBY).fail_all(TimeoutError("its sender has ended"))
+    await rig.producer.send("t", b"v")
+    assert rig.taken(MAIN)
+    await rig.stop()
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+@on_a_loop
+async def test_there_is_no_second_way_where_no_record_waits_for_replicas(acks: int) -> None:
+    rig = await a_rig(config={"acks": acks})
+    assert rig.adapter.detour is None
+    await rig.stop()
+
+
+@on_a_loop
+async def test_a_record_waits_for_no_longer_than_it_may() -> None:
+    rig, (_, second) = await waiting()
+    rig.adapter.most_held_s = -1
+    await rig.deliver(MAIN)
+    rig.adapter.flight.served()
+    assert type(await outcome(second)) is KafkaTimeoutError
+    await rig.stop()
+
+
+@on_a_loop
+async def test_flush_and_stop_wait_for_what_waits() -> None:
+    rig, (_, second) = await waiting()
+    flushed = asyncio.ensure_future(rig.producer.flush())
+    await asyncio.sleep(0.03)
+    assert not flushed.done()
+    await rig.deliver(MAIN)
+    while not second.done():
+        await asyncio.sleep(0.01)
+        await rig.deliver(STANDBY)
+    await asyncio.wait_for(flushed, 5)
+    await rig.stop()
+
+
+@on_a_loop
+async def test_what_waits_when_the_producer_is_gone_is_refused() -> None:
+    rig, (_, second) = await waiting()
+    rig.adapter.flight.purge()
+    rig.adapter.flight.served()
+    assert type(await outcome(second)) is ProducerClosed
+    await rig.stop()

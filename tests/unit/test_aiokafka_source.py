@@ -1,0 +1,309 @@
+"""Metadata over an aiokafka client, without a broker: the request, whom it asks, and how it ends."""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaClient, errors
+from aiokafka.conn import CloseReason
+
+from kafka_partition_events import ConfigurationError, MetadataFetchError
+from kafka_partition_events.clients.aiokafka import AiokafkaMetadataSource
+from kafka_partition_events.clients.aiokafka.calls import Calls, LoopEndedError
+from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
+from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata
+from kafka_partition_events.clients.aiokafka.private import watch_connections
+from kafka_partition_events.clients.aiokafka.source import OWN_GROUP
+from tests.poller_kit import until
+from tests.unit.aiokafka_kit import a_producer, learn, on_a_loop
+
+ID = uuid.UUID("6d0d4e4a-8cf5-44cc-b7b1-6f7d2a3fd0c1")
+LIMIT_S = 10
+
+
+def an_answer(partitions: int = 2) -> Any:
+    """Return what a broker answers, as it comes over the wire."""
+    rows: list[Any] = [(0, n, n + 1 if n < 2 else -1, 5 + n, [1, 2], [1], [2], {}) for n in range(partitions)]
+    kind = AskMetadata(None).prepare({3: (0, 13)}).RESPONSE_TYPE
+    said = kind(
+        0,
+        [(1, "a", 1, "r", {}), (2, "b", 2, None, {})],
+        "the cluster",
+        1,
+        [(0, "t", ID, False, rows, 0, {}), (3, "gone", uuid.UUID(int=0), False, [], 0, {})],
+        {},
+    )
+    return kind.decode(said.encode())
+
+
+class Client(AIOKafkaClient):  # type: ignore[misc]
+    """A client whose brokers answer as the test says."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__()
+        self.answers = dict(enumerate(answers, 1))
+        self.asked: list[tuple[int, Any]] = []
+        brokers = [(node, "a", node, None) for node in self.answers]
+        self.cluster.update_metadata(
+            SimpleNamespace(API_VERSION=5, brokers=brokers, controller_id=1, topics=[])
+        )
+
+    async def send(self, node_id: int, request: Any, *, group: Any = None) -> Any:
+        assert group == OWN_GROUP
+        self.asked.append((node_id, request))
+        answer = self.answers[node_id]
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None:
+            await asyncio.Event().wait()
+        return answer
+
+
+async def fetched(source: Any, within: float = LIMIT_S, topics: frozenset[str] | None = None) -> Any:
+    return await asyncio.to_thread(source.fetch, topics, started_at=1.0, timeout=within)
+
+
+# -- the request ---------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_an_answer_has_epochs_ids_and_errors() -> None:
+    seen = await fetched(AiokafkaMetadataSource(Client(an_answer(3))))
+    assert (seen.cluster_id, seen.answered_by, seen.started_at) == ("the cluster", 1, 1.0)
+    assert [(node.id, node.rack) for node in seen.nodes] == [(1, "r"), (2, None)]
+    assert seen.errors == {"gone": "UNKNOWN_TOPIC_OR_PARTITION"}
+    info = seen.topics["t"]
+    assert info.topic_id == str(ID)
+    assert [(p.leader, p.leader_epoch, p.replicas, p.isr) for p in info.partitions] == [
+        (1, 5, (1, 2), (1,)),
+        (2, 6, (1, 2), (1,)),
+        (None, 7, (1, 2), (1,)),
+    ]
+
+
+def test_a_question_creates_no_topic() -> None:
+    request = AskMetadata({"b", "a"}).prepare({3: (0, 13)})
+    assert (request.API_VERSION, request.allow_auto_topic_creation) == (12, False)
+    assert [name for _, name, _ in request.topics] == ["a", "b"]
+    assert AskMetadata(None).prepare({3: (0, 12)}).topics is None
+    assert request.encode().endswith(b"\x02b\x00\x00\x00\x00")
+
+
+@on_a_loop
+async def test_a_producer_learns_new_partitions_and_keeps_what_it_knows() -> None:
+    producer = await a_producer()
+    producer.client.add_topic("u").cancel()
+    learn(producer, {"t": [1], "u": [1, 2]})
+    client: Any = producer.client
+    asked: list[Any] = []
+
+    async def send(_node: int, request: Any, **_group: Any) -> Any:
+        asked.append(request.prepare({3: (0, 12)}).topics)
+        return an_answer(3)
+
+    client.send = send
+    source = AiokafkaMetadataSource(producer)
+    await fetched(source, topics=frozenset({"t"}))
+    assert [name for _, name, _ in asked[0]] == ["t", "u"]
+    assert client.cluster.partitions_for_topic("t") == {0, 1, 2}
+    assert client.cluster.available_partitions_for_topic("t") == {0, 1}
+    await producer.stop()
+
+
+# -- whom it asks --------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_suspects_are_asked_last_and_one_that_hangs_has_half_of_the_time() -> None:
+    client = Client(None, an_answer(), errors.NodeNotReadyError("not ready"))
+    source = AiokafkaMetadataSource(client, lambda: {2})
+    assert (await fetched(source, 1.0)).answered_by == 2
+    assert sorted(node for node, _ in client.asked[:2]) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ((errors.KafkaConnectionError("refused"),), "no broker answers .*1: .*refused"),
+        ((None,), "no broker answers .*1: no answer"),
+        ((NotImplementedError("v3"),), "older than Kafka 3.1"),
+        ((), "none is known"),
+    ],
+)
+@on_a_loop
+async def test_why_there_is_no_answer(answers: tuple[Any, ...], why: str) -> None:
+    with pytest.raises(MetadataFetchError, match=why):
+        await fetched(AiokafkaMetadataSource(Client(*answers)), 0.4)
+
+
+@on_a_loop
+async def test_a_source_is_made_of_what_has_a_client_on_its_loop() -> None:
+    nothing: Any = {"bootstrap_servers": "a:1"}
+    with pytest.raises(ConfigurationError, match="not a dict"):
+        AiokafkaMetadataSource(nothing)
+    client, why = Client(), []
+    try:
+        await asyncio.to_thread(AiokafkaMetadataSource, client)
+    except ConfigurationError as error:
+        why.append(str(error))
+    assert why == ["make it on the event loop of its client: in a coroutine"]
+
+
+# -- how it ends ---------------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_who_waits_for_a_loop_that_is_busy_gives_up_in_time() -> None:
+    source = AiokafkaMetadataSource(Client(an_answer()))
+    failed: list[str] = []
+
+    def fetch() -> None:
+        try:
+            source.fetch(None, started_at=0.0, timeout=0.05)
+        except MetadataFetchError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=fetch)
+    thread.start()
+    thread.join(LIMIT_S)  # it blocks the loop
+    assert failed == ["no answer within 0.05 s"]
+
+
+@on_a_loop
+async def test_who_waits_for_an_answer_is_let_go_when_the_producer_is_stopped() -> None:
+    client = Client(None)
+    source = AiokafkaMetadataSource(client)
+    waiting = asyncio.ensure_future(fetched(source, 100))
+    await until(lambda: bool(client.asked))
+    source.close()
+    with pytest.raises(MetadataFetchError, match="was stopped"):
+        await asyncio.wait_for(waiting, LIMIT_S)
+    with pytest.raises(MetadataFetchError, match="was stopped"):
+        await fetched(source, 100)
+
+
+def test_nothing_is_asked_on_a_loop_that_has_ended() -> None:
+    async def make() -> Any:
+        return AiokafkaMetadataSource(Client(an_answer()))
+
+    source = asyncio.run(make())
+    with pytest.raises(MetadataFetchError, match="event loop is closed"):
+        source.fetch(None, started_at=0.0, timeout=1.0)
+
+
+@on_a_loop
+async def test_what_runs_is_cancelled_and_what_comes_later_does_not_begin() -> None:
+    calls, ran = Calls(asyncio.get_running_loop()), []
+
+    async def run() -> None:
+        ran.append(True)
+        await asyncio.Event().wait()
+
+    first = calls.start(run())
+    await until(lambda: bool(ran))
+    calls.end()
+    assert first.cancelled()
+    with pytest.raises(LoopEndedError, match="was stopped"):
+        await asyncio.to_thread(calls.run, run(), LIMIT_S)
+
+
+# -- connections ---------------------------------------------------------------------------------------
+
+
+class Connected:
+    """A client whose connections the test makes."""
+
+    def __init__(self) -> None:
+        self.cluster = SimpleNamespace(broker_metadata=lambda node: None if node == 9 else node)
+        self.next: Callable[[], Any] = lambda: None
+        self.closings: list[Any] = []
+        self.connecting = 0
+        self._get_conn_lock_value: Any = None
+
+    async def _get_conn(self, node_id: int, *, group: int = 0, no_hint: bool = False) -> Any:
+        self.connecting += 1
+        async with self._get_conn_lock_value:
+            return self.next()
+
+    def _on_connection_closed(self, connection: Any, reason: Any) -> None:
+        self.closings.append(reason)
+
+
+class Connection:
+    _on_close_cb: Any = None
+
+
+@on_a_loop
+async def test_a_connection_that_can_not_be_made_or_breaks_in_use_is_a_sign() -> None:
+    client, waited_for = Connected(), {1}
+    lost: list[int] = []
+    stop = watch_connections(client, lost.append, waited_for.__contains__)
+    assert await client._get_conn(1) is None
+    assert await client._get_conn(9) is None, "which is not known"
+    assert lost == [1]
+    client.next = Connection
+    one, other = await client._get_conn(1), await client._get_conn(2)
+    for connection in (one, other):
+        for reason in CloseReason:
+            connection._on_close_cb(connection, reason)
+    assert lost == [1, 1], "in use and broken, not what was idle, too slow, or closed by us"
+    assert len(client.closings) == 2 * len(CloseReason)
+    stop()
+    one._on_close_cb(one, CloseReason.CONNECTION_BROKEN)
+    client.next = lambda: None
+    await client._get_conn(1)
+    assert lost == [1, 1]
+
+
+@on_a_loop
+async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
+    client: Any = Connected()
+    hangs = asyncio.Event()
+    get = Connected._get_conn
+
+    async def slow(client: Any, node_id: int, **more: Any) -> Any:
+        if node_id == 1:
+            client.connecting += 1
+            await hangs.wait()
+        return await get(client, node_id, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connected, "_get_conn", slow)
+        watch_connections(client, print, bool)
+        client.next = Connection
+        first, second = (asyncio.ensure_future(client._get_conn(1)) for _ in range(2))
+        assert await client._get_conn(2) is not None
+        await asyncio.sleep(0)
+        assert client.connecting == 2, "and it is connected to once"
+        hangs.set()
+        await asyncio.gather(first, second)
+
+
+# -- where keys may move -------------------------------------------------------------------------------
+
+
+@on_a_loop
+async def test_a_topics_policy_is_asked_on_the_loop_and_again_if_there_was_no_answer() -> None:
+    entries: list[Any] = [("cleanup.policy", "delete", False, 1, False, [])]
+    client = Client(SimpleNamespace(resources=[(0, "", 2, "t", entries)]))
+    calls = Calls(asyncio.get_running_loop())
+    policies = policies_over(client, calls)
+
+    async def until_asked(count: int) -> None:
+        policies.ask(["t"])
+        await until(lambda: len(client.asked) == count and not policies._asked)
+
+    good, client.answers[1] = client.answers[1], errors.NodeNotReadyError()
+    await until_asked(1)
+    assert (policies.may_move("t"), policies.refused) == (False, ())
+    client.answers[1] = good
+    await until_asked(2)
+    assert policies.may_move("t")
+    client.answers[1] = SimpleNamespace(resources=[(29, "no", 2, "u", [])])
+    policies.ask(["u"])
+    await until(lambda: not policies._asked)
+    assert policies.refused == ("u",)

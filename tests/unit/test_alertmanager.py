@@ -1,0 +1,265 @@
+"""What is posted to Alertmanager, and when; and what a board makes of a poller's snapshots."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.state import Health
+from kafka_partition_events.observe.alert_board import AlertBoard, Board
+from kafka_partition_events.observe.alertmanager import AlertmanagerSink, Due, document
+from kafka_partition_events.observe.alerts import Alert
+from kafka_partition_events.testing import ManualClock
+from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events_listeners.webhook.client import Way
+
+NOW = datetime(2026, 11, 26, 8, 0, tzinfo=UTC)
+
+
+def alert(name: str, says: str = "", stood: float = 40.0) -> Alert:
+    return Alert(labels={"alertname": name}, annotations={"summary": says, "runbook_url": "u"}, stood=stood)
+
+
+def board(*names: str, complete: bool = True) -> Board:
+    return Board(alerts=tuple(map(alert, names)), complete=complete)
+
+
+class Told:
+    """What is told to one Alertmanager that takes everything."""
+
+    def __init__(self) -> None:
+        self.due = Due(60.0, 10.0)
+
+    def at(self, now: float, found: Board) -> str:
+        """Return what is posted then: what fires, and with a minus what has ended."""
+        posted = self.due.at(found, now)
+        if posted is None:
+            return ""
+        self.due.posted(*posted, now)
+        fires, ended = posted
+        return " ".join(
+            [*(a.labels["alertname"] for a in fires), *(f"-{a.labels['alertname']}" for a in ended)]
+        )
+
+
+# -- when --------------------------------------------------------------------------------------------------
+
+
+def test_what_fires_is_posted_at_once_and_after_each_interval() -> None:
+    told = Told()
+    seen = [told.at(now, board("a")) for now in (0, 1, 59, 60, 61, 120)]
+    assert seen == ["a", "", "", "a", "", "a"]
+
+
+def test_nothing_is_posted_while_nothing_fires() -> None:
+    assert [Told().at(now, board()) for now in (0, 600)] == ["", ""]
+
+
+def test_news_are_posted_at_once_with_all_that_fires() -> None:
+    told = Told()
+    assert [told.at(0, board("a")), told.at(5, board("a", "b"))] == ["a", "a b"]
+    changed = Board(alerts=(alert("a", "more partitions"), alert("b")), complete=True)
+    assert [told.at(6, changed), told.at(7, changed)] == ["a b", ""]
+
+
+def test_that_time_passes_is_no_news() -> None:
+    told = Told()
+    told.at(0, board("a"))
+    assert told.at(1, Board(alerts=(alert("a", stood=41.0),), complete=True)) == ""
+
+
+def test_an_end_is_posted_once_when_it_has_lasted() -> None:
+    told = Told()
+    told.at(0, board("a", "b"))
+    seen = [told.at(now, board("b")) for now in (10, 19.9, 20, 21)]
+    assert seen == ["", "", "b -a", ""]
+
+
+def test_what_comes_back_meanwhile_has_not_ended() -> None:
+    told = Told()
+    told.at(0, board("a"))
+    assert [told.at(10, board()), told.at(15, board("a")), told.at(16, board()), told.at(25, board())] == [
+        ""
+    ] * 4
+    assert told.at(26, board()) == "-a"
+
+
+def test_while_the_cluster_is_not_seen_nothing_ends() -> None:
+    """Nor is it repeated: what another observer sees is not contradicted by what this one saw last."""
+    told = Told()
+    told.at(0, board("a"))
+    blind = board("KpePollerBlind", complete=False)
+    assert [told.at(now, blind) for now in (10, 30, 70)] == ["KpePollerBlind", "", "KpePollerBlind"]
+    assert [told.at(80, board("a")), told.at(90, board("a"))] == ["a", "a -KpePollerBlind"]
+
+
+def test_what_was_not_taken_is_due_again() -> None:
+    due = Due(60.0, 10.0)
+    assert due.at(board("a"), 0.0) == due.at(board("a"), 1.0) == ((alert("a"),), ())
+
+
+# -- what --------------------------------------------------------------------------------------------------
+
+
+def test_an_alert_has_its_begin_and_an_end_ahead() -> None:
+    assert document(alert("a"), NOW, NOW + timedelta(minutes=4)) == {
+        "labels": {"alertname": "a"},
+        "annotations": {"summary": "", "runbook_url": "u"},
+        "generatorURL": "u",
+        "startsAt": "2026-11-26T07:59:20.000000Z",
+        "endsAt": "2026-11-26T08:04:00.000000Z",
+    }
+
+
+class Manager:
+    """An Alertmanager whose clock says NOW."""
+
+    def __init__(self, *answers: int | Exception) -> None:
+        self.answers = [*answers]
+        self.bodies: list[Any] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        answer = self.answers.pop(0) if self.answers and request.method == "POST" else 200
+        if isinstance(answer, Exception):
+            raise answer
+        if request.method == "POST":
+            assert request.url.path == "/prefix/api/v2/alerts"
+            self.bodies.append(json.loads(request.content))
+        return httpx.Response(answer, headers={"date": format_datetime(NOW, usegmt=True)})
+
+
+@contextmanager
+def posting(manager: Manager, clock: ManualClock, found: Board) -> Iterator[AlertmanagerSink]:
+    sink = AlertmanagerSink(
+        ["http://am.example/prefix/"],
+        name="am",
+        read=lambda: found,
+        repeat_interval=60.0,
+        settle=10.0,
+        way=Way(transport=httpx.MockTransport(manager)),
+        clock=clock,
+    )
+    sink.start()
+    clock.wait_for_waiters()
+    yield sink
+    sink.close()
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(), timedelta(days=1), timedelta(days=-1)])
+def test_times_are_by_the_clock_of_who_is_posted_to(wrong_by: timedelta) -> None:
+    manager, clock = Manager(), ManualClock(wall=NOW + wrong_by)
+    with posting(manager, clock, board("a")) as sink:
+        assert sink.stats.delivered == 1
+    ((told,),) = manager.bodies
+    assert (told["startsAt"], told["endsAt"]) == (
+        "2026-11-26T07:59:20.000000Z",
+        "2026-11-26T08:04:00.000000Z",
+    )
+
+
+def test_what_fails_is_tried_again_counted_and_no_end_of_the_thread() -> None:
+    manager, clock = Manager(503, httpx.ConnectError("refused"), 200), ManualClock(wall=NOW)
+    with posting(manager, clock, board("a")) as sink:
+        for _ in range(2):
+            clock.advance(60.0)
+            clock.wait_for_waiters()
+        assert sink.stats.failures == {"http_503": 1, "connect": 1}
+        assert (sink.stats.delivered, sink.stats.state, list(sink.ended())) == (1, "idle", [])
+    assert len(manager.bodies) == 2
+
+
+# -- the board ---------------------------------------------------------------------------------------------
+
+TOPICS: dict[str, Any] = {"orders": {"partitions": [{"leader": 1, "replicas": [1, 2], "isr": [1, 2]}]}}
+
+
+class Watched:
+    """A board over a poller that sees what it is given."""
+
+    def __init__(self, **more: Any) -> None:
+        self.clock = ManualClock(wall=NOW)
+        self.poller = SimpleNamespace(cluster=None, health=Health())
+        options: dict[str, Any] = {"known": None, "silent_after": 40.0, **more}
+        poller: Any = self.poller
+        self.board = AlertBoard(
+            poller, cluster=lambda: "prod", holds={"broker_hold_down": 30.0}, clock=self.clock, **options
+        )
+
+    def sees(self, *brokers: int, topics: Any = TOPICS) -> "Watched":
+        self.poller.cluster = cluster_of(topics, brokers, cluster_id="c-1")
+        self.poller.health = Health(last_success=self.clock.monotonic())
+        return self
+
+    def fires(self) -> list[str]:
+        return [a.labels["alertname"] for a in self.board.read().alerts]
+
+
+def test_a_state_stands_from_when_it_was_seen_first() -> None:
+    watched = Watched().sees(1, 2)
+    assert watched.fires() == []
+    assert watched.sees(1).fires() == []
+    watched.clock.advance(29.0)
+    assert watched.sees(1).fires() == []
+    watched.clock.advance(1.0)
+    assert watched.sees(1).fires() == ["KafkaBrokerMissing"]
+    assert watched.sees(1, 2).fires() == []
+    assert watched.sees(1).fires() == []
+
+
+def test_who_is_blind_says_so_after_two_minutes_and_nothing_else() -> None:
+    watched = Watched().sees(1)
+    watched.fires()
+    watched.poller.health = Health(last_success=watched.clock.monotonic(), failures=1)
+    watched.fires()
+    watched.clock.advance(119.0)
+    assert watched.fires() == []
+    watched.clock.advance(1.0)
+    found = watched.board.read()
+    assert ([a.labels["alertname"] for a in found.alerts], found.complete) == (["KpePollerBlind"], False)
+    assert watched.sees(1).fires() == [
+        "KafkaBrokerMissing"
+    ]  # it has stood meanwhile, as far as anybody knows
+
+
+def test_a_poll_that_fails_ends_no_wait_and_posts_nothing() -> None:
+    watched = Watched().sees(1)
+    watched.fires()
+    watched.clock.advance(30.0)
+    watched.poller.health = Health(last_success=0.0, failures=1)
+    assert (watched.fires(), list(watched.board.wrong())) == ([], [("KafkaBrokerMissing", "2")])
+    assert watched.sees(1).fires() == ["KafkaBrokerMissing"]
+
+
+def test_a_poller_that_hangs_is_blind_too() -> None:
+    watched = Watched().sees(1, 2)
+    watched.clock.advance(41.0)
+    assert list(watched.board.wrong()) == [("KpePollerBlind", "")]
+
+
+def test_a_topic_that_was_created_anew_is_told_for_ten_minutes() -> None:
+    watched = Watched().sees(1, 2)
+    info = watched.poller.cluster.topic("orders")
+    watched.board.on_topic_recreated(ev.TopicRecreated(topic="orders", old=info, new=info))
+    assert watched.sees(1, 2).fires() == ["KafkaTopicRecreated"]
+    watched.clock.advance(601.0)
+    assert watched.sees(1, 2).fires() == []
+
+
+def test_a_safe_alternative_is_missed_where_there_was_one() -> None:
+    spread: Any = {"t": {"partitions": [{"leader": b, "replicas": [b], "isr": [b]} for b in (1, 2)]}}
+    one: Any = {"t": {"partitions": [{"leader": 1, "replicas": [1], "isr": [1]}] * 2}}
+    watched = Watched().sees(1, 2, topics=one)
+    assert watched.board.wrong() == {}
+    watched.sees(1, 2, topics=spread).board.wrong()
+    assert [cause.alert for cause in watched.sees(1, 2, topics=one).board.wrong()] == [
+        "KafkaSafeAlternativeLost"
+    ]
+    known = Watched(known=cluster_of(spread, (1, 2))).sees(1, 2, topics=one)
+    assert len(known.board.wrong()) == 1

@@ -1,0 +1,186 @@
+"""What is wrong with a cluster, told as alerts: by its snapshot and how long each state has stood."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from kafka_partition_events.diagnose.replicas import exposure_of
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.observe.alerts import (
+    CONDITION,
+    MOST_TOPICS,
+    OTHER,
+    RULES,
+    Alert,
+    Cause,
+    Wrong,
+    alerts,
+    rules_yaml,
+    series_of,
+    wrong_in,
+)
+from kafka_partition_events.testing.scripted import cluster_of
+
+
+def part(leader: int | None, replicas: list[int], isr: list[int] | None = None) -> dict[str, Any]:
+    return {"leader": leader, "replicas": replicas, "isr": replicas if isr is None else isr}
+
+
+def cluster(brokers: list[int], **topics: list[dict[str, Any]]) -> Cluster:
+    found: dict[str, Any] = {name: {"partitions": parts} for name, parts in topics.items()}
+    return cluster_of(found, brokers)
+
+
+def wrong(found: Cluster, **more: Any) -> dict[Cause, Wrong]:
+    return wrong_in(found, exposure_of(found), **{"were_safe": frozenset(), **more})
+
+
+def values(found: dict[Cause, Wrong]) -> dict[str, int]:
+    return {" ".join(filter(None, cause)): each.value for cause, each in found.items()}
+
+
+WELL = cluster([1, 2, 3], orders=[part(1, [1, 2]), part(2, [2, 3])])
+LOST = cluster(
+    [1, 3],
+    orders=[part(1, [1, 2], [1]), part(3, [2, 3], [3])],
+    alone=[part(None, [2], [2]), part(3, [3]), part(None, [2], [2])],
+)
+TABLE = {rule.name: rule for rule in RULES}
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_well_has_nothing() -> None:
+    assert wrong(WELL) == {}
+
+
+def test_a_broker_that_left_is_one_alert_that_explains_its_partitions() -> None:
+    found = wrong(LOST)
+    assert values(found) == {"KafkaBrokerMissing 2": 4}
+    (each,) = found.values()
+    assert each.offline == {"alone": (0, 2)}
+    assert each.behind == {"orders": (0, 1)}
+
+
+def test_a_broker_is_missing_also_while_it_is_still_in_sync() -> None:
+    found = cluster([1], orders=[part(1, [1, 2], [1, 2])])
+    assert values(wrong(found)) == {"KafkaBrokerMissing 2": 1}
+
+
+def test_a_broker_that_holds_nothing_is_not_missed() -> None:
+    assert wrong(cluster([1, 2], orders=[part(1, [1, 2])])) == {}
+
+
+def test_partitions_that_no_missing_broker_explains_are_told_by_topic() -> None:
+    found = cluster(
+        [1, 2, 3],
+        down=[part(None, [1], [1]), part(None, [2], [2]), part(3, [3])],
+        late=[part(1, [1, 2], [1])],
+    )
+    assert values(wrong(found)) == {
+        "KafkaPartitionsOffline down": 2,
+        "KafkaPartitionsUnderReplicated late": 1,
+    }
+
+
+def test_of_replicas_out_of_sync_a_missing_broker_explains_its_own_only() -> None:
+    found = cluster([1, 3], orders=[part(1, [1, 2, 3], [1])])
+    assert values(wrong(found)) == {"KafkaBrokerMissing 2": 1, "KafkaPartitionsUnderReplicated orders": 1}
+
+
+def test_what_has_no_safe_alternative_is_told_if_it_had_one() -> None:
+    found = cluster([1, 2], orders=[part(1, [1, 2]), part(2, [2, 1])])
+    assert wrong(found) == {}
+    assert values(wrong(found, were_safe=frozenset({"orders", "gone"}))) == {
+        "KafkaSafeAlternativeLost orders": 2
+    }
+
+
+def test_while_a_broker_is_missing_it_is_the_reason() -> None:
+    assert "KafkaSafeAlternativeLost" not in str(wrong(LOST, were_safe=frozenset(LOST.by_topic)))
+
+
+def test_a_topic_that_was_created_anew_is_told_as_long_as_it_is_there() -> None:
+    assert values(wrong(WELL, recreated=["orders", "gone"])) == {"KafkaTopicRecreated orders": 1}
+
+
+def test_beyond_a_number_of_topics_the_rest_is_one() -> None:
+    topics = {f"t{n}": [part(None, [1], [1])] * (2 if n == 250 else 1) for n in range(MOST_TOPICS + 100)}
+    found = wrong(cluster([1], **topics))
+    assert len(found) == MOST_TOPICS + 1
+    assert found[Cause("KafkaPartitionsOffline", OTHER)].value == 100
+    assert Cause("KafkaPartitionsOffline", "t250") in found
+
+
+def test_2000_partitions_of_a_broker_are_one_alert() -> None:
+    found = wrong(cluster([1], **{f"t{n}": [part(None, [2], [2])] * 100 for n in range(20)}))
+    assert values(found) == {"KafkaBrokerMissing 2": 2_000}
+    (alert,) = alerts("c", found, dict.fromkeys(found, 0.0), 1e6)
+    assert alert.annotations["partitions_offline"].startswith("2000: t0 0-99; t1 0-99; ")
+    assert len(alert.annotations["partitions_offline"]) < 1_100
+
+
+# -- what fires --------------------------------------------------------------------------------------------
+
+MISSING, OFFLINE = Cause("KafkaBrokerMissing", "2"), Cause("KafkaPartitionsOffline", "orders")
+FOUND = {MISSING: Wrong(value=4), OFFLINE: Wrong(value=2)}
+
+
+def named(fired: tuple[Alert, ...]) -> list[str]:
+    return [alert.labels["alertname"] for alert in fired]
+
+
+def test_a_state_fires_when_it_has_stood_for_its_hold_down() -> None:
+    since = {MISSING: 100.0, OFFLINE: 105.0}
+    assert named(alerts("c", FOUND, since, 129.9)) == []
+    assert named(alerts("c", FOUND, since, 130.0)) == ["KafkaBrokerMissing"]
+    assert named(alerts("c", FOUND, since, 135.0)) == ["KafkaBrokerMissing", "KafkaPartitionsOffline"]
+
+
+def test_since_may_be_lost_then_it_begins_anew() -> None:
+    assert alerts("c", FOUND, {}, 1e9) == ()
+
+
+def test_hold_downs_are_settings() -> None:
+    since, holds = dict.fromkeys(FOUND, 0.0), {"broker_hold_down": 5.0, "hold_down": 60.0}
+    assert named(alerts("c", FOUND, since, 5.0, holds)) == ["KafkaBrokerMissing"]
+    assert named(alerts("c", FOUND, since, 60.0, holds)) == ["KafkaBrokerMissing", "KafkaPartitionsOffline"]
+
+
+def test_labels_say_what_it_is_about() -> None:
+    first, second = alerts("prod", FOUND, dict.fromkeys(FOUND, 0.0), 90.0)
+    assert first.labels == {
+        "alertname": "KafkaBrokerMissing", "kafka_cluster": "prod", "broker": "2", "severity": "critical",
+    }  # fmt: skip
+    assert second.labels["topic"] == "orders"
+    assert (first.stood, second.stood) == (90.0, 90.0)
+    assert first.annotations["summary"] == "prod: broker 2 is missing"
+    assert "holds 4 replicas" in first.annotations["description"]
+    assert first.annotations["runbook_url"].endswith("/runbooks.md#kafkabrokermissing")
+
+
+# -- the same for Prometheus -------------------------------------------------------------------------------
+
+
+def test_the_metric_has_a_series_for_each_cause() -> None:
+    assert series_of({MISSING: Wrong(value=4), OFFLINE: Wrong(value=2)}) == {
+        ("KafkaBrokerMissing", "2", ""): 4,
+        ("KafkaPartitionsOffline", "", "orders"): 2,
+    }
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_rule_has_the_names_and_labels_of_what_is_posted(name: str) -> None:
+    rules = {rule["alert"]: rule for rule in yaml.safe_load(f"rules:\n{rules_yaml()}")["rules"]}
+    rule, row = rules[name], TABLE[name]
+    cause = Cause(name, "x" if row.about else "")
+    (alert,) = alerts("c", {cause: Wrong(value=7)}, {cause: 0.0}, 1e6)
+    by = rule["expr"].partition("max by (")[2].partition(")")[0].split(", ")
+    assert {*by, *rule["labels"], "alertname"} == alert.labels.keys()
+    assert rule["labels"]["severity"] == alert.labels["severity"]
+    assert f'{CONDITION}{{alert="{name}"}}' in rule["expr"]
+    assert rule.get("for", "0s") == f"{row.hold_s:g}s"
+    assert rule["annotations"].keys() == alert.annotations.keys()
+    assert not [text for text in alert.annotations.values() if "{{" in text]

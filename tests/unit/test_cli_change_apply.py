@@ -1,0 +1,66 @@
+"""`kpe change apply`: a request from a file."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, State
+from tests.change_kit import StoryClient, documents
+
+Captured = pytest.CaptureFixture[str]
+REQUEST = """
+id: orders-12
+topic: orders
+from: 6
+to: 12
+gate: consumers-first
+execute: true
+deadline: 30m
+"""
+
+
+def apply(client: StoryClient, file: Path, *more: str) -> int:
+    return client.kpe("change", "apply", "-f", str(file), "--actor", "ci", *more)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "change.yaml"
+    file.write_text(REQUEST, encoding="utf-8")
+    return file
+
+
+def test_twice_is_once(file: Path, capsys: Captured) -> None:
+    client = StoryClient()
+    assert apply(client, file, "--yes") == 0
+    change = client.story.ledger.changes["orders-12"]
+    assert (change.state, change.requested_by) == (State.REQUESTED, "ci")
+    assert (change.spec.gate, change.spec.execute) == (GateRule.CONSUMERS_FIRST, Execute.TRACKER)
+    assert change.spec.deadline_s == 1_800
+    assert apply(client, file, "--yes") == 0
+    assert len(client.sent) == 1
+    assert [document["change_id"] for document in documents(capsys.readouterr().out)] == ["orders-12"] * 2
+
+
+def test_a_dry_run_writes_nothing(file: Path, capsys: Captured) -> None:
+    client = StoryClient()
+    assert apply(client, file, "--dry-run") == 0
+    assert not client.sent
+    assert documents(capsys.readouterr().out)[0]["format"] == "kpe.command"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("id: a\ntopic: orders\n", "lacks to"),
+        ("id: a\ntopic: orders\nto: twelve\n", "to can't be 'twelve'"),
+        ("id: a\ntopic: orders\nto: 12\ngat: none\n", "gat: there is no such key"),
+        ("id: a\ntopic: orders\nto: 12\ngate: maybe\n", "maybe"),
+        ("- 1\n", "holds no keys"),
+        ("{", "change.yaml"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(file: Path, capsys: Captured, text: str, complaint: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    assert apply(StoryClient(), file) == 2
+    assert complaint in capsys.readouterr().err

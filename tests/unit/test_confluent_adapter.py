@@ -1,0 +1,312 @@
+"""Between librdkafka and the engine: what goes to which handle, and what reports become. No broker."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events.clients.confluent import adapter as adapter_module
+from kafka_partition_events.clients.confluent import detours as module
+from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter
+from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.detours import Detours
+from kafka_partition_events.clients.flight.engine import Flight
+from kafka_partition_events.clients.flight.key_order import FIRST
+from kafka_partition_events.clients.flight.record import Record
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.clients.flight.rescue import RescueStats
+from kafka_partition_events.testing.scripted import cluster_of
+
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
+TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+REFUSED = KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)
+
+
+class Handle:
+    """Stands for a handle of librdkafka's, which takes all and reports what it is made to."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[Any, ...]] = []
+        self.raises: list[BaseException | None] = []
+
+    def plain(self, *arguments: Any) -> None:
+        if self.raises and (error := self.raises.pop(0)) is not None:
+            raise error
+        self.taken.append(arguments)
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Rig:
+    """A producer's adapter and engine, and what the application has learned of its records."""
+
+    def __init__(self, rescue: Any = None) -> None:
+        self.partitioner = DefaultPartitioner(hash_name="murmur2")
+        self.partitioner.apply_snapshot(cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
+        self.handle = Handle()
+        chooser = Chooser(self.partitioner, {}, chunks=False)
+        chooser.ask_for = lambda _topic: None
+        chooser.poller = SimpleNamespace(refresh=lambda _reason: None)  # type: ignore[assignment]
+        producer, subscription = cast("Any", self.handle), cast("Any", None)
+        detours = Detours(producer, {}, lambda: None, frozenset, lambda _throttle: None, count=0)
+        self.adapter = ConfluentAdapter(
+            lambda: producer, chooser, subscription, detours, self.by_default, 100, 60.0
+        )
+        self.flight = self.adapter.flight = Flight(
+            self.partitioner, self.adapter, ProducerReports(self.partitioner), rescue
+        )
+        self.outcomes: list[tuple[int | None, bytes]] = []
+        self.defaults = 0
+
+    def by_default(self, _error: KafkaError | None, _message: Message) -> None:
+        self.defaults += 1
+
+    def produce(self, value: bytes = b"v", outcome: Any = "ours") -> None:
+        def learned(error: KafkaError | None, message: Message) -> None:
+            self.outcomes.append((None if error is None else error.code(), bytes(message.value() or b"")))
+
+        self.flight.send(
+            Record("t", value, None, learned if outcome == "ours" else outcome, 0, {"own": b"1"})
+        )
+
+    def report(self, number: int, error: KafkaError | None = None, value: bytes = b"v", at: int = 0) -> None:
+        *_, partition, report, _unused, _timestamp, _headers = self.handle.taken[number]
+        at = partition if partition >= 0 else at
+        report(error, Message(topic="t", partition=at, value=value, key=None, headers=None, error=error))
+
+    @property
+    def outstanding(self) -> int:
+        return sum(self.partitioner.deliveries.stats.outstanding.values())
+
+    @property
+    def headers(self) -> list[dict[str, bytes]]:
+        return [dict(taken[-1]) for taken in self.handle.taken]
+
+
+@pytest.mark.parametrize("error", [None, TIMED_OUT, REFUSED], ids=["delivered", "timed out", "refused"])
+def test_a_report_ends_the_attempt_and_goes_on_to_the_application(error: KafkaError | None) -> None:
+    rig = Rig()
+    rig.produce()
+    assert rig.outstanding == 1
+    rig.report(0, error)
+    assert rig.outstanding == 0
+    assert rig.outcomes == [(None if error is None else error.code(), b"v")]
+
+
+@pytest.mark.parametrize("rescue", [None, "failed"])
+def test_a_record_without_a_callback_has_the_applications_default_one(rescue: Any) -> None:
+    rig = Rig(rescue)
+    rig.produce(outcome=None)
+    rig.report(0)
+    assert rig.defaults == 1
+
+
+def test_one_record_in_a_millisecond_is_tracked_and_the_others_keep_their_callback() -> None:
+    rig = Rig()
+    rig.flight._clock = lambda: 10.0
+    rig.produce()
+    rig.produce(outcome=rig.by_default)
+    assert rig.outstanding == 1
+    assert rig.handle.taken[1][4] == rig.by_default
+
+
+def test_what_is_refused_leaves_nothing_tracked() -> None:
+    rig = Rig("hedge")
+    rig.handle.raises = [BufferError()]
+    with pytest.raises(BufferError):
+        rig.produce()
+    assert (rig.outstanding, rig.flight.copies and rig.flight.copies.stats) == (0, RescueStats())
+
+
+@pytest.mark.parametrize("rescue", [None, "hedge"])
+def test_where_the_handle_does_not_know_the_partition_librdkafka_chooses(rescue: Any) -> None:
+    rig = Rig(rescue)
+    rig.handle.raises = [KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))]
+    rig.produce()
+    assert [taken[3] for taken in rig.handle.taken] == [-1]
+    assert rig.outstanding == 0
+    rig.report(0)
+    assert rig.outcomes == [(None, b"v")]
+
+
+def test_a_copy_decides_and_its_message_is_the_outcome() -> None:
+    rig = Rig("failed")
+    rig.produce(b"")
+    rig.report(0, TIMED_OUT)
+    rig.flight.served()
+    rig.report(1, value=b"of the copy")
+    rig.report(0)
+    assert rig.outcomes == [(None, b"of the copy")]
+
+
+def test_what_a_copy_would_not_mend_is_the_outcome_at_once() -> None:
+    rig = Rig("failed")
+    rig.produce()
+    rig.report(0, REFUSED)
+    rig.flight.served()
+    assert (rig.outcomes, len(rig.handle.taken)) == ([(KafkaError.NOT_ENOUGH_REPLICAS, b"v")], 1)
+
+
+@pytest.mark.parametrize("error", [ValueError("the application's partitioner"), RuntimeError("closed")])
+def test_a_copy_that_cannot_be_sent_leaves_the_outcome_of_the_record(error: Exception) -> None:
+    rig = Rig("failed")
+    rig.produce()
+    rig.report(0, TIMED_OUT)
+    rig.handle.raises = [error]
+    rig.flight.served()
+    assert rig.outcomes == [(KafkaError._MSG_TIMED_OUT, b"v")]
+
+
+def test_a_copy_that_finds_the_queue_full_waits() -> None:
+    rig = Rig("failed")
+    rig.produce()
+    rig.report(0, TIMED_OUT)
+    rig.handle.raises = [BufferError()]
+    rig.flight.served()
+    assert (rig.outcomes, rig.flight.waiting) == ([], 1)
+    rig.flight.served()
+    assert rig.flight.waiting == 0
+
+
+@pytest.mark.parametrize("limit_of", ["client", "broker"])
+def test_our_header_never_makes_a_record_too_large(limit_of: str) -> None:
+    rig = Rig("failed")
+    if limit_of == "client":
+        rig.handle.raises = [KafkaException(TOO_LARGE)]
+        rig.produce()
+    else:
+        rig.produce()
+        rig.report(0, TOO_LARGE)
+        rig.flight.served()
+    assert rig.headers[-1] == {"own": b"1"}
+    assert rig.flight.copies is not None
+    assert rig.flight.copies.stats.unheld == (limit_of == "client")
+    rig.report(len(rig.handle.taken) - 1, TOO_LARGE)
+    rig.flight.served()
+    assert rig.outcomes == [(KafkaError.MSG_SIZE_TOO_LARGE, b"v")], "it was too large by itself"
+    assert not rig.flight.copies.open
+
+
+def test_what_is_purged_while_it_is_queued_says_so_when_polled() -> None:
+    rig = Rig("failed")
+    rig.produce()
+    rig.report(0, TIMED_OUT)
+    assert rig.flight.copies is not None
+    rig.flight.copies.purge()
+    assert rig.outcomes == []
+    rig.flight.served()
+    assert rig.outcomes == [(KafkaError._PURGE_QUEUE, b"v")]
+    assert len(rig.handle.taken) == 1
+
+
+def test_a_purged_hedge_leaves_the_original_its_own_outcome() -> None:
+    rig = Rig("hedge")
+    rig.produce()
+    assert rig.flight.copies is not None
+    rig.flight.copies.copy_stuck({(FIRST, "t", rig.handle.taken[0][3]): 1})
+    rig.flight.copies.purge()
+    rig.flight.served()
+    assert rig.outcomes == []
+    rig.report(0, REFUSED)
+    assert rig.outcomes == [(KafkaError.NOT_ENOUGH_REPLICAS, b"v")]
+
+
+def test_an_application_that_raises_is_called_once_and_nothing_is_kept() -> None:
+    rig, calls = Rig("failed"), list[int]()
+
+    def raising(_error: Any, _message: Any) -> None:
+        calls.append(1)
+        raise ZeroDivisionError
+
+    rig.produce(outcome=raising)
+    with pytest.raises(ZeroDivisionError):
+        rig.report(0)
+    rig.report(0, TIMED_OUT)
+    assert len(calls) == 1
+    assert rig.flight.copies is not None
+    assert not rig.flight.copies.open
+
+
+def test_a_record_that_librdkafka_placed_is_known_by_its_report() -> None:
+    rig = Rig("failed")
+    rig.handle.raises = [KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))]
+    rig.produce()
+    rig.report(0, TIMED_OUT, at=2)
+    rig.flight.served()
+    assert rig.headers[-1]["kpe-original-partition"] == b"2"
+
+
+def test_ids_are_the_producers_own_and_each_records_own() -> None:
+    first, second = Rig("failed"), Rig("failed")
+    for rig in (first, first, second):
+        rig.produce()
+    ids = [headers["kpe-id"].decode() for rig in (first, second) for headers in rig.headers]
+    assert len(set(ids)) == 3
+    prefixes = [id_.split("-")[0] for id_ in ids]
+    assert prefixes[0] == prefixes[1] != prefixes[2]
+    assert len(prefixes[0]) == 16
+
+
+def test_a_further_handle_has_the_latest_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    logins: list[tuple[str, ...]] = []
+
+    class LoggingIn(Handle):
+        def __init__(self, _config: Any) -> None:
+            super().__init__()
+
+        def set_sasl_credentials(self, *login: str) -> None:
+            logins.append(login)
+
+    monkeypatch.setattr(module, "Handle", LoggingIn)
+    producer: Any = Handle()
+    detours = Detours(producer, {}, lambda: None, frozenset, lambda _throttle: None)
+    detours.log_in("alice", "second")
+    assert logins == []
+    detour = detours.get(1)
+    assert detour is not None
+    detour.open = detours._made()
+    assert logins == [("alice", "second")]
+    detours.log_in("alice", "third")
+    assert logins == [("alice", "second"), ("alice", "third")], "the one that is open, too"
+
+
+@pytest.mark.parametrize("code", [KafkaError._QUEUE_FULL, KafkaError._UNKNOWN_PARTITION])
+def test_an_error_that_an_earlier_batch_has_left_in_a_message_is_not_of_this_one(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An application sends the same dictionaries again; confluent-kafka leaves their old errors there."""
+    rig = Rig()
+    batches: list[list[dict[str, Any]]] = []
+
+    def take_all(_handle: Any, _topic: str, messages: list[dict[str, Any]], *_rest: Any) -> int:
+        batches.append(messages)
+        return len(messages)
+
+    monkeypatch.setattr(adapter_module, "_produce_batch", take_all)
+    message: dict[str, Any] = {"value": b"v", "_error": KafkaError(code)}
+    assert rig.adapter.send_batch("t", [message], None) == 1
+    assert (len(batches), rig.handle.taken) == (1, []), "it is sent once"
+    assert rig.outstanding == 1, "and tracked until it is reported"
+    assert message["_error"].code() == code
+    assert "callback" not in message
+
+
+@pytest.mark.parametrize(
+    ("known", "answered", "copies"), [(False, False, 0), (False, True, 1), (True, False, 1)]
+)
+def test_where_no_broker_has_ever_answered_nothing_is_copied(
+    known: bool, answered: bool, copies: int
+) -> None:
+    """A copy would wait for just the same, and the application learn of the failure later."""
+    rig = Rig("failed")
+    if not known:
+        rig.partitioner.apply_snapshot(None)
+    if answered:
+        rig.produce()
+        rig.report(0, at=1)
+    rig.produce()
+    rig.report(len(rig.handle.taken) - 1, TIMED_OUT, at=1)
+    assert rig.flight.waiting == copies

@@ -1,0 +1,174 @@
+"""What can't be made costs the second handle only; a batch is placed before any of it is sent. No broker."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner, MetadataPoller, Partitioner, Route
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.errors import PartitionOfflineError
+from kafka_partition_events.health.in_flight import STANDBY
+from kafka_partition_events.testing import ScriptedSource
+from kafka_partition_events.testing.scripted import observe
+from tests.certificate_kit import Authority
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "message.timeout.ms": 60_000}
+
+Make = Callable[..., PartitioningProducer]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Make producers that connect to nothing, of a topic ``t`` that these brokers lead."""
+    producers: list[PartitioningProducer] = []
+
+    def make(
+        config: dict[str, Any] | None = None,
+        partitioner: Partitioner | None = None,
+        leaders: tuple[int | None, ...] = (1, 2, 3),
+        **options: Any,
+    ) -> PartitioningProducer:
+        poller = MetadataPoller(ScriptedSource(observe({"t": leaders}, brokers=[1, 2, 3])))
+        poller.poll_once()
+        producer = PartitioningProducer({**NOWHERE, **(config or {})}, partitioner, poller, **options)
+        producers.append(producer)
+        return producer
+
+    yield make
+    for producer in producers:
+        producer.purge()
+        producer.close()
+        producer.poller.close()
+
+
+class Outcomes:
+    """Counts delivery reports."""
+
+    count = 0
+
+    def __call__(self, _error: object, _message: object) -> None:
+        self.count += 1
+
+    def of_queued(self, producer: PartitioningProducer) -> int:
+        """Purge what is queued, and return how many records that were."""
+        producer.purge()
+        producer.poll(0)
+        return self.count
+
+
+def want_the_second_handle(producer: PartitioningProducer) -> None:
+    """Do as the failure detector does when a replica is suspect."""
+    producer.partitioner.deliveries._detector.handle = STANDBY
+
+
+def wait_until_it_was_tried(producer: PartitioningProducer) -> None:
+    detour = producer._detours.get(STANDBY)
+    assert detour is not None
+    with detour._changed:
+        assert detour._changed.wait_for(lambda: not detour._making, 10)
+
+
+# -- what can't be made -------------------------------------------------------------------------------
+
+
+def test_a_certificate_that_is_being_replaced_costs_the_second_handle_only(
+    make: Make, tmp_path: Path
+) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not there")
+    authority = Authority(tmp_path, openssl)
+    producer = make({"security.protocol": "ssl", "ssl.ca.location": authority.ca})
+    Path(authority.ca).unlink()
+    want_the_second_handle(producer)
+    outcomes = Outcomes()
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(10):
+            producer.produce("t", b"v", on_delivery=outcomes)
+        wait_until_it_was_tried(producer)
+    assert outcomes.of_queued(producer) == 10
+    assert [log["event"] for log in logs] == ["second_handle_not_made"]
+    assert "ssl.ca.location" in logs[0]["error"]
+
+
+def test_a_token_that_does_not_come_costs_the_second_handle_only(make: Make) -> None:
+    is_made, asked, may = threading.Event(), threading.Event(), threading.Event()
+
+    def token(_config: str) -> tuple[str, float]:
+        if is_made.is_set():
+            asked.set()
+            assert may.wait(10)
+        return "a.b.c", time.time() + 3600
+
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER", "oauth_cb": token}
+    producer, outcomes = make(login), Outcomes()
+    is_made.set()
+    want_the_second_handle(producer)
+    producer.produce("t", b"v", on_delivery=outcomes)
+    assert asked.wait(10)
+    producer.produce("t", b"v", on_delivery=outcomes)  # while the token is awaited
+    may.set()
+    assert outcomes.of_queued(producer) == 2
+
+
+# -- batches -----------------------------------------------------------------------------------------
+
+
+class Reloading(DefaultPartitioner):
+    """An application's partitioner that raises at every fourth record."""
+
+    asked = 0
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        self.asked += 1
+        if self.asked % 4 == 0:
+            raise LookupError("my table is being reloaded")
+        return super().choose(route, topic, key, value)
+
+
+@pytest.mark.parametrize("rescue", [None, "failed"])
+@pytest.mark.parametrize(
+    ("partitioner", "key", "error"),
+    [
+        (Reloading, None, LookupError),
+        (Reloading, b"k", LookupError),
+        (lambda: AdaptivePartitioner(keyed="raise"), b"k", PartitionOfflineError),
+    ],
+)
+def test_a_batch_that_raises_has_queued_nothing(
+    make: Make, partitioner: Callable[[], Partitioner], key: bytes | None, error: type[Exception], rescue: Any
+) -> None:
+    producer = make(partitioner=partitioner(), leaders=(None, None, 3), rescue=rescue)
+    keys = [None if key is None else b"%s-%d" % (key, number) for number in range(20)]
+    outcomes = Outcomes()
+    with pytest.raises(error):
+        producer.produce_batch("t", [{"value": b"v", "key": key} for key in keys], on_delivery=outcomes)
+    assert outcomes.of_queued(producer) == 0
+
+
+@pytest.mark.parametrize("rescue", [None, "failed"])
+def test_a_batch_that_finds_the_queues_full_is_marked_as_a_plain_producer_marks_it(
+    make: Make, rescue: Any
+) -> None:
+    producer = make({"queue.buffering.max.messages": 10}, rescue=rescue)
+    messages = [{"value": b"v", "key": b"k%d" % number} for number in range(8)]
+    messages += [{"value": b"v"} for _ in range(8)]
+    outcomes = Outcomes()
+    taken = producer.produce_batch("t", messages, on_delivery=outcomes)
+    marked = [message for message in messages if "_error" in message]
+    assert (taken, len(marked), outcomes.of_queued(producer)) == (10, 6, 10)
+
+
+def test_a_batch_that_is_tried_again_is_counted_anew(make: Make) -> None:
+    producer = make({"queue.buffering.max.messages": 10}, rescue="failed")
+    messages: list[dict[str, Any]] = [{"value": b"v"} for _ in range(12)]
+    assert producer.produce_batch("t", messages) == 10
+    producer.purge()
+    producer.poll(0)
+    assert producer.produce_batch("t", [m for m in messages if "_error" in m]) == 2

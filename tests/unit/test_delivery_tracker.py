@@ -1,0 +1,683 @@
+"""What producers hear of their records, by partition and broker. No client, no sleep."""
+
+import threading
+from collections.abc import Callable, Collection
+
+import pytest
+
+from kafka_partition_events import (
+    BrokerCleared,
+    BrokerSuspected,
+    BufferBudget,
+    Clearance,
+    Cluster,
+    Event,
+    Partitioner,
+    RoundRobinPartitioner,
+    Suspicion,
+)
+from kafka_partition_events.health.circuits import Change
+from kafka_partition_events.health.detector import FailureDetector
+from kafka_partition_events.health.in_flight import MAIN, STANDBY, BrokerConnection, Subject
+from kafka_partition_events.health.policy import DetectorPolicy
+from kafka_partition_events.health.tracker import LEAST_INTERVAL_S, DeliveryTracker
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.metadata.events import Role
+from kafka_partition_events.partitioners.adaptive import TopicPace
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits
+from kafka_partition_events.routing.table import Route, compile_table
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.scripted import PartitionSpec, cluster_of
+from tests.deliveries_kit import judged
+
+LEADERS = [1, 2, 3, 1, 2, 3]
+CLUSTER = cluster_of({"t": list(LEADERS), "u": [2, 2]}, brokers=[1, 2, 3])
+HALF_SECOND = DetectorPolicy(shortest_stall=0.5, longest_stall=0.5, first_rest=1.0, down_for=0.0)
+
+
+class Front:
+    """DeliveryTracker of one partitioner, and a producer that reports to them."""
+
+    def __init__(self, policy: DetectorPolicy = HALF_SECOND, start: float = 100.0) -> None:
+        self.clock = ManualClock(start)
+        self.changed = 0
+        self.paces: dict[str, TopicPace] = {}
+        self.deliveries = DeliveryTracker(self._note_change, policy, self.clock.monotonic, lambda: "p")
+        self.deliveries.snapshot(CLUSTER)
+
+    def _note_change(self) -> None:
+        self.changed += 1
+
+    def sent(self, *partitions: int, topic: str = "t") -> None:
+        for partition in partitions:
+            self.deliveries.sent(topic, partition, CLUSTER.by_topic[topic].partitions[partition].leader)
+
+    def answered(self, *partitions: int, latency: float = 0.005, topic: str = "t") -> list[Event]:
+        return [
+            e for p in partitions for e in self.deliveries.answered(topic, p, latency)
+        ]  # fmt: skip
+
+    def listen(self, seconds: float) -> list[Event]:
+        events: list[Event] = []
+        for _ in range(round(seconds * 100)):
+            self.clock.advance(0.01)
+            events += self.deliveries.polled()
+        return events
+
+    def turn_began(self, topic: str = "t") -> None:
+        self.paces.setdefault(topic, TopicPace()).turn_began(self.deliveries.tracked(topic))
+
+    def backlogs(self, partitions: Collection[int]) -> list[int]:
+        return self.paces.setdefault("t", TopicPace()).backlogs(self.deliveries, "t", partitions)
+
+    def outstanding(self) -> dict[tuple[str, int], int]:
+        return {tp: count for tp, count in self.deliveries.stats.outstanding.items() if count}
+
+    def learn(self) -> None:
+        """Let each broker answer a few records as usual."""
+        for partition in (0, 1, 2):
+            self.sent(*[partition] * 8)
+            self.clock.advance(0.005)
+            self.answered(*[partition] * 8)
+            self.deliveries.polled()
+
+    def suspect(self) -> list[Event]:
+        """Let broker 1 fall silent with two records outstanding, while broker 2 answers."""
+        self.sent(0, 3)
+        self.listen(0.1)
+        self.sent(1)
+        self.listen(0.01)
+        self.answered(1)
+        return self.listen(0.5)
+
+
+def route(front: Front, topic: str = "t") -> Route:
+    return compile_table(CLUSTER).routes[topic].avoiding(front.deliveries.avoidance)
+
+
+def test_records_are_outstanding_from_sent_to_answered_failed_or_withdrawn() -> None:
+    front = Front()
+    front.sent(0, 0, 0, 1, 4)
+    assert front.outstanding() == {("t", 0): 3, ("t", 1): 1, ("t", 4): 1}
+    front.answered(0)
+    front.deliveries.failed("t", 0)
+    front.deliveries.withdrawn("t", 0)
+    assert front.outstanding() == {("t", 1): 1, ("t", 4): 1}
+
+
+def test_reports_of_records_that_nobody_tracks_change_nothing() -> None:
+    front = Front()
+    front.answered(0, 0)
+    front.deliveries.failed("t", 9)
+    front.deliveries.withdrawn("nosuch", 0)
+    assert front.outstanding() == {}
+    front.sent(0)
+    front.answered(0, 0, 0)
+    front.sent(0)
+    assert front.outstanding() == {("t", 0): 1}
+
+
+def test_a_silent_broker_is_told_with_the_evidence_in_ms() -> None:
+    front = Front()
+    front.learn()
+    (event,) = front.suspect()
+    assert isinstance(event, BrokerSuspected)
+    assert (event.broker, event.reason, event.outstanding) == (1, Suspicion.SILENT, 2)
+    assert event.silence_ms == pytest.approx(510, abs=20)
+    assert event.usual_ms == pytest.approx(5)
+    assert event.partitioner == "p"
+    assert front.deliveries.stats.suspects == {1}
+    assert front.deliveries.stats.exclusions == 1
+
+
+def test_a_lost_connection_is_told_at_once_and_routes_are_made_anew_once() -> None:
+    front = Front()
+    (event,) = front.deliveries.unreachable(3)
+    assert isinstance(event, BrokerSuspected)
+    assert (event.reason, event.silence_ms, event.usual_ms) == (Suspicion.UNREACHABLE, 0, None)
+    assert event.partitioner == "p"
+    assert front.changed == 1
+    assert front.deliveries.unreachable(3) == ()
+    assert front.changed == 1
+
+
+def test_when_it_answers_its_probes_it_is_told_how_long_it_took_in_ms() -> None:
+    front = Front()
+    front.learn()
+    front.deliveries.unreachable(1)
+    front.listen(1.02)
+    events: list[Event] = []
+    for _ in range(3):
+        probe = front.deliveries.take_probe("t", route(front))
+        assert probe in {0, 3}
+        front.sent(probe)
+        events += front.listen(0.01)
+        events += front.answered(probe)
+        events += front.listen(0.05)
+    (event,) = events
+    assert isinstance(event, BrokerCleared)
+    assert (event.broker, event.reason, event.probes) == (1, Clearance.ANSWERED, 3)
+    assert event.suspected_ms == pytest.approx(1150, abs=20)
+    assert front.deliveries.stats.probes == 3
+    assert not front.deliveries.avoidance
+    assert not front.deliveries.probing
+
+
+def test_routes_are_told_without_the_lock() -> None:
+    front = Front()
+    entered: list[bool] = []
+
+    def enter() -> None:
+        thread = threading.Thread(target=lambda: entered.append(front.deliveries.stuck() == {}))
+        thread.start()
+        thread.join(5)
+
+    front.deliveries._on_change = enter
+    front.deliveries.unreachable(1)
+    assert entered == [True]
+
+
+class TestProbes:
+    def test_go_to_a_topic_that_the_suspect_broker_leads_partitions_of(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1)
+        front.listen(1.1)
+        assert front.deliveries.probing
+        assert front.deliveries.take_probe("u", route(front, "u")) is None
+        assert front.deliveries.take_probe("t", route(front)) in {0, 3}
+
+    def test_are_taken_by_one_thread_only(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1)
+        front.listen(1.1)
+        taken: list[int | None] = []
+        there = route(front)
+        barrier = threading.Barrier(8)
+
+        def take() -> None:
+            barrier.wait(5)
+            taken.append(front.deliveries.take_probe("t", there))
+
+        threads = [threading.Thread(target=take) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5)
+        assert sum(probe is not None for probe in taken) == 1
+
+    def test_that_were_never_sent_are_taken_again(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1)
+        front.listen(1.1)
+        assert front.deliveries.take_probe("t", route(front)) is not None
+        assert front.deliveries.take_probe("t", route(front)) is None
+        front.listen(0.06)
+        assert front.deliveries.take_probe("t", route(front)) is not None
+
+    def test_with_a_key_go_by_the_first_handle_unless_that_is_blocked(self) -> None:
+        front = Front()
+        there = route(front)
+        assert front.deliveries.take_keyed_probe("t", there, 0) is None
+        front.deliveries.unreachable(1)
+        front.listen(1.1)
+        there = route(front)
+        detector = front.deliveries._detector
+        detector.handle = STANDBY
+        assert front.deliveries.take_keyed_probe("t", there, 1) is None, "it needs no suspect"
+        assert front.deliveries.take_keyed_probe("t", there, 0) == MAIN
+        front.listen(0.06)
+        detector.handle, detector.seen.held_up = STANDBY, (BrokerConnection(MAIN, 1),)
+        assert front.deliveries.take_keyed_probe("t", there, 0) == STANDBY
+
+
+class TestFollow:
+    def test_moves_what_is_outstanding_to_the_new_leader(self) -> None:
+        front = Front()
+        front.learn()
+        front.suspect()
+        assert front.deliveries.stuck() == {(0, "t", 0): 1, (0, "t", 3): 1}
+        moved = cluster_of({"t": [2, 2, 3, 1, 2, 3], "u": [2, 2]}, brokers=[1, 2, 3])
+        front.deliveries.snapshot(moved)
+        assert front.deliveries.stuck() == {(0, "t", 3): 1}
+        assert front.outstanding() == {("t", 0): 1, ("t", 3): 1}
+        front.answered(0)
+        assert front.outstanding() == {("t", 3): 1}
+
+    def test_takes_what_is_outstanding_off_a_partition_that_went_offline(self) -> None:
+        front = Front()
+        front.learn()
+        front.suspect()
+        front.deliveries.snapshot(cluster_of({"t": [None, 2, 3, None, 2, 3]}, brokers=[1, 2, 3]))
+        assert front.deliveries.stuck() == {}
+        front.deliveries.failed("t", 0)
+        assert front.outstanding() == {("t", 3): 1}
+
+    def test_clears_a_suspect_that_is_no_longer_listed(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1)
+        front.listen(0.5)
+        (event,) = front.deliveries.snapshot(cluster_of({"t": [None, 2, 3]}, brokers=[2, 3]))
+        assert isinstance(event, BrokerCleared)
+        assert event.reason is Clearance.LEFT
+        assert event.suspected_ms == pytest.approx(500, abs=20)
+        assert not front.deliveries.avoidance
+
+    def test_forgets_the_partitions_of_topics_that_are_gone_once_they_are_settled(self) -> None:
+        front = Front()
+        front.sent(0, 1, topic="u")
+        front.answered(0, topic="u")
+        gone = cluster_of({"t": list(LEADERS)}, brokers=[1, 2, 3])
+        front.deliveries.snapshot(gone)
+        assert front.deliveries.stats.outstanding == {("u", 1): 1}
+        front.answered(1, topic="u")
+        front.deliveries.snapshot(gone)
+        assert front.deliveries.stats.outstanding == {}
+
+    def test_without_a_snapshot_nothing_is_forgotten(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1)
+        assert front.deliveries.snapshot(None) == ()
+        assert front.deliveries.avoidance.suspect == {1}
+
+
+def test_a_record_that_is_sent_under_a_new_leader_takes_the_others_along() -> None:
+    front = Front()
+    for _ in range(3):
+        front.deliveries.sent("t", 0, 1)
+    front.deliveries.sent("t", 0, 2)
+    (event,) = front.deliveries.unreachable(2)
+    assert isinstance(event, BrokerSuspected)
+    assert event.outstanding == 4
+    assert front.deliveries.stuck() == {(0, "t", 0): 2}
+
+
+def test_a_replica_is_told_with_those_that_wait_for_it_each_once() -> None:
+    front = Front()
+    front.deliveries.wait_for_replicas()
+    front.deliveries.has_standby()
+    front.learn()
+    followed_by_3 = frozenset({3})
+    for partition, leader, way in ((0, 1, MAIN), (0, 1, STANDBY), (1, 2, MAIN)):
+        front.deliveries.sent("t", partition, leader, followed_by_3, way)
+    front.listen(0.1)
+    front.deliveries.sent("t", 4, 2, frozenset(), STANDBY)
+    front.listen(0.01)
+    front.deliveries.answered("t", 4, 0.01, STANDBY)
+    (event,) = front.listen(0.6)
+    assert isinstance(event, BrokerSuspected)
+    assert (event.broker, event.role, event.reason) == (3, Role.REPLICA, Suspicion.SILENT)
+    assert event.waiting == (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert event.outstanding == 3
+
+
+def test_a_suspect_that_no_record_needs_any_more_is_cleared_without_news_of_the_cluster() -> None:
+    """Nothing could probe it: the alert would stay, and patience with all others with it."""
+    front = Front()
+    front.deliveries.snapshot(cluster_of({"t": [2, 3]}, brokers=[1, 2, 3]))
+    (event,) = front.deliveries.unreachable(1)
+    assert isinstance(event, BrokerSuspected)
+    (event,) = front.listen(12)
+    assert isinstance(event, BrokerCleared)
+    assert (event.broker, event.reason) == (1, Clearance.LEFT)
+    assert not front.deliveries.avoidance
+
+
+class Writer:
+    """A producer that writes topic t, 20 records a second, and hears of each record after 5 ms."""
+
+    def __init__(
+        self, cluster: Cluster, budget: BufferBudget | None = None, limits: Limits = NO_LIMITS
+    ) -> None:
+        self.clock = ManualClock(100.0)
+        self.partitioner = RoundRobinPartitioner(budget=budget)
+        self.deliveries = judged(self.partitioner, self.clock.monotonic)
+        self.deliveries.wait_for_replicas()
+        self.partitioner.routing.limit(limits)
+        self.partitioner.apply_snapshot(cluster)
+
+    def write(self, seconds: float, *, reported: bool = True) -> list[Event]:
+        events: list[Event] = []
+        for _ in range(round(seconds * 20)):
+            partition = self.partitioner.partition("t", None, None, b"v", b"v", None)
+            if reported:
+                self.deliveries.sent("t", partition, *there(self.partitioner).needs(partition))
+            self.clock.advance(0.005)
+            if reported:
+                events += self.deliveries.answered("t", partition, 0.005)
+            events += self.deliveries.polled()
+            self.clock.advance(0.045)
+        return events
+
+    def patience(self) -> float:
+        """How long broker 1 may be silent."""
+        seen = self.deliveries._detector.seen
+        return seen.patience(seen.state(Subject(Role.LEADER, 1)))
+
+
+def there(partitioner: Partitioner) -> Route:
+    route = partitioner.route("t")
+    assert route is not None
+    return route
+
+
+FOUR = BufferBudget(max_partitions={"t": 4}, instance_id="a")
+ADMITTED = compile_table(cluster_of({"t": [1] * 12}), FOUR).routes["t"].admitted
+BEYOND_THE_CAP = cluster_of({"t": [1 if p in ADMITTED else 3 for p in range(12)]}, brokers=[1, 2, 3])
+ALL_THAT_IT_LEADS: dict[str, Callable[[], Writer]] = {
+    "topics of other producers": lambda: Writer(cluster_of({"t": [1, 2], "theirs": [3]})),
+    "partitions beyond the cap": lambda: Writer(BEYOND_THE_CAP, budget=FOUR),
+    "partitions beyond a limit": lambda: Writer(
+        cluster_of({"t": [1, 2, 1, 2, 3, 3]}), limits=Limits(counts={"t": 4})
+    ),
+    "partitions that are planned to be offline": lambda: Writer(
+        cluster_of({"t": [1, 2, 3]}), limits=Limits(brokers=frozenset({3}))
+    ),
+}
+
+
+class TestASuspectThatNobodyNeedsHere:
+    """No record would ever try it: the alert would stay, and patience with all others with it."""
+
+    @pytest.mark.parametrize("make", ALL_THAT_IT_LEADS.values(), ids=ALL_THAT_IT_LEADS.keys())
+    def test_is_trusted_untried_whatever_else_it_leads(self, make: Callable[[], Writer]) -> None:
+        writer = make()
+        writer.write(2)
+        patience = writer.patience()
+        (event,) = writer.deliveries.unreachable(3)
+        assert isinstance(event, BrokerSuspected)
+        assert writer.patience() == 2 * patience
+        (event,) = writer.write(20)
+        assert isinstance(event, BrokerCleared)
+        assert (event.broker, event.reason, event.probes) == (3, Clearance.LEFT, 0)
+        assert not writer.deliveries.avoidance
+        assert not writer.deliveries.probing
+        assert writer.patience() == patience
+
+    def test_as_a_replica_either(self) -> None:
+        replicas: list[PartitionSpec] = [{"leader": 1, "isr": [1, 2]}, {"leader": 1, "isr": [1, 3]}]
+        cluster = cluster_of({"t": {"partitions": replicas}}, brokers=[1, 2, 3])
+        writer = Writer(cluster, limits=Limits(counts={"t": 1}))
+        writer.deliveries.sent("t", 1, 1, frozenset({3}))  # before the limit
+        writer.deliveries.answered("t", 1, 0.005)
+        writer.deliveries.unreachable(3)
+        assert writer.deliveries.avoidance.replicas == {3}
+        (event,) = writer.write(20)
+        assert isinstance(event, BrokerCleared)
+        assert (event.broker, event.reason) == (3, Clearance.LEFT)
+        assert not writer.deliveries.avoidance
+
+    def test_is_needed_as_long_as_a_record_waits_for_it(self) -> None:
+        """A keyed one, say: these are not capped."""
+        writer = Writer(BEYOND_THE_CAP, budget=FOUR)
+        beyond = next(p for p in range(12) if p not in ADMITTED)
+        writer.deliveries.sent("t", beyond, 3)
+        writer.deliveries.unreachable(3)
+        assert writer.write(60) == []
+        assert writer.deliveries.suspects() == {3}
+        assert writer.deliveries.failed("t", beyond) == ()
+        (event,) = writer.write(20)
+        assert isinstance(event, BrokerCleared)
+
+
+def test_a_suspect_that_is_needed_is_tried_sooner() -> None:
+    writer = Writer(cluster_of({"t": [1, 2, 3]}))
+    writer.deliveries.unreachable(3)
+    (event,) = writer.write(20)
+    assert isinstance(event, BrokerCleared)
+    assert (event.reason, event.probes) == (Clearance.ANSWERED, 3)
+
+
+def refused() -> Front:
+    """Return a front where partition 0 takes nothing, although its leader answers for partition 3."""
+    front = Front(DetectorPolicy())
+    front.learn()
+    front.sent(0)
+    front.listen(0.03)
+    front.sent(3)
+    front.answered(3)
+    front.listen(0.01)
+    assert front.deliveries.avoidance.partitions == {("t", 0)}
+    return front
+
+
+def test_a_partition_that_refuses_is_left_alone_while_a_record_waits_there() -> None:
+    front = refused()
+    front.listen(60)
+    assert front.deliveries.avoidance.partitions == {("t", 0)}
+    assert front.deliveries.stuck() == {(0, "t", 0): 1}
+
+
+def test_a_partition_that_refused_is_trusted_when_it_answers() -> None:
+    front = refused()
+    front.deliveries.failed("t", 0)
+    for _ in range(7):
+        front.listen(0.05)
+        front.sent(0)
+        front.answered(0)
+    front.listen(0.05)
+    assert not front.deliveries.avoidance
+    assert front.deliveries.stuck() == {}
+
+
+def test_a_partition_that_refused_is_trusted_untried_when_only_keys_write_its_topic() -> None:
+    """No unkeyed record would ever try it: keyed ones would be sampled for good, for nothing."""
+    front = refused()
+    front.deliveries.failed("t", 0)
+    front.listen(9)
+    assert front.deliveries.avoidance.partitions == {("t", 0)}
+    front.listen(3)
+    assert not front.deliveries.avoidance
+    front.sent(0)
+    front.listen(0.1)
+    assert front.deliveries.avoidance.leaders == {1}, "what is sent there counts against its brokers again"
+
+
+def test_a_partition_that_refused_counts_again_on_every_handle() -> None:
+    front = Front(DetectorPolicy())
+    front.deliveries.has_standby()
+    front.learn()
+    for handle in (MAIN, STANDBY):
+        front.deliveries.sent("t", 0, 1, handle=handle)
+        front.listen(0.03)
+        front.deliveries.sent("t", 3, 1, handle=handle)
+        front.deliveries.answered("t", 3, 0.005, handle)
+        front.listen(0.01)
+        front.deliveries.failed("t", 0, handle)
+    front.listen(12)
+    assert not front.deliveries.avoidance
+    assert not front.deliveries._detector.seen.aside
+
+
+def test_where_deliveries_are_not_reported_no_probe_tells_so_a_lost_connection_counts_for_a_while() -> None:
+    """As with ``delivery.report.only.error``: one loss would be for good."""
+    writer = Writer(cluster_of({"t": [1, 2, 3]}))
+    writer.deliveries.unreachable(3)
+    assert writer.write(5, reported=False) == []
+    assert writer.deliveries.suspects() == {3}
+    (event,) = writer.write(15, reported=False)
+    assert isinstance(event, BrokerCleared)
+    assert event.reason is Clearance.LEFT
+
+
+class TestAProducerThatEnds:
+    def test_takes_along_what_it_has_in_flight_and_nothing_else(self) -> None:
+        front = Front()
+        mine, theirs = front.deliveries.new_producer(), front.deliveries.new_producer()
+        for producer, records in ((mine, 3), (theirs, 2)):
+            for _ in range(records):
+                front.deliveries.sent("t", 0, 1, producer=producer)
+        front.deliveries.answered("t", 0, 0.005, producer=mine)
+        front.deliveries.producer_ended(mine)
+        assert front.outstanding() == {("t", 0): 2}
+        front.deliveries.failed("t", 0, producer=theirs)
+        front.deliveries.producer_ended(theirs)
+        assert front.outstanding() == {}
+        front.deliveries.producer_ended(theirs)
+
+    def test_leaves_no_broker_suspect_by_what_nothing_is_reported_of(self) -> None:
+        front = Front(DetectorPolicy())
+        front.learn()
+        producer = front.deliveries.new_producer()
+        front.deliveries.sent("t", 0, 1, producer=producer)
+        front.deliveries.sent("t", 3, 1)
+        front.listen(0.02)
+        front.deliveries.producer_ended(producer)
+        front.sent(1)
+        front.listen(0.01)
+        front.answered(1)
+        assert not front.deliveries.avoidance, "what remains is waited for from then on"
+        front.answered(3)
+        assert front.deliveries._detector.seen.state(Subject(Role.LEADER, 1)).outstanding == 0
+
+    def test_takes_nothing_from_brokers_for_a_topic_that_is_gone(self) -> None:
+        front = Front()
+        producer = front.deliveries.new_producer()
+        front.deliveries.sent("u", 0, 2, producer=producer)
+        front.deliveries.failed("u", 0)  # by another one, which knows no number
+        front.deliveries.snapshot(cluster_of({"t": list(LEADERS)}, brokers=[1, 2, 3]))
+        front.sent(1)
+        front.deliveries.producer_ended(producer)
+        assert front.outstanding() == {("t", 1): 1}
+        assert front.deliveries._detector.seen.state(Subject(Role.LEADER, 2)).outstanding == 1
+
+    def test_has_nothing_in_flight_that_was_withdrawn(self) -> None:
+        front = Front()
+        producer = front.deliveries.new_producer()
+        front.deliveries.sent("t", 0, 1, producer=producer)
+        front.deliveries.withdrawn("t", 0, producer=producer)
+        front.sent(0)
+        front.deliveries.producer_ended(producer)
+        assert front.outstanding() == {("t", 0): 1}
+
+
+class TestBacklogs:
+    def test_nothing_is_overdue_while_all_answer_as_usual(self) -> None:
+        front = Front()
+        front.sent(*[0] * 50, 1)
+        front.listen(0.4)
+        assert front.backlogs(range(3)) == [0, 0, 0]
+
+    def test_are_counted_in_turns_not_in_records(self) -> None:
+        front = Front()
+        front.learn()
+        for _ in range(10):
+            front.turn_began()
+            front.sent(*[0] * 100)
+        front.answered(*[0] * 550)
+        assert front.backlogs(range(3)) == [3, 0, 0]  # 450 less what is usual, 150
+
+    def test_partitions_that_take_longer_than_the_others_are_behind(self) -> None:
+        front = Front()
+        for _ in range(6):
+            front.turn_began()
+            front.sent(*[0] * 9, 1)
+        # Ten records a turn: partition 0 has 54 on the way, the others 6 and none, and nobody is silent.
+        assert front.backlogs(range(3)) == [3, 0, 0]
+
+    def test_what_all_have_in_common_is_usual(self) -> None:
+        front = Front()
+        for partition in (0, 1, 2) * 4:
+            front.turn_began()
+            front.sent(*[partition] * 10)
+        front.sent(*[2] * 10)
+        assert front.backlogs(range(3)) == [0, 0, 0]
+
+    def test_what_a_turn_holds_is_of_this_topic_and_of_lately(self) -> None:
+        """A rate that was high for hours, or that another topic has, must not hide what is stuck now."""
+        front = Front()
+        for _ in range(1000):
+            for topic in ("t", "busy"):
+                front.turn_began(topic)
+                for _ in range(100):
+                    front.deliveries.sent(topic, 0, 1)
+                    front.deliveries.answered(topic, 0, 0.005)
+        for _ in range(60):
+            front.turn_began()
+            front.sent(1)
+            front.answered(1)
+        for _ in range(20):
+            front.turn_began()
+            front.sent(0)
+        (behind, *others) = front.backlogs(range(3))
+        assert behind > 15
+        assert others == [0, 0]
+
+    def test_unknown_and_offline_partitions_have_none(self) -> None:
+        front = Front()
+        front.deliveries.sent("t", 0, None)
+        front.listen(2)
+        assert front.backlogs([0, 77]) == [0, 0]
+
+
+class TestLaggingBrokers:
+    def test_take_longer_for_their_oldest_record_than_answers_take(self) -> None:
+        front = Front(DetectorPolicy(shortest_stall=0.02, longest_stall=0.5))
+        front.learn()  # 5 ms
+        front.sent(0, 1)
+        front.listen(0.01)
+        assert front.deliveries.lagging() == set()
+        front.listen(0.01)
+        front.answered(1, latency=0.02)
+        front.listen(0.01)
+        assert front.deliveries.lagging() == {1}
+        assert not front.deliveries.avoidance
+
+    def test_may_answer_all_the_time(self) -> None:
+        front = Front(DetectorPolicy(shortest_stall=0.02, longest_stall=0.5))
+        front.learn()
+        front.sent(*[0] * 10)
+        for _ in range(5):
+            front.listen(0.01)
+            front.answered(0, latency=0.01)
+        assert front.deliveries.lagging() == {1}
+        front.answered(*[0] * 5, latency=0.05)
+        assert front.deliveries.lagging() == set()
+
+    def test_that_are_far_away_do_not_lag_by_that(self) -> None:
+        front = Front(DetectorPolicy(shortest_stall=0.02, longest_stall=0.5))
+        front.sent(0, 0)
+        front.listen(0.1)
+        front.answered(0, latency=0.1)
+        front.listen(0.1)
+        assert front.deliveries.lagging() == set()
+
+
+def test_conclusions_are_two_milliseconds_apart_at_least() -> None:
+    class Counting(FailureDetector):
+        conclusions = 0
+
+        def polled(self, now: float) -> tuple[Change, ...]:
+            self.conclusions += 1
+            return super().polled(now)
+
+    front = Front()
+    front.deliveries._detector = detector = Counting()
+    for _ in range(100):
+        front.deliveries.polled()
+        front.clock.advance(LEAST_INTERVAL_S / 10)
+    assert detector.conclusions in {9, 10, 11}
+
+
+def test_the_longest_linger_counts() -> None:
+    front = Front()
+    front.deliveries.wait_for_batches(0.02)
+    front.deliveries.wait_for_batches(0.005)
+    assert front.deliveries.linger == 0.02
+
+
+def test_threads_that_send_and_report_lose_nothing() -> None:
+    front = Front()
+
+    def work(partition: int) -> None:
+        for _ in range(2000):
+            front.sent(partition)
+            front.deliveries.polled()
+            front.answered(partition)
+
+    threads = [threading.Thread(target=work, args=(partition,)) for partition in (0, 1, 0, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert front.outstanding() == {}
+    assert front.deliveries._detector.seen.state(Subject(Role.LEADER, 1)).outstanding == 0

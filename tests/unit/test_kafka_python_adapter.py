@@ -1,0 +1,389 @@
+"""What becomes of the records of a kafka-python producer that is attached, without a broker."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import define, field
+from kafka.errors import (
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    NotEnoughReplicasError,
+    RequestTimedOutError,
+)
+from kafka.structs import TopicPartition
+
+from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events.clients.flight.engine import Flight
+from kafka_partition_events.clients.flight.record import Record
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.clients.flight.rescue import (
+    ATTEMPT_HEADER,
+    ID_HEADER,
+    PARTITION_HEADER,
+    RescueLimits,
+    RescueMode,
+    RescueStats,
+)
+from kafka_partition_events.clients.kafka_python.adapter import Adapter
+from kafka_partition_events.clients.kafka_python.second import Second
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.unit.kafka_python_kit import FakeProducer, Sent
+
+CLUSTER = cluster_of({"t": [1, 2, 3], "u": [1, 2, 3]}, brokers=[1, 2, 3])
+
+
+@define
+class Way:
+    """A detour that is open if the test says so."""
+
+    open: Any = None
+    is_coming: bool = False
+    ended: int = 0
+
+    def handle(self) -> Any:
+        return self.open
+
+    def end(self) -> None:
+        self.ended += 1
+
+    close = lambda self, _timeout: self.end()  # noqa: E731
+
+
+@define
+class Rig:
+    partitioner: Any
+    producer: Any
+    adapter: Adapter
+    flight: Flight
+    way: Way
+    closed: list[bool] = field(factory=list)
+
+    @property
+    def outstanding(self) -> int:
+        return sum(self.partitioner.deliveries.stats.outstanding.values())
+
+    def last(self) -> Sent:
+        sent: Sent = self.producer.sent[-1]
+        return sent
+
+    def detoured(self, monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
+        """Let records that need no suspect take a second producer; return it."""
+        monkeypatch.setattr("kafka_partition_events.clients.kafka_python.second.KafkaProducer", FakeProducer)
+        monkeypatch.setattr("kafka_partition_events.clients.kafka_python.second.keep_sending", print)
+        monkeypatch.setattr(ProducerReports, "handle", 1)
+        self.partitioner.deliveries.has_standby(1)
+        self.way.open = Second({"partitioner": None})
+        return FakeProducer.made[-1]
+
+
+Make = Callable[..., Rig]
+
+
+@pytest.fixture
+def make() -> Make:
+    def make(rescue: RescueMode | None = None, *, partitioner: Any = None, **config: Any) -> Rig:
+        partitioner = partitioner or DefaultPartitioner()
+        partitioner.apply_snapshot(CLUSTER)
+        producer, way, closed = FakeProducer(partitioner=partitioner, **config), Way(), []
+        adapter = Adapter(producer, partitioner, way)  # type: ignore[arg-type]
+        flight = adapter.flight = Flight(
+            partitioner, adapter, ProducerReports(partitioner), rescue, RescueLimits(), clock=lambda: 0.0
+        )
+        adapter.take_part(producer, lambda: closed.append(True))
+        return Rig(partitioner, producer, adapter, flight, way, closed)
+
+    return make
+
+
+# -- the producer that the application has -------------------------------------------------------------
+
+
+def test_an_attached_producer_is_what_it_was_but_for_its_methods(make: Make) -> None:
+    rig = make()
+    assert isinstance(rig.producer, FakeProducer)
+    assert type(rig.producer).__qualname__ == "FakeProducer"
+    assert rig.producer.send.__doc__ == "Send."
+    rig.adapter.end()
+    assert type(rig.producer) is FakeProducer
+
+
+def test_a_producer_that_was_dropped_is_gone_at_once(make: Make) -> None:
+    rig = make("hedge")
+    rig.producer.send("t", b"v")
+    FakeProducer.made.clear()
+    gone = weakref.ref(rig.producer)
+    gc.disable()
+    try:
+        rig.producer = None
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_closing_closes_both_and_says_so_whatever_raises(make: Make) -> None:
+    rig = make()
+    rig.producer.raises = OSError("no time")
+    with pytest.raises(OSError, match="no time"):
+        rig.producer.close(timeout=0)
+    assert rig.closed == [True]
+    assert rig.way.ended == 1
+
+
+# -- what the failure detector learns ------------------------------------------------------------------
+
+
+def test_a_record_is_in_flight_until_it_is_answered(make: Make) -> None:
+    rig = make()
+    future = rig.producer.send("t", b"v", b"k")
+    assert future is rig.last().future, "the application has kafka-python's own"
+    assert rig.outstanding == 1
+    rig.last().arrive()
+    assert rig.outstanding == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "answers"),
+    [
+        (NotEnoughReplicasError(), True),
+        (RequestTimedOutError(), False),
+        (KafkaTimeoutError(), False),
+        (KafkaConnectionError(), False),
+    ],
+)
+def test_only_an_error_of_the_broker_is_an_answer(
+    make: Make, error: Exception, answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(ProducerReports, "answered", lambda *_: said.append(True))
+    monkeypatch.setattr(ProducerReports, "failed", lambda *_: said.append(False))
+    rig = make()
+    rig.producer.send("t", b"v")
+    rig.last().fail(error)
+    assert said == [answers]
+
+
+def test_what_is_not_placed_by_the_partitioner_is_not_tracked(make: Make) -> None:
+    rig = make()
+    rig.producer.send("t", b"v", partition=1)
+    rig.producer.send("unknown", b"v")
+    with pytest.raises(TypeError):
+        rig.producer.send("t", b"v", headers={"a": b"b"})
+    rig.producer.raises = ValueError("refused")
+    with pytest.raises(ValueError, match="refused"):
+        rig.producer.send("t", b"v")
+    assert rig.outstanding == 0
+
+
+def test_another_kafka_python_goes_on_without_feedback(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = make()
+    monkeypatch.setattr(FakeProducer, "send", lambda *_args, **_more: "a future without a partition")
+    assert rig.producer.send("t", b"v") == "a future without a partition"
+    assert rig.outstanding == 0
+
+
+# -- copies --------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_times_out_is_sent_again(make: Make) -> None:
+    rig = make("failed")
+    future = rig.producer.send("t", b"v", headers=[("own", b"1")], timestamp_ms=7)
+    original = rig.last()
+    original.fail(KafkaTimeoutError())
+    rig.flight.served()
+    copy = rig.last()
+    assert copy.partition != original.partition, "although the turn is not over"
+    assert (copy.value, copy.timestamp_ms) == (b"v", 7) == (original.value, original.timestamp_ms)
+    assert original.headers[:-1] == [("own", b"1")]
+    assert original.headers[-1][0] == ID_HEADER
+    home = b"%d" % (original.partition or 0)
+    assert copy.headers == [*original.headers, (PARTITION_HEADER, home), (ATTEMPT_HEADER, b"2")]
+    assert not future.is_done
+    copy.arrive()
+    assert future.get(0)[2:4] == (TopicPartition("t", copy.partition), 100)
+    assert rig.flight.copies is not None
+    assert rig.flight.copies.stats == RescueStats(copies=1, saved=1)
+    assert rig.outstanding == 0
+
+
+def test_keys_and_explicit_partitions_get_no_copy(make: Make) -> None:
+    rig = make("failed")
+    rig.producer.send("t", b"v", b"k")
+    rig.producer.send("t", b"v", partition=0)
+    rig.producer.send("t", None)
+    assert [sent.headers for sent in rig.producer.sent] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [(KafkaTimeoutError(), True), (NotEnoughReplicasError(), True), (ValueError("never"), False)],
+)
+def test_what_kafka_python_would_try_again_gets_a_copy(make: Make, error: Exception, again: bool) -> None:
+    rig = make("failed")
+    future = rig.producer.send("t", b"v")
+    rig.last().fail(error)
+    rig.flight.served()
+    assert len(rig.producer.sent) == 1 + again
+    assert future.is_done == (not again)
+
+
+def test_a_header_of_ours_never_makes_a_record_too_large(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = make("failed")
+    send = FakeProducer.send
+
+    def limited(producer: FakeProducer, topic: str, *, headers: Any, **more: Any) -> Any:
+        if headers:
+            raise MessageSizeTooLargeError
+        return send(producer, topic, headers=headers, **more)
+
+    monkeypatch.setattr(FakeProducer, "send", limited)
+    future = rig.producer.send("t", b"v")
+    rig.last().arrive()
+    assert future.get(0).offset == 100
+    monkeypatch.setattr(FakeProducer, "send", send)
+    future = rig.producer.send("t", b"v")
+    rig.last().fail(MessageSizeTooLargeError())  # the topic's limit
+    rig.flight.served()
+    assert rig.last().headers == []
+    rig.last().arrive()
+    assert future.succeeded()
+
+
+def test_flush_sends_copies_and_waits_for_them(make: Make) -> None:
+    rig = make("failed")
+    future = rig.producer.send("t", b"v")
+    with pytest.raises(KafkaTimeoutError, match="still being rescued"):
+        rig.producer.flush(0.0)
+    rig.last().fail(KafkaTimeoutError())
+    rig.producer.raises, error = ValueError("closed"), KafkaTimeoutError("the record's own")
+    rig.producer.flush(1.0)
+    assert isinstance(future.exception, KafkaTimeoutError)
+    rig.producer.raises = None
+    future = rig.producer.send("t", b"v")
+    rig.last().fail(error)
+    rig.flight.served()
+    rig.last().arrive()
+    rig.producer.flush(1.0)
+    assert future.succeeded()
+
+
+def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> None:
+    class Serializer:
+        calls = 0
+
+        def serialize(self, _topic: str, headers: Any, value: Any) -> bytes:
+            self.calls += 1
+            headers.append(("by", b"serializer"))
+            return repr(value).encode()
+
+        def close(self) -> str:
+            return "closed"
+
+    theirs = Serializer()
+    rig = make("failed", value_serializer=theirs)
+    value, own = {"n": 1}, [("own", b"1")]
+    rig.producer.send("t", value, headers=own)
+    value["n"] = 2
+    rig.last().fail(KafkaTimeoutError())
+    rig.flight.served()
+    assert [sent.value for sent in rig.producer.sent] == [b"{'n': 1}"] * 2
+    assert type(rig.last().value) is bytes
+    assert rig.last().headers[:2] == [("own", b"1"), ("by", b"serializer")]
+    assert (theirs.calls, own) == (1, [("own", b"1")])
+    assert rig.producer.config["value_serializer"].close() == "closed"
+
+
+def test_a_serializer_of_the_old_kind_is_called_as_kafka_python_does(make: Make) -> None:
+    class Old:
+        def serialize(self, _topic: str, value: object) -> bytes:
+            return repr(value).encode()
+
+    rig = make("failed", value_serializer=Old())
+    ready = rig.adapter._serialized(Record("t", 1))
+    assert ready is not None
+    assert ready.value == b"1"
+
+
+def test_a_key_of_the_serializers_own_is_a_key(make: Make) -> None:
+    class Keys:
+        def serialize(self, _topic: str, _headers: Any, _key: object) -> bytes:
+            return b"always"
+
+    rig = make("failed", key_serializer=Keys())
+    rig.producer.send("t", b"v")
+    assert rig.last().headers == []
+
+
+# -- the second producer -------------------------------------------------------------------------------
+
+
+def test_what_needs_no_suspect_takes_the_second_producer_and_nothing_else(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make()
+    second = rig.detoured(monkeypatch)
+    future = rig.producer.send("t", bytearray(b"free"), timestamp_ms=5)
+    rig.producer.send("t", b"keyed", b"k")
+    rig.producer.send("t", b"placed", partition=1)
+    assert [sent.value for sent in second.sent] == [b"free"]
+    assert type(second.sent[0].value) is bytes
+    assert second.sent[0].timestamp_ms == 5
+    assert [sent.value for sent in rig.producer.sent] == [b"keyed", b"placed"]
+    assert future is second.sent[0].future
+    assert len(rig.way.open) == 1
+    second.sent[0].arrive()
+    assert len(rig.way.open) == 0
+    rig.producer.flush(1.0)
+    assert second.flushed == rig.producer.flushed == 1
+
+
+def test_a_topic_that_the_second_producer_does_not_know_goes_by_the_first(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make()
+    second = rig.detoured(monkeypatch)
+    rig.producer.send("u", b"v")
+    second.known.add("u")
+    rig.way.open._ask_at.clear()
+    rig.producer.send("u", b"v")
+    assert len(rig.producer.sent) == len(second.sent) == 1
+
+
+def test_what_the_second_producer_refuses_goes_by_the_first(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make()
+    second = rig.detoured(monkeypatch)
+    for error in (ValueError("Unrecognized partition"), KafkaTimeoutError()):
+        second.raises = error
+        rig.producer.send("t", b"v")
+    assert (len(rig.producer.sent), len(second.sent)) == (2, 0)
+    assert rig.way.open is not None
+
+
+def test_turns_end_by_the_second_producer_as_batches_do(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = make(batch_size=1_000)
+    second = rig.detoured(monkeypatch)
+    for _ in range(30):
+        rig.producer.send("t", b"v" * 500)
+    placed = [sent.partition for sent in second.sent]
+    assert placed[::2] == placed[1::2]
+    assert all(a != b for a, b in zip(placed[::2], placed[2::2], strict=False))
+
+
+def test_what_the_second_producer_has_is_waited_for_after_the_poller_was_closed(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make()
+    rig.detoured(monkeypatch)
+    rig.adapter.end()
+    assert rig.way.ended == 1
+    assert type(rig.producer) is not FakeProducer
+    rig.producer.send("t", b"v")
+    assert len(rig.producer.sent) == 1
+    rig.way.open = None  # as a detour that has ended
+    rig.producer.flush(1.0)
+    assert rig.way.ended == 2

@@ -1,0 +1,103 @@
+"""Which lost connections of kafka-python's make a broker suspect."""
+
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaConnectionError, RequestTimedOutError
+from kafka.future import Future
+
+from kafka_partition_events import AdaptivePartitioner
+from kafka_partition_events.clients.flight.record import Attempt
+from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.clients.kafka_python.private import partition_of, watch_connections
+from kafka_partition_events.testing.scripted import cluster_of
+
+
+class FakeConnection:
+    def __init__(self, *, made: bool = True) -> None:
+        self.close_future, self.init_future = Future(), Future()
+        if made:
+            self.init_future.success(True)
+
+
+class FakeManager:
+    """A connection manager, and the producer that has it."""
+
+    def __init__(self) -> None:
+        self._conns: dict[Any, FakeConnection] = {1: FakeConnection()}
+        self.closed = False
+        self._sender = self._client = self._manager = self
+
+    def get_connection(self, node_id: Any, *, made: bool = True) -> Any:
+        return self._conns.setdefault(node_id, FakeConnection(made=made))
+
+
+class Watched:
+    def __init__(self) -> None:
+        self.manager = FakeManager()
+        self.lost: list[int] = []
+        self.waited_for = {1, 2}
+        self.stop = watch_connections(self.manager, self.lost.append, self.waited_for.__contains__)
+
+    def fail(self, node: Any, error: Exception | None = None, *, made: bool = True) -> None:
+        connection = self.manager.get_connection(node, made=made)
+        connection.close_future.failure(error or KafkaConnectionError())
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_connections_that_fail_in_use_are_reported_old_and_new(watched: Watched) -> None:
+    watched.manager.get_connection(2)
+    watched.fail(2)
+    watched.fail(1)
+    assert watched.lost == [2, 1]
+
+
+def test_an_idle_connection_that_a_proxy_closes_says_nothing(watched: Watched) -> None:
+    watched.waited_for.clear()
+    watched.fail(1)
+    assert watched.lost == []
+    watched.fail(3, made=False)  # but one that can't be made does
+    assert watched.lost == [3]
+
+
+def test_connections_that_end_in_order_are_not_reported(watched: Watched) -> None:
+    watched.manager.get_connection(2).close_future.success(None)  # closed by us
+    watched.fail("bootstrap-0")  # which broker is it?
+    watched.fail(1, RequestTimedOutError())  # deliveries show which broker is to blame
+    assert watched.lost == []
+
+
+def test_a_producer_that_closes_or_is_watched_no_more_loses_nobody(watched: Watched) -> None:
+    left = watched.manager.get_connection(2)
+    watched.manager.closed = True
+    watched.fail(1)
+    watched.manager.closed = False
+    watched.stop()
+    left.close_future.failure(KafkaConnectionError())
+    assert "get_connection" not in vars(watched.manager)
+    assert watched.lost == []
+
+
+def test_another_kafka_python_is_not_watched() -> None:
+    anything: Any = object()
+    watch_connections(anything, print, bool)()
+    assert partition_of(anything) is None
+
+
+def test_a_broker_has_something_in_flight_until_it_is_answered() -> None:
+    class FakePoller:
+        cluster = cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3])
+
+    poller: Any = FakePoller()
+    partitioner = AdaptivePartitioner()
+    partitioner.apply_snapshot(poller.cluster)
+    reports, attempt, route = ProducerReports(partitioner, poller), Attempt("t", 1, 0), partitioner.route("t")
+    assert route is not None
+    reports.sent(attempt, route)
+    assert [reports.has_in_flight(broker) for broker in (1, 2)] == [False, True]
+    reports.withdrawn(attempt)
+    assert not reports.has_in_flight(2)

@@ -1,0 +1,316 @@
+"""Keys of a kafka-python producer that is attached: what waits has a future, and is sent later. No broker."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.errors import IllegalStateError, KafkaTimeoutError, TopicAuthorizationFailedError
+from kafka.future import Future
+
+from kafka_partition_events import ConfigurationError, DefaultPartitioner, KeysMoved
+from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
+from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
+from kafka_partition_events.clients.kafka_python import key_stats
+from kafka_partition_events.clients.kafka_python.adapter import Adapter
+from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
+from kafka_partition_events.health.in_flight import MAIN
+from tests.unit.kafka_python_kit import FakeProducer, Sent
+from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making, queued
+
+__all__ = ["queued"]
+
+LIMIT_S = 10
+MOVE = MoveKeys(compacted_ok=True)
+see_to_release = Adapter._see_to_release
+
+
+@pytest.fixture
+def make(queued: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    fake_kafka_python(monkeypatch)
+    yield from making(KafkaPythonRig, queued)
+
+
+def waiting(make: Make, **config: Any) -> KafkaPythonRig:
+    """Return a producer of which a key has a record outstanding on the first handle, and is to leave that."""
+    rig: KafkaPythonRig = make(config)
+    rig.suspect()
+    rig.trust(MAIN, (4,))
+    rig.produce(b"key")
+    rig.suspect()
+    return rig
+
+
+class Upper:
+    """A serializer that counts its calls, and adds a header."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def serialize(self, _topic: str, headers: Any, data: str | None) -> bytes | None:
+        self.calls += 1
+        headers.append(("by", b"serializer"))
+        return None if data is None else data.upper().encode()
+
+
+def sent(rig: KafkaPythonRig) -> list[Sent]:
+    """Return what the second handle was given."""
+    return list(rig._further.producer.sent)
+
+
+class TestARecordThatWaits:
+    def test_is_kept_as_it_was_sent_and_its_future_hears_of_the_one_that_goes(self, make: Make) -> None:
+        rig = waiting(make)
+        headers = [("a", b"1")]
+        future = rig.producer.send("t", b"v2", b"key", headers=headers, timestamp_ms=7)
+        headers.append(("b", b"2"))
+        assert rig.keys.waiting == 1
+        assert not future.is_done
+        rig.report(0)
+        (record,) = sent(rig)
+        assert (record.key, record.value, record.timestamp_ms) == (b"key", b"v2", 7)
+        assert record.headers == [("a", b"1")]
+        record.arrive(31)
+        metadata = future.get(0)
+        assert (metadata.partition, metadata.offset) == (record.partition, 31)
+        assert (metadata.serialized_key_size, metadata.serialized_value_size) == (3, 2)
+        assert rig.keys == KeyStats()
+
+    def test_fails_as_the_one_that_goes(self, make: Make) -> None:
+        rig = waiting(make)
+        future = rig.producer.send("t", b"v", b"key")
+        rig.report(0)
+        sent(rig)[0].fail(TopicAuthorizationFailedError())
+        with pytest.raises(TopicAuthorizationFailedError):
+            future.get(0)
+
+    def test_has_the_time_when_it_was_sent(self, make: Make) -> None:
+        rig = waiting(make)
+        rig.producer.send("t", b"v", b"key")
+        rig.report(0)
+        assert sent(rig)[0].timestamp_ms is not None
+
+    def test_fails_when_it_has_waited_for_as_long_as_a_delivery_may_take(self, make: Make) -> None:
+        rig = waiting(make, delivery_timeout_ms=-1)
+        future = rig.producer.send("t", b"v", b"key")
+        rig.report(0)
+        assert isinstance(future.exception, KafkaTimeoutError)
+
+    def test_fails_as_it_is_refused(self, make: Make) -> None:
+        rig = waiting(make)
+        future = rig.producer.send("t", b"v", b"key")
+        rig._further.producer.raises = TypeError("headers")
+        rig.report(0)
+        assert isinstance(future.exception, TypeError)
+
+    def test_is_flushed(self, make: Make) -> None:
+        rig = waiting(make)
+        future = rig.producer.send("t", b"v", b"key")
+        with pytest.raises(KafkaTimeoutError, match="wait for earlier ones of their keys"):
+            rig.producer.flush(0.0)
+        rig._further.producer.flush = lambda _timeout: rig.report(1)
+        rig.report(0)
+        rig.producer.flush(LIMIT_S)
+        assert future.succeeded()
+
+    def test_fails_when_the_producer_is_closed_before_it_goes(self, make: Make) -> None:
+        rig = waiting(make)
+        future = rig.producer.send("t", b"v", b"key")
+        rig.producer.close()
+        assert isinstance(future.exception, IllegalStateError)
+        assert rig.keys.waiting == 0
+
+    def test_is_sent_by_a_thread_that_ends_then(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = waiting(make)
+        monkeypatch.setattr(type(rig.adapter), "_see_to_release", see_to_release)
+        futures = [rig.producer.send("t", b"v", b"key") for _ in range(2)]
+        (thread,) = [it for it in threading.enumerate() if it.name == "kpe-keys"]
+        rig.producer.sent[0].arrive()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+        assert [record.future.is_done for record in sent(rig)] == [False, False]
+        rig.report(1)
+        assert all(future.succeeded() for future in futures)
+
+
+class TestWhatIsSerialized:
+    def test_is_so_once_by_whichever_handle_it_goes_and_whenever(self, make: Make) -> None:
+        keys, values = Upper(), Upper()
+        rig = make({"key_serializer": keys, "value_serializer": values})
+        own: list[Any] = []
+        rig.producer.send("t", "v", "a", headers=own)
+        rig.suspect()
+        rig.producer.send("t", "w", "b")
+        rig.trust(MAIN, (4,))
+        rig.producer.send("t", None, "c")
+        rig.suspect()
+        rig.producer.send("t", None, "c")
+        rig.report(0)
+        records = [*rig.producer.sent, *sent(rig)]
+        assert [it.key for it in records] == [b"A", b"C", b"B", b"C"]
+        assert [it.value for it in records] == [b"V", None, b"W", None]
+        assert {type(data) for it in records for data in (it.key, it.value)} == {bytes, type(None)}
+        assert [len(it.headers) for it in records] == [2, 2, 2, 2]
+        assert (keys.calls, values.calls, own) == (4, 4, [])
+
+    def test_a_key_of_the_serializers_own_keeps_its_order(self, make: Make) -> None:
+        class Always(Upper):
+            def serialize(self, topic: str, headers: Any, _data: object) -> bytes | None:
+                return super().serialize(topic, [], "always")
+
+        keys = Always()
+        rig = make({"key_serializer": keys})
+        rig.suspect()
+        rig.trust(MAIN, (4,))
+        rig.producer.send("t", b"v")
+        rig.suspect()
+        rig.producer.send("t", b"v")
+        assert rig.keys.waiting == 1
+        assert keys.calls == 2
+
+    def test_what_will_be_refused_is_refused_by_kafka_python(self, make: Make) -> None:
+        rig = make()
+        with pytest.raises(TypeError):
+            rig.producer.send("t", b"v", 5)
+        rig.producer.send("t", 5, b"k")
+        assert [(it.key, it.value) for it in rig.producer.sent] == [(b"k", 5)]
+
+
+class TestAKeyThatIsAway:
+    def away(self, make: Make) -> tuple[KafkaPythonRig, bytes]:
+        """Return a producer, and a key of which the last record at home has offset 0."""
+        rig = make(keys=MOVE)
+        rig.produce(key := rig.a_key(1))
+        rig.report(0)
+        rig.suspect(2)
+        rig.produce(key)
+        return rig, key
+
+    def test_names_what_it_comes_after_until_one_is_acknowledged_there(self, make: Make) -> None:
+        rig, key = self.away(make)
+        rig.produce(key)
+        rig.report(1)
+        rig.produce(key)
+        assert [it.headers for it in sent(rig)] == [[(AFTER_HEADER, b"1:0")]] * 2 + [[]]
+        (place,) = {it.partition for it in sent(rig)}
+        rig.report(1)
+        rig.trust()
+        rig.produce(key)
+        assert rig.producer.sent[-1].partition == 1
+        assert rig.producer.sent[-1].headers == [(AFTER_HEADER, f"{place}:2".encode())]
+        rig.report(0)
+        assert rig.keys == KeyStats(moved=1)
+
+    def test_goes_on_in_its_order_when_the_poller_is_closed(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rig, key = self.away(make)
+        rig.adapter.end()
+        rig.partitioner.apply_snapshot(None)
+        rig.producer._metadata.partitions_for_topic = lambda _topic: {0, 1, 2}
+        monkeypatch.setattr(rig.partitioner, "partition", lambda *_arguments: 1)
+        rig.produce(key)
+        assert (rig.queued, rig.keys.waiting) == ((0, 1), 1)
+        rig.report(1)
+        assert rig.queued == (1, 0)
+        assert rig.producer.sent[-1].partition == sent(rig)[-1].partition
+
+    def test_is_told(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig, key = self.away(make)
+        told: list[Any] = []
+        monkeypatch.setattr(
+            type(rig.adapter.flight.reports), "emit", lambda _self, events: told.extend(events)
+        )
+        keyed = rig.adapter.flight.keyed
+        assert keyed is not None
+        keyed._clock = lambda: 1e9
+        keyed.publish()
+        keyed._clock = lambda: 1e9 + 2
+        rig.adapter.flight.next_sample = -1.0
+        rig.produce(key)
+        assert [(type(event), event.keys) for event in told] == [(KeysMoved, 1)]
+
+
+def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_first(make: Make) -> None:
+    rig = make()
+    rig.suspect()
+    rig._further.producer.raises = ValueError("Unrecognized partition")
+    rig.produce(b"key")
+    assert rig.queued == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "why"),
+    [
+        ({"transactional_id": "t"}, {}, "transactional_id"),
+        ({"acks": 0}, {}, "acks=0"),
+        ({}, {"partitioner": DefaultPartitioner(keyed="reroute")}, 'keyed="reroute"'),
+        ({}, {"keys": "mvoe"}, "'mvoe'"),
+    ],
+)
+def test_what_contradicts_it_is_refused_in_words(make: Make, config: Any, options: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match="keys") as refused:
+        make(config, **{"keys": "move", **options})
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("config", [{"acks": 1}, {"transactional_id": "t"}])
+def test_without_a_second_handle_nothing_is_kept_in_order(make: Make, config: Any) -> None:
+    rig = make(config)
+    rig.produce(b"key")
+    assert not rig.keeps_order
+    assert rig.keys == KeyStats()
+    assert key_stats(FakeProducer()) == KeyStats()
+
+
+class Link:
+    """Connections over which a test answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Future]] = []
+        self.closed = False
+
+    def manager(self) -> "Link":
+        if self.closed:
+            raise ReferenceError
+        return self
+
+    def call_soon(self, _ask: Any, _manager: Any, topic: str) -> Future:
+        self.asked.append((topic, Future()))
+        return self.asked[-1][1]
+
+
+class Answer:
+    """An answer of a broker."""
+
+    def __init__(self, policy: str | None, error_code: int = 0) -> None:
+        self.results, self.configs, self.error_code = [self], [self], error_code
+        self.name, self.value = "cleanup.policy" if policy is not None else "other", policy
+
+
+class TestACleanupPolicy:
+    def test_is_asked_for_once_and_a_compacted_topic_is_refused(self) -> None:
+        policies = policies_over(link := Link())  # type: ignore[arg-type]
+        for _ in range(2):
+            policies.ask(["plain", "compacted", "secret"])
+        answers = [Answer("delete"), Answer("compact,delete"), Answer(None, 29)]
+        for (_, future), answer in zip(link.asked, answers, strict=True):
+            future.success(answer)
+        policies.ask(["plain", "compacted", "secret"])
+        assert len(link.asked) == 3
+        assert policies.may_move("plain")
+        assert policies.refused == ("compacted", "secret")
+
+    def test_is_asked_for_again_after_an_error_that_may_pass(self) -> None:
+        policies = policies_over(link := Link())  # type: ignore[arg-type]
+        policies.ask(["t"])
+        link.asked[0][1].failure(KafkaTimeoutError())
+        policies.ask(["t"])
+        link.asked[1][1].success(Answer(None, 3))  # it does not exist yet
+        link.closed = True
+        policies.ask(["t"])
+        link.closed = False
+        policies.ask(["t"])
+        assert len(link.asked) == 3
+        assert policies.refused == ()
+        assert not policies.may_move("t")

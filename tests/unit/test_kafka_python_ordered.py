@@ -1,0 +1,189 @@
+"""`ordered` around a consumer of kafka-python that needs no broker."""
+
+import importlib
+from collections.abc import Iterator
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+import pytest
+from attrs import frozen
+from kafka import TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from kafka_partition_events import ConfigurationError
+from kafka_partition_events.clients.kafka_python.ordered import OrderedReader, ordered
+from kafka_partition_events.testing import ManualClock
+from tests.ordered_kit import TOPIC, Group, Partition, headers, in_memory
+
+MODULE = "kafka_partition_events.clients.kafka_python.ordered"
+
+
+@frozen
+class Record:
+    offset: int
+    value: Any
+    headers: Any
+
+
+class Time:
+    """A clock that sleeps."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.monotonic, self.sleep = clock.monotonic, clock.advance
+
+
+class Consumer:
+    """As much of a ``KafkaConsumer`` as is used, on partitions in memory."""
+
+    config: ClassVar = {"consumer_timeout_ms": 100}
+
+    def __init__(self, group: Group, *partitions: int) -> None:
+        self.group = group
+        self.positions = {TopicPartition(TOPIC, at): 0 for at in partitions}
+        self._paused: set[TopicPartition] = set()
+
+    def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[Record]]:
+        found: dict[TopicPartition, list[Record]] = {}
+        left = max_records or 500
+        for each in [*self.positions]:
+            log, position = self.group.partitions[each.partition], max(self.positions[each], 0)
+            if each not in self._paused and left and (news := log.records[position : position + left]):
+                found[each] = [Record(position + n, *record) for n, record in enumerate(news)]
+                self.positions[each] += len(news)
+                left -= len(news)
+        for each in found:  # the others are next
+            self.positions[each] = self.positions.pop(each)
+        if not found:
+            self.group.clock.advance(max(timeout_ms, 1) / 1000)
+        return found
+
+    def assignment(self) -> set[TopicPartition]:
+        return {*self.positions}
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+        assert timeout_ms == 0
+        assert isinstance(partition, TopicPartition)
+        return self.positions[partition]
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._paused.update(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._paused.difference_update(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        return self._paused
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.positions[partition] = offset
+
+    def close(self) -> None:
+        self.positions.clear()
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    made = Group([Partition() for _ in range(3)], ManualClock())
+    module = importlib.import_module(MODULE)  # the function has its name
+    with (
+        in_memory(made),
+        patch.object(module, "time", Time(made.clock)),
+        patch.object(module, "_Enquirer", made.enquirer),
+    ):
+        yield made
+
+
+def reader(group: Group, *partitions: int, **options: Any) -> Any:
+    return ordered(Consumer(group, *partitions), **options)
+
+
+def polled(consumer: OrderedReader, times: int = 6) -> list[Any]:
+    polls = (consumer.poll() for _ in range(times))
+    return [record.value for found in polls for records in found.values() for record in records]
+
+
+def test_a_record_comes_after_what_it_names(group: Group) -> None:
+    consumer = reader(group, 0, 1)
+    group.partitions[0].append("second", headers({1: 0}))
+    group.partitions[0].append("third")
+    group.partitions[1].append("first")
+    assert [r.value for records in consumer.poll().values() for r in records] == ["first"]
+    assert consumer.positions == {TopicPartition(TOPIC, 0): 0, TopicPartition(TOPIC, 1): 1}
+    assert polled(consumer) == ["second", "third"]
+    assert consumer.paused() == set()
+
+
+def test_iteration_processes_a_record_when_it_asks_for_the_next(group: Group) -> None:
+    consumer = reader(group, 0, 1)
+    group.partitions[0].append("second", headers({1: 1}))
+    group.partitions[1].append("first")
+    group.partitions[1].append("one more")
+    taken = iter(consumer)
+    assert next(taken).value == "first"
+    assert consumer.positions[TopicPartition(TOPIC, 1)] == 1
+    assert [record.value for record in taken] == ["one more", "second"]
+
+
+def test_what_other_members_have_counts_when_it_is_committed(group: Group) -> None:
+    consumer = reader(group, 0)
+    group.partitions[0].append("second", headers({1: 0}))
+    assert polled(consumer) == []
+    group.committed[1] = 1
+    group.clock.advance(0.2)
+    assert polled(consumer) == ["second"]
+
+
+def test_copies_are_dropped(group: Group) -> None:
+    consumer = reader(group, 0, 1)
+    group.partitions[0].append("one", headers(id_=b"a-1"))
+    group.partitions[1].append("one", headers(id_=b"a-1"))
+    assert polled(consumer) == ["one"]
+
+
+def test_what_is_beyond_what_is_left_is_processed(group: Group) -> None:
+    """A partition read from its end (``auto_offset_reset="latest"``) has nothing below its position."""
+    consumer = reader(group, 0, 1)
+    consumer.positions[TopicPartition(TOPIC, 1)] = 7
+    group.partitions[0].append("second", headers({1: 6}))
+    assert polled(consumer) == ["second"]
+
+
+def test_both_pauses_hold(group: Group) -> None:
+    consumer = reader(group, 0)
+    group.partitions[0].append("waits", headers({1: 0}))
+    polled(consumer)
+    consumer.pause(TopicPartition(TOPIC, 0))
+    group.committed[1] = 1
+    group.clock.advance(0.2)
+    assert polled(consumer) == []
+    consumer.resume(TopicPartition(TOPIC, 0))
+    assert polled(consumer) == ["waits"]
+
+
+def test_a_partition_that_went_and_came_back_is_read_from_where_it_is(group: Group) -> None:
+    consumer = reader(group, 0)
+    group.partitions[0].append("waits", headers({1: 0}))
+    polled(consumer)
+    position = consumer.positions.pop(TopicPartition(TOPIC, 0))
+    polled(consumer)
+    consumer.positions[TopicPartition(TOPIC, 0)] = position
+    consumer._consumer._paused.clear()  # as a new assignment has it
+    assert polled(consumer) == []
+    group.committed[1] = 1
+    group.clock.advance(0.2)
+    assert polled(consumer) == ["waits"]
+
+
+def test_a_wait_that_is_too_long_raises_where_that_is_chosen(group: Group) -> None:
+    consumer = reader(group, 0, max_wait_ms=5_000, on_timeout="raise")
+    group.partitions[0].append("waits", headers({1: 0}))
+    group.partitions[1].append("first")
+    polled(consumer)
+    group.clock.advance(5.0)
+    with pytest.raises(KafkaTimeoutError, match="has waited 5 s"):
+        polled(consumer)
+    with pytest.raises(ConfigurationError, match="deliver, raise"):
+        reader(group, on_timeout="skip")
+    consumer.close()

@@ -1,0 +1,133 @@
+"""`key_partitions`: keys stay where they were when their topic had fewer partitions."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from kafka_partition_events import (
+    AdaptivePartitioner,
+    ConfigurationError,
+    DefaultPartitioner,
+    GrowthSafePartitioner,
+    Partitioner,
+    PartitionOfflineError,
+    StickyPartitioner,
+)
+from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
+from kafka_partition_events.routing.limits import Limits
+from kafka_partition_events.testing.scripted import cluster_of
+
+KEYS = [b"user-%d" % number for number in range(300)]
+KEYED = [StickyPartitioner, DefaultPartitioner, AdaptivePartitioner]
+
+
+def see(partitioner: Partitioner, partitions: int) -> None:
+    partitioner.apply_snapshot(cluster_of({"t": [1] * partitions, "other": [1] * partitions}))
+
+
+def places(partitioner: Partitioner, topic: str = "t", cluster: Any = None) -> list[int]:
+    return [partitioner.partition(topic, key, key, b"v", b"v", cluster) for key in KEYS]
+
+
+def murmur2(count: int) -> list[int]:
+    return [murmur2_partition(key, count) for key in KEYS]
+
+
+@pytest.mark.parametrize("make", KEYED)
+class TestATopicThatIsNamed:
+    def test_keeps_its_keys_where_they_were_and_others_do_not(self, make: Any) -> None:
+        partitioner = make(key_partitions={"t": 12})
+        for count in (12, 13, 24, 1_000):
+            see(partitioner, count)
+            assert places(partitioner) == murmur2(12)
+            assert places(partitioner, "other") == murmur2(count)
+
+    def test_by_the_clients_metadata_too(self, make: Any) -> None:
+        partitioner = make(key_partitions={"t": 12})
+        assert places(partitioner, cluster=cluster_of({"t": [1] * 24})) == murmur2(12)
+
+    def test_is_asked_for_its_home_by_the_policies(self, make: Any) -> None:
+        home = murmur2_partition(KEYS[0], 12)
+        leaders = [None if partition == home else 1 for partition in range(24)]
+        at_home, rerouted, refused = (
+            make(key_partitions={"t": 12}, keyed=keyed) for keyed in ("pin", "reroute", "raise")
+        )
+        for partitioner in (at_home, rerouted, refused):
+            partitioner.apply_snapshot(cluster_of({"t": leaders}))
+        assert at_home.partition("t", KEYS[0], KEYS[0], None, None, None) == home
+        assert rerouted.partition("t", KEYS[0], KEYS[0], None, None, None) != home
+        with pytest.raises(PartitionOfflineError, match=f"partition {home} of topic t"):
+            refused.partition("t", KEYS[0], KEYS[0], None, None, None)
+
+
+def test_unkeyed_records_use_all_partitions() -> None:
+    partitioner = DefaultPartitioner(key_partitions={"t": 2})
+    see(partitioner, 6)
+    found = set()
+    for _ in range(200):
+        found.add(chosen := partitioner.partition("t", None, None, b"v", b"v", None))
+        partitioner.on_new_batch("t", None, chosen)
+    assert found == set(range(6))
+
+
+def test_with_another_hash() -> None:
+    partitioner = DefaultPartitioner(key_partitions={"t": 12}, hash_name="crc32")
+    see(partitioner, 24)
+    assert places(partitioner) == [crc32_partition(key, 12) for key in KEYS]
+
+
+def test_a_topic_with_fewer_partitions_goes_by_those_that_it_has_and_is_logged_once() -> None:
+    partitioner = DefaultPartitioner(key_partitions={"t": 12})
+    with capture_logs() as logs:
+        see(partitioner, 6)
+        assert places(partitioner) == murmur2(6)
+        see(partitioner, 12)
+        assert places(partitioner) == murmur2(12)
+    assert logs == [
+        {
+            "event": "key_partitions_not_there",
+            "log_level": "warning",
+            "topic": "t",
+            "key_partitions": 12,
+            "partitions": 6,
+        }
+    ]
+
+
+def test_a_limit_of_change_control_holds_for_keys_too() -> None:
+    partitioner = DefaultPartitioner(key_partitions={"t": 12})
+    see(partitioner, 24)
+    partitioner.routing.limit(Limits(counts={"t": 6}))
+    assert places(partitioner) == murmur2(6)
+    partitioner.routing.limit(Limits(counts={"t": 18}))
+    assert places(partitioner) == murmur2(12)
+
+
+@pytest.mark.parametrize(
+    "make", [*KEYED, lambda **options: GrowthSafePartitioner(mapping="rendezvous", **options)]
+)
+@pytest.mark.parametrize(
+    ("wrong", "cause"),
+    [
+        ({"orders": 0}, "topic orders must be a whole number, 1 or more, not 0"),
+        ({"orders": -3}, "topic orders must be"),
+        ({"orders": 1.5}, "topic orders must be"),
+        ({"orders": True}, "topic orders must be"),
+        ({"a": 1, "orders": "12"}, "topic orders must be a whole number, 1 or more, not '12'"),
+        ("orders", "must be numbers by topic"),
+    ],
+)
+def test_what_is_no_number_of_partitions_is_refused(make: Any, wrong: Any, cause: str) -> None:
+    with pytest.raises(ConfigurationError, match=cause):
+        make(key_partitions=wrong)
+
+
+def test_librdkafka_places_keys_of_the_topics_only_that_are_not_named() -> None:
+    partitioner = DefaultPartitioner(key_partitions={"t": 12}, hash_name="crc32")
+    chooser = Chooser(partitioner, {}, chunks=True)
+    assert (partitioner.requires_metadata("t"), partitioner.requires_metadata("other")) == (True, False)
+    assert (chooser.leaves_keys("t"), chooser.leaves_keys("other")) == (False, True)
+    assert (chooser.must_place("t", b"k"), chooser.must_place("t", None)) == (True, False)
+    assert not chooser.must_place("other", b"k")

@@ -1,0 +1,353 @@
+"""What `OrderedConsumer` hands out, and when; on partitions in memory."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+from kafka_partition_events import ConfigurationError
+from kafka_partition_events.clients.ordered.order import Answer, Question
+from kafka_partition_events.clients.ordered.recent_ids import RecentIds
+from kafka_partition_events.testing import ManualClock
+from tests.ordered_kit import TOPIC, Group, Member, Message, Partition, Plain, headers, in_memory, values
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def group(clock: ManualClock) -> Iterator[Group]:
+    made = Group([Partition() for _ in range(3)], clock)
+    with in_memory(made):
+        yield made
+
+
+def reader(group: Group, *partitions: int, **config: Any) -> Member:
+    made = Member({"group": group, **config})
+    made.subscribe([TOPIC])
+    made.target = set(partitions)
+    return made
+
+
+def polled(member: Member, times: int = 10) -> list[Any]:
+    return values([message for _ in range(times) if (message := member.poll(0)) is not None])
+
+
+def place(partition: int, offset: int = -1001) -> TopicPartition:
+    return TopicPartition(TOPIC, partition, offset)
+
+
+class TestWaiting:
+    def test_a_record_comes_after_what_it_names(self, group: Group) -> None:
+        member = reader(group, 0, 1)
+        group.partitions[0].append("second", headers({1: 0}))
+        group.partitions[1].append("first")
+        assert polled(member) == ["first", "second"]
+
+    def test_it_waits_until_the_application_asks_for_more(self, group: Group) -> None:
+        member = reader(group, 0, 1)
+        group.partitions[0].append("second", headers({1: 0}))
+        group.partitions[1].append("first")
+        assert values(member.consume(10, 0)) == ["first"]
+        assert values(member.consume(10, 0)) == ["second"]
+
+    def test_only_its_partition_waits(self, group: Group) -> None:
+        member = reader(group, 0, 2)
+        group.partitions[0].append("waits", headers({1: 0}))
+        group.partitions[0].append("stands behind it")
+        group.partitions[2].append("goes on")
+        assert polled(member) == ["goes on"]
+
+    def test_what_other_members_have_counts_when_it_is_committed(self, group: Group, clock: Any) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("second", headers({1: 4}))
+        assert polled(member) == []
+        group.committed[1] = 4  # the next offset: 3 has been processed
+        clock.advance(0.1)
+        assert polled(member) == []
+        group.committed[1] = 5
+        clock.advance(0.1)
+        assert polled(member) == ["second"]
+
+    def test_others_are_asked_every_100_ms_and_only_while_something_waits(
+        self, group: Group, clock: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Question] = []
+        ask = group.ask
+
+        def counted(_group: Group, question: Question) -> Answer:
+            asked.append(question)
+            return ask(question)
+
+        monkeypatch.setattr(Group, "ask", counted)
+        member = reader(group, 0)
+        polled(member)
+        assert asked == []
+        group.partitions[0].append("waits", headers({1: 0}))
+        for _ in range(40):
+            member.poll(0)
+            clock.advance(0.01)
+        assert 3 <= len(asked) <= 4
+
+    def test_a_partition_that_waits_long_is_paused_and_resumed(self, group: Group) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("waits", headers({1: 0}))
+        for number in range(200):
+            group.partitions[0].append(number)
+        polled(member, 300)
+        assert member.paused == {0}
+        assert member.positions[0] <= 102
+        group.committed[1] = 1
+        group.clock.advance(0.1)
+        assert polled(member, 300) == ["waits", *range(200)]
+        assert member.paused == set()
+
+    def test_nothing_blocks_longer_than_it_may(self, group: Group, clock: Any) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("waits", headers({1: 0}))
+        assert member.poll(0.5) is None
+        assert clock.monotonic() == pytest.approx(0.5, abs=0.021)
+
+    def test_a_transaction_marker_at_the_end_is_passed(self, group: Group) -> None:
+        """Offset 5 holds no record; that the partition ends at 6 says that 5 is behind us."""
+        member = reader(group, 0, 1)
+        group.partitions[1] = Partition(begin=6)
+        group.partitions[0].append("second", headers({1: 5}))
+        assert polled(member) == ["second"]
+
+
+class TestGone:
+    def test_what_retention_removed_counts_after_a_second(self, group: Group, clock: Any) -> None:
+        group.partitions[1] = Partition(begin=10)
+        group.partitions[0].append("second", headers({1: 9}))
+        member = reader(group, 0)
+        assert polled(member) == []
+        clock.advance(1.0)
+        assert polled(member) == ["second"]
+
+    @pytest.mark.parametrize("named", [1, 77], ids=["truncated", "no such partition"])
+    def test_what_is_beyond_the_end_counts_after_45_s(self, group: Group, clock: Any, named: int) -> None:
+        group.partitions[0].append("second", headers({named: 9}))
+        member = reader(group, 0)
+        for _ in range(44):
+            clock.advance(1.0)
+            assert polled(member, 3) == []
+        for _ in range(10):
+            clock.advance(1.0)
+            if polled(member, 3):
+                return
+        pytest.fail("waits for what is gone")
+
+    def test_what_is_left_of_a_truncated_log_comes_first(self, group: Group, clock: Any) -> None:
+        group.partitions[1].append("first")
+        group.partitions[0].append("second", headers({1: 9}))
+        member = reader(group, 0)
+        for _ in range(60):
+            clock.advance(1.0)
+            assert polled(member, 3) == []
+        group.committed[1] = 1
+        clock.advance(1.0)
+        assert polled(member, 3) == ["second"]
+
+
+class TestLongWaits:
+    def test_are_delivered_and_logged(self, group: Group, clock: Any, caplog: Any) -> None:
+        member = reader(group, 0, **{"ordered.max.wait.ms": 5_000})
+        group.partitions[0].append("waits", headers({1: 7, 2: 8}))
+        group.partitions[1].records = group.partitions[2].records = [("elsewhere", None)] * 9
+        assert polled(member) == []
+        clock.advance(5.0)
+        assert polled(member) == ["waits"]
+        assert "record 0 of partition 0 of orders has waited 5 s" in caplog.text
+        assert "1:7, 2:8" in caplog.text
+
+    def test_raise_where_that_is_chosen_and_wait_again(self, group: Group, clock: Any) -> None:
+        member = reader(group, 0, **{"ordered.max.wait.ms": 5_000, "ordered.on.timeout": "raise"})
+        group.partitions[0].append("waits", headers({1: 7}))
+        group.partitions[1].records = [("elsewhere", None)] * 9
+        polled(member)
+        clock.advance(5.0)
+        with pytest.raises(KafkaException, match="has waited 5 s") as caught:
+            polled(member)
+        assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+        assert polled(member) == []
+        group.committed[1] = 8
+        clock.advance(0.2)
+        assert polled(member) == ["waits"]
+
+    def test_say_what_the_group_answered(self, group: Group, clock: Any, caplog: Any) -> None:
+        group.is_silent = True
+        member = reader(group, 0, **{"ordered.max.wait.ms": 5_000})
+        group.partitions[0].append("waits", headers({1: 7}))
+        polled(member)
+        clock.advance(5.0)
+        polled(member)
+        assert "_TIMED_OUT" in caplog.text
+
+    def test_another_ending_is_refused(self, group: Group) -> None:
+        with pytest.raises(ConfigurationError, match="deliver, raise"):
+            reader(group, **{"ordered.on.timeout": "skip"})
+
+    def test_the_settings_are_not_librdkafkas(self, group: Group) -> None:
+        member = reader(group, **{"ordered.max.wait.ms": 5_000, "ordered.on.timeout": "raise"})
+        assert not [name for name in member.config if name.startswith("ordered.")]
+        assert member.config["enable.auto.offset.store"] is False
+
+
+class TestCopies:
+    @pytest.mark.parametrize("first", [0, 1])
+    def test_the_second_of_two_is_dropped(self, group: Group, first: int) -> None:
+        group.partitions[first].append("one", headers(id_=b"a-1"))
+        member = reader(group, 0, 1)
+        assert polled(member) == ["one"]
+        group.partitions[1 - first].append("one", headers(id_=b"a-1"))
+        group.partitions[1 - first].append("two")
+        assert polled(member) == ["two"]
+        group.clock.advance(0.1)
+        polled(member)
+        assert member.stored == {first: 1, 1 - first: 2}
+
+    def test_who_waits_for_a_dropped_copy_does_not_wait_for_ever(self, group: Group) -> None:
+        member = reader(group, 0, 1, 2)
+        group.partitions[0].append("one", headers(id_=b"a-1"))
+        assert polled(member) == ["one"]
+        group.partitions[2].append("two", headers({1: 0}))
+        group.partitions[1].append("one", headers(id_=b"a-1"))
+        assert member.poll(1.0).value() == "two"  # type: ignore[union-attr]
+
+    def test_what_is_read_again_is_no_copy(self, group: Group) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("one", headers(id_=b"a-1"))
+        assert polled(member) == ["one"]
+        member.seek(place(0, 0))
+        assert polled(member) == ["one"]
+
+    def test_ids_are_remembered_within_bounds(self) -> None:
+        ids = RecentIds(remembered=10)
+        for number in range(100):
+            ids.add(b"%d" % number, (TOPIC, 0), number)
+        assert all(ids.is_copy(b"%d" % number, (TOPIC, 1), 0) for number in range(90, 100))
+        assert not ids.is_copy(b"70", (TOPIC, 1), 0)
+
+
+class TestOffsets:
+    def test_are_stored_of_what_the_application_asked_beyond(self, group: Group) -> None:
+        member = reader(group, 0, 2)
+        group.partitions[0].append("waits", headers({1: 0}))
+        group.partitions[2].append("goes on")
+        assert member.poll(0.1).value() == "goes on"  # type: ignore[union-attr]
+        assert member.stored == {}
+        member.poll(0)
+        assert member.stored == {2: 1}
+
+    def test_position_is_after_what_was_handed_out(self, group: Group) -> None:
+        member = reader(group, 0, 2)
+        group.partitions[0].append("waits", headers({1: 0}))
+        group.partitions[2].append("goes on")
+        polled(member)
+        assert [each.offset for each in member.position([place(0), place(2)])] == [0, 1]
+
+    def test_are_the_applications_where_it_stores_them_itself(self, group: Group) -> None:
+        member = reader(group, 0, **{"enable.auto.offset.store": "false"})
+        group.partitions[0].append("one")
+        polled(member)
+        assert member.stored == {}
+
+    @pytest.mark.parametrize("end", ["commit", "close"])
+    def test_commit_and_close_count_what_was_handed_out_last(self, group: Group, end: str) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("one")
+        assert member.poll(0) is not None
+        getattr(member, end)()
+        assert group.committed == {0: 1}
+
+    def test_come_every_100_ms_while_keys_move(self, group: Group, clock: Any) -> None:
+        def commits(**config: Any) -> int:
+            member = reader(group, 0, 1, **config)
+            for _ in range(10):
+                group.partitions[0].append("x", headers({1: 0}))
+                polled(member, 2)
+                clock.advance(0.05)
+            member.close()
+            return member.calls.count("commit")
+
+        group.partitions[1].append("first")
+        assert 4 <= commits() <= 6
+        assert commits(**{"auto.commit.interval.ms": 5_000}) == 0
+        assert commits(**{"enable.auto.commit": False}) == 0
+
+
+class TestAsAPlainConsumer:
+    def test_both_pauses_hold(self, group: Group, clock: Any) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("waits", headers({1: 0}))
+        polled(member)
+        member.pause([place(0)])
+        group.committed[1] = 1
+        clock.advance(0.2)
+        assert polled(member) == []
+        member.resume([place(0)])
+        assert polled(member) == ["waits"]
+
+    def test_resume_does_not_end_a_wait(self, group: Group) -> None:
+        member = reader(group, 0)
+        for number in range(200):
+            group.partitions[0].append(number, headers({1: 0}))
+        polled(member, 150)
+        member.pause([place(0)])
+        member.resume([place(0)])
+        assert member.paused == {0}
+        assert polled(member) == []
+
+    def test_a_rebalance_drops_what_waits_and_it_is_read_again(self, group: Group, clock: Any) -> None:
+        revoked: list[int] = []
+        member = reader(group, 0, 2)
+        member.subscribe([TOPIC], on_revoke=lambda _who, those: revoked.extend(p.partition for p in those))
+        group.partitions[0].append("waits", headers({1: 0}))
+        polled(member)
+        other = reader(group, 0)
+        member.target = {2}
+        assert polled(member) == []
+        assert revoked == [0]
+        group.committed[1] = 1
+        assert polled(other) == ["waits"]
+        assert polled(member) == []
+
+    def test_seek_drops_what_waits(self, group: Group) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("waits", headers({1: 0}))
+        group.partitions[0].append("next")
+        polled(member)
+        member.seek(place(0, 1))
+        assert polled(member) == ["next"]
+
+    def test_a_replay_from_the_beginning_is_in_order_too(self, group: Group) -> None:
+        member = reader(group, 0, 1)
+        group.partitions[0].append("second", headers({1: 0}))
+        group.partitions[1].append("first")
+        assert polled(member) == ["first", "second"]
+        member.commit()
+        member.assign([place(0, OFFSET_BEGINNING), place(1, OFFSET_BEGINNING)])
+        assert polled(member) == ["first", "second"]
+
+    @pytest.mark.parametrize("wanted", [True, False])
+    def test_ends_of_partitions_come_where_they_are_wanted(self, group: Group, wanted: bool) -> None:
+        member = reader(group, 0, **{"enable.partition.eof": wanted})
+        group.partitions[0].append("one")
+        messages = [message for _ in range(5) if (message := member.poll(0)) is not None]
+        assert [message.error() is not None for message in messages] == [False, True][: 1 + wanted]
+
+    def test_errors_pass(self, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+        error: Any = Message(0, 0, failure=KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        monkeypatch.setattr(Plain, "consume", lambda *_: [error])
+        assert reader(group, 0).poll(0) is error
+
+    def test_leaving_its_block_closes_it(self, group: Group) -> None:
+        with reader(group, 0) as member:
+            group.partitions[0].append("one")
+            assert member.poll(0) is not None
+        assert group.committed == {0: 1}
+        assert member.positions == {}

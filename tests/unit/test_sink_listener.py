@@ -1,0 +1,159 @@
+"""A sink in a producer process: which events it gets, in which order, and what is counted."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.outbox import Entry, RetryPolicy
+from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events_listeners.sink_listener import PATIENCE, SinkListener
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
+
+URL = "https://hooks.example.com/T0K3N"
+SEEN = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+BEFORE = SEEN - timedelta(seconds=30)
+
+
+def orders(*leaders: int | None, isr: tuple[int, ...] = (), brokers: tuple[int, ...] = (1, 2)) -> Cluster:
+    partitions = [{"leader": leader, "isr": isr} for leader in leaders]
+    return cluster_of({"orders": {"partitions": partitions}}, brokers=brokers, cluster_id="c-1")  # type: ignore[dict-item]
+
+
+def changes(old: Cluster, new: Cluster, **stamp: Any) -> tuple[ev.Event, ...]:
+    return diff(old, new, **{"wall_time": SEEN, "previous_at": BEFORE, **stamp})
+
+
+UP, DOWN = orders(1, 2), orders(1, None, brokers=(1,))
+
+
+class Target:
+    """Takes everything, or answers with one status always."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.bodies: list[dict[str, Any]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.bodies.append(json.loads(request.content))
+        return httpx.Response(self.status)
+
+    @property
+    def names(self) -> list[str]:
+        return [body["type"].split("-events.")[1].removesuffix(".v1") for body in self.bodies]
+
+
+def listener_to(target: Target, *, retry: RetryPolicy = PATIENCE, **options: Any) -> SinkListener:
+    sink = WebhookSink(URL, transport=httpx.MockTransport(target), **options)
+    return SinkListener(sink, observer="checkout-7", retry=retry)
+
+
+def hears(listener: SinkListener, happened: Iterable[ev.Event]) -> None:
+    for event in happened:
+        event.deliver(listener)
+    listener.on_settled(UP, SEEN)
+
+
+def posted(happened: Iterable[ev.Event], /, **options: Any) -> Target:
+    target = Target()
+    listener = listener_to(target, **options)
+    hears(listener, happened)
+    listener.close()
+    return target
+
+
+def test_an_outage_is_posted_in_order() -> None:
+    target = posted([*changes(UP, DOWN), *changes(DOWN, UP)])
+    assert target.names == ["partition.offline", "broker.left", "broker.joined", "partition.online"]
+    assert {body["data"]["observer"] for body in target.bodies} == {"checkout-7"}
+
+
+def test_what_was_there_on_registration_is_no_news() -> None:
+    assert posted(changes(EMPTY, UP, initial=True)).names == []
+
+
+@pytest.mark.parametrize(("dropped", "names"), [(0, []), (3, ["observer.resync"])])
+def test_that_events_were_missed_is_posted_but_not_that_a_child_was_forked(
+    dropped: int, names: list[str]
+) -> None:
+    assert posted([ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)]).names == names
+
+
+def test_but_a_partition_that_was_offline_then_is() -> None:
+    target = posted(changes(EMPTY, DOWN, initial=True))
+    assert target.names == ["partition.offline"]
+    assert target.bodies[0]["data"]["initial"]
+
+
+def test_churn_is_posted_to_those_who_name_it() -> None:
+    moved = [*changes(UP, orders(2, 2)), *changes(orders(1, isr=(1, 2)), orders(1, isr=(1,)))]
+    assert posted(moved).names == []
+    assert posted(moved, events=["leadership.*"]).names == ["leadership.moved"]
+    assert posted(moved, events=["leadership.moved", "isr.*"]).names == ["leadership.moved", "isr.shrunk"]
+
+
+def test_only_what_is_named_is_posted() -> None:
+    assert posted(changes(UP, DOWN), events=["broker.left"]).names == ["broker.left"]
+
+
+def test_what_was_seen_after_a_blind_interval_says_so_also_if_its_end_is_not_posted() -> None:
+    recovered = ev.MetadataRecovered(attempts=3, blind_s=30.0, wall_time=SEEN, previous_at=BEFORE)
+    target = posted([recovered, *changes(UP, DOWN)], events=["partition.*"])
+    assert target.names == ["partition.offline"]
+    assert target.bodies[0]["data"]["snapshot"]["gap"]
+
+
+def test_what_the_target_declines_is_counted_and_does_not_hold_up_the_rest() -> None:
+    target = Target(400)
+    listener = listener_to(target, retry=RetryPolicy(first_delay=1e-6))
+    hears(listener, changes(UP, DOWN))
+    listener.close()
+    assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
+    assert listener.stats.failures == {"http_400": 6}
+
+
+def test_an_event_is_given_up_when_the_target_has_been_away_for_too_long() -> None:
+    listener = listener_to(Target(503), retry=RetryPolicy(first_delay=1e-6, max_delay=1e-6, max_age=1e-3))
+    with capture_logs() as logs:
+        hears(listener, changes(UP, DOWN))
+    assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
+    assert [log["event"] for log in logs] == ["events_lost"]
+    listener.close()
+
+
+class Buggy:
+    """Raises what it should not for one entry; takes all others, two at a time."""
+
+    name, batch = "buggy", 2
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def deliver(self, entries: Sequence[Entry], /) -> None:
+        if entries[0].name == "partition.offline":
+            raise ZeroDivisionError
+        self.taken += [entry.name for entry in entries]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_bug_of_a_sink_costs_the_event_that_it_was_met_with() -> None:
+    sink = Buggy()
+    listener = SinkListener(sink)
+    hears(listener, [*changes(UP, DOWN), *changes(DOWN, UP)])
+    assert sink.taken == ["broker.left", "broker.joined", "partition.online"]
+    assert (listener.stats.delivered, listener.stats.lost, listener.stats.failures) == (3, 1, {"error": 1})
+
+
+def test_a_name_that_no_event_of_ours_has_is_pointed_out() -> None:
+    with capture_logs() as logs:
+        listener_to(Target(), events=["partion.*", "partition.*"]).close()
+    assert [(log["event"], log["events"]) for log in logs] == [("webhook_events_unknown", ["partion.*"])]
