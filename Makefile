@@ -8,7 +8,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 AT_ONCE ?= 3
-ALONE := tests/integration/test_demo.py
 CHAOS_S ?= 3600
 
 .PHONY: help demo test weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
@@ -30,12 +29,10 @@ setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
 demo: setup            ## see real brokers stall and die under four producers (about 75 s on two cores); ends in demo-report.html
 	@$(BIN)/kpe demo
 
-# Files in the order of their names: those of small tests come last, so that all processes end at one time. The demo
-# compares producers, and takes a machine to itself. All of Spark's share a process and a JVM, which warms up once.
-test: setup $(VENV)/docs  ## run all tests: the demo's, then all others, files in three processes (AT_ONCE=1: in one)
-	@$(BIN)/python -m pytest $(ALONE); alone=$$?; \
-	  $(BIN)/python -m pytest --ignore $(ALONE) --durations=25 --durations-min=5 \
-	  $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile --no-loadscope-reorder) && exit $$alone
+# Files in the order of their names: those of small tests come last, so that all processes end at one time. All of Spark's
+# share a process and a JVM, which warms up once.
+test: setup $(VENV)/docs  ## run all tests: the demo's, then all others in three processes (AT_ONCE=1: in one)
+	@$(BIN)/python -m tests.run --at-once $(AT_ONCE)
 
 weekly: setup          ## the tests that take minutes, or a machine of their own
 	@$(BIN)/python -m pytest -m weekly
