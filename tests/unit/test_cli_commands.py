@@ -255,6 +255,8 @@ def test_diff_of_a_bad_file_names_it_and_the_cause(
         (["watch", "-b", "x:1", "--topics", "("], "is not a regular expression"),
         (["watch", "-b", "x:1", "-X", "broken"], "-X number 1"),
         (["diff", "a"], "Missing argument"),
+        (["change", "plan", "-b", "x:1", "--to", "12"], "Missing option '--topic'"),
+        (["change", "request", "-b", "x:1", "--topic", "orders"], "Missing option '--to'"),
     ],
 )
 def test_a_wrong_command_line_is_told_in_one_line(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from attrs import evolve, fields, has
+from attrs import NOTHING, evolve, fields, has
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.clients.librdkafka import FromFile
@@ -78,7 +78,10 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             continue
         expanded += [
             inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if field.default is NOTHING else field.default,
+                annotation=field.type,
             )
             for field in fields(groups[name])
         ]
