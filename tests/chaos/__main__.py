@@ -33,10 +33,10 @@ from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from tests.chaos.consume import GROUP
 from tests.chaos.disturbing import say
-from tests.chaos.fleet import CONSUMERS, EVENTS, OBSERVERS, Fleet
+from tests.chaos.fleet import ALERTS, CONSUMERS, EVENTS, OBSERVERS, Fleet
 from tests.chaos.plan import QUIET_S, STORM_S, Plan, plan
 from tests.chaos.promises import WRITERS
-from tests.chaos.reader import dump_metadata, messages
+from tests.chaos.reader import dump_metadata, messages, read_in_order
 from tests.chaos.storm import TOPICS, World
 from tests.chaos.verdict import Counted, judge
 from tests.http_receiver import Receiver
@@ -128,10 +128,14 @@ def _end(world: World, *, spark: bool) -> None:
     servers = world.cluster._running_addresses()
     for topic in TOPICS:
         world.read(topic, _READ_LIMIT_S)
+    read_in_order(servers, "kept", directory / "ordered.jsonl", _READ_LIMIT_S)
     for message in messages(servers, EVENTS, _READ_LIMIT_S):
         _append(directory / "events.jsonl", json.loads(message.value() or b"null"))
     for request in world.pager.requests:
-        _append(directory / "pages.jsonl", [request.at, request.taken, json.loads(request.body)])
+        if request.path == ALERTS:
+            _append(directory / "alerts.jsonl", [request.at, json.loads(request.body)])
+        else:
+            _append(directory / "pages.jsonl", [request.at, request.taken, json.loads(request.body)])
     _append(directory / "frozen.jsonl", fleet.frozen)
     data = world.cluster._directory
     assert data is not None

@@ -121,8 +121,9 @@ def keys_are_in_order(history: History) -> Iterator[Violation]:
         for each in written(history, life):
             run, sent, (partition, offset) = each.run, each.sent, each.place
             name = f"{run.name}/{sent.number}"
-            idempotent = promises(run).idempotent and sent.key is not None and sent.acked
-            if not idempotent or sent.at < life.created_at or name in seen:
+            judged = promises(run).idempotent and not promises(run).moves
+            judged = judged and sent.key is not None and sent.acked and sent.at >= life.created_at
+            if not judged or name in seen:
                 continue
             seen.add(name)
             way = (run.name, sent.key or "", partition)
@@ -130,6 +131,30 @@ def keys_are_in_order(history: History) -> Iterator[Violation]:
                 what = f"{name} of {life.topic} at {partition}, {offset} comes after {last[way]}"
                 yield Violation("out of order", what, sent.at)
             last[way] = max(sent.number, last.get(way, -1))
+
+
+def keys_that_move_are_read_in_order(history: History) -> Iterator[Violation]:
+    """By an `OrderedConsumer`: each acknowledged record of one producer once, each key's in order.
+
+    A producer that ended while keys were away leaves no record of it, so each is judged by itself.
+    """
+    runs = {run.name: run for run in history.runs if promises(run).moves}
+    last, seen = dict[tuple[str, str], int](), set[str]()
+    for id_ in history.ordered:
+        name, _, number = id_.partition("/")
+        sent = runs[name].sent.get(int(number)) if name in runs else None
+        if sent is None or not sent.acked:
+            continue
+        if id_ in seen:
+            yield Violation("read twice", f"{id_}, key {sent.key}", sent.at)
+        elif sent.number < last.get((name, sent.key or ""), -1):
+            yield Violation("read out of order", f"{id_} after {last[name, sent.key or '']}", sent.at)
+        seen.add(id_)
+        last[name, sent.key or ""] = max(sent.number, last.get((name, sent.key or ""), -1))
+    for run in runs.values() if history.ordered else ():
+        for sent in run.sent.values():
+            if sent.acked and f"{run.name}/{sent.number}" not in seen:
+                yield Violation("not read", f"{run.name}/{sent.number}, key {sent.key}", sent.at)
 
 
 def written_twice(history: History) -> Counter[str]:
@@ -144,7 +169,7 @@ def written_twice(history: History) -> Counter[str]:
         seen = set[tuple[str, int, int]]()
         for each in written(history, life):
             record = (each.run.name, each.sent.number, each.place[0])
-            copied = each.sent.key is None and promises(each.run).rescue
+            copied = promises(each.run).rescue and (each.sent.key is None or promises(each.run).moves)
             if promises(each.run).idempotent and not copied and record in seen:
                 found[each.run.writer] += 1
             seen.add(record)
@@ -157,7 +182,7 @@ def keys_are_where_promised(history: History) -> Iterator[Violation]:
         first = history.truth.lives(life.topic)[0].counts[0][1]
         for each in written(history, life):
             run, sent, (partition, _) = each.run, each.sent, each.place
-            if sent.key is None:
+            if sent.key is None or promises(run).moves:
                 continue
             promised, stale = promises(run), STALE_S if promises(run).ours else PLAIN_STALE_S
             sizes = {first}
@@ -275,7 +300,7 @@ _MEASURES: Final[tuple[tuple[str, Callable[[float], float], Callable[[Sample], f
 def _made_anew(history: History, run: Run, topic: str, at: float) -> bool:
     """Tell whether a topic has been made anew under a librdkafka producer."""
     lives = (life for life in history.lives if life.topic == topic)
-    return promises(run).client == "confluent" and any(run.begun_at < life.created_at < at for life in lives)
+    return promises(run).librdkafka and any(run.begun_at < life.created_at < at for life in lives)
 
 
 def _in_calm(history: History, at: float) -> bool:
@@ -322,6 +347,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     nothing_is_there_that_nobody_sent,
     each_record_has_one_outcome,
     keys_are_in_order,
+    keys_that_move_are_read_in_order,
     keys_are_where_promised,
     nothing_is_beyond_the_cap,
     the_group_has_received_everything,

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from tests.chaos.checker import Check, Violation
-from tests.chaos.history import History, Told
+from tests.chaos.history import History, Posted, Told
 from tests.chaos.truth import State, Topic, Truth
 
 SLACK_S: Final = 1.0
@@ -175,10 +175,74 @@ def lasting_outages_are_paged(history: History) -> Iterator[Violation]:
                 )
 
 
+ALERTED_S: Final = 60.0
+"""A state that stood for so long must have been posted, two observers being killed, frozen and cut off."""
+CAUSES: Final = {"KafkaBrokerMissing", "KafkaPartitionsOffline"}
+
+
+def alerts_are_true(history: History) -> Iterator[Violation]:
+    """What fires was so, within the time that an observer may be held up."""
+    for posted in history.posted:
+        if posted.name in CAUSES and posted.until > posted.at:
+            begin, end = posted.at - UNFENCED_S, posted.at + SLACK_S
+            if not any(down <= end and up >= begin for down, up in _times(history, posted)):
+                yield Violation("false alert", f"{posted.name} {posted.subject}", posted.at)
+
+
+def lasting_outages_are_alerted(history: History) -> Iterator[Violation]:
+    """Each is posted as firing while it lasts."""
+    until = history.calm[-1][1] if history.calm else -inf
+    for broker in history.truth.brokers if history.posted else ():
+        of_it = [p for p in history.posted if (p.name, p.subject) == ("KafkaBrokerMissing", str(broker))]
+        for down, up in _fenced(history, broker):
+            lasted = min(up, until) - down
+            if lasted >= ALERTED_S and not any(down < p.at < up and p.until > p.at for p in of_it):
+                yield Violation("no alert", f"broker {broker} was down for {lasted:.0f} s", down)
+
+
+def alerts_end_in_calm(history: History) -> Iterator[Violation]:
+    """At the end of a calm nothing fires that is over, by the last post about it."""
+    for _, end in history.calm:
+        last = {(p.name, p.subject): p for p in history.posted if p.name in CAUSES and p.at <= end}
+        for (name, subject), posted in last.items():
+            if posted.until > end and not any(down < end < up for down, up in _times(history, posted)):
+                yield Violation("alert in calm", f"{name} {subject} fires until {posted.until:.0f}", end)
+
+
+def _times(history: History, posted: Posted) -> list[tuple[float, float]]:
+    """Return when what an alert says was so."""
+    if posted.name == "KafkaBrokerMissing":
+        return _fenced(history, int(posted.subject))
+    lives = history.truth.lives(posted.subject)
+    return [time for topic in lives for p in topic.states for time in _without_leader(history, topic, p)]
+
+
+def _without_leader(history: History, topic: Topic, partition: int) -> Iterator[tuple[float, float]]:
+    """Yield when a partition had none, or one that was not listed."""
+    yield from topic.leaderless(partition)
+    states = topic.states[partition]
+    for state, until in zip(states, [*(s.at for s in states[1:]), topic.removed], strict=True):
+        for down, up in _fenced(history, state.leader):
+            if max(down, state.at) < min(up, until):
+                yield max(down, state.at), min(up, until)
+
+
+def _fenced(history: History, broker: int) -> list[tuple[float, float]]:
+    times, down = [], None
+    for at, up in [*history.truth.brokers.get(broker, []), (inf, True)]:
+        if up and down is not None:
+            times.append((down, at))
+        down = None if up else at if down is None else down
+    return times
+
+
 EVENT_CHECKS: Final[tuple[Check, ...]] = (
     events_are_true,
     what_lasted_was_told,
     one_id_is_one_transition,
     pages_are_true,
     lasting_outages_are_paged,
+    alerts_are_true,
+    lasting_outages_are_alerted,
+    alerts_end_in_calm,
 )

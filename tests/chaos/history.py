@@ -87,6 +87,16 @@ class Page:
 
 
 @frozen
+class Posted:
+    """An alert as an observer posted it: what it is about, and until when it fires by that."""
+
+    name: str
+    subject: str
+    at: float
+    until: float
+
+
+@frozen
 class Sample:
     """What one process took at a moment: memory in MB, threads, open files."""
 
@@ -104,6 +114,7 @@ class History:
     Attributes:
         calm: (begin, end) of each time without faults, after the cluster had recovered.
         frozen: When processes of ours were suspended: name -> (begin, end).
+        ordered: Which records an `OrderedConsumer` has handed out of ``kept``, one after the other.
         received: What the group noted of ``gated``: records by partition and offset.
         group_since: When it had committed on all partitions; before, a member that dies begins at the end.
     """
@@ -115,6 +126,8 @@ class History:
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
     told: list[Told] = field(factory=list)
     pages: list[Page] = field(factory=list)
+    posted: list[Posted] = field(factory=list)
+    ordered: list[str] = field(factory=list)
     received: dict[tuple[int, int], set[str]] = field(factory=dict)
     group_since: float = -inf
     samples: list[Sample] = field(factory=list)

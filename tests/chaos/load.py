@@ -3,13 +3,16 @@
 Everything that the application hears is in the diary, and nothing else.
 """
 
+import asyncio
+import concurrent.futures
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Protocol
 
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
@@ -20,7 +23,9 @@ from kafka_partition_events import (
     MetadataPoller,
     Partitioner,
 )
-from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.clients import aiokafka
+from kafka_partition_events.clients.confluent import AsyncPartitioningProducer, PartitioningProducer
+from kafka_partition_events.clients.flight.key_moves import KeysMode
 from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
@@ -45,19 +50,23 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
+def librdkafka_settings(task: Task, writer: Writer) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": task.bootstrap,
+        "client.id": task.name,
+        "acks": writer.acks,
+        "enable.idempotence": writer.idempotent,
+        "message.timeout.ms": round(1_000 * DELIVERY_S),
+        "linger.ms": 5,
+        "allow.auto.create.topics": False,
+        "log_level": 2,
+    }
+
+
 class ConfluentSender:
     def __init__(self, task: Task, writer: Writer, diary: Diary) -> None:
         self._diary = diary
-        settings: dict[str, Any] = {
-            "bootstrap.servers": task.bootstrap,
-            "client.id": task.name,
-            "acks": writer.acks,
-            "enable.idempotence": writer.idempotent,
-            "message.timeout.ms": round(1_000 * DELIVERY_S),
-            "linger.ms": 5,
-            "allow.auto.create.topics": False,
-            "log_level": 2,
-        }
+        settings = librdkafka_settings(task, writer)
         if not writer.ours:
             self._producer = Producer(settings)
             return
@@ -65,6 +74,7 @@ class ConfluentSender:
             settings,
             partitioner_of(task, writer),
             rescue=writer.rescue,
+            keys=keys_of(writer),
             poller_options={"interval": _LOOK_S},
         )
         self._producer = producer
@@ -114,7 +124,7 @@ class KafkaPythonSender:
             **chosen,
         )
         if writer.ours:
-            poller = attach(self._producer, rescue=writer.rescue, interval=_LOOK_S)
+            poller = attach(self._producer, rescue=writer.rescue, keys=keys_of(writer), interval=_LOOK_S)
             if "gated" in writer.special:
                 servers = {"bootstrap_servers": task.bootstrap.split(",")}
                 start_agent(poller, KafkaPythonControlLink(servers), task, writer)
@@ -147,10 +157,86 @@ class KafkaPythonSender:
         self._producer.close(timeout=10)
 
 
+class AsyncSender:
+    """A client of asyncio, on a loop with a thread of its own."""
+
+    def __init__(self, task: Task, writer: Writer, diary: Diary) -> None:
+        self._diary = diary
+        self._outstanding: set[concurrent.futures.Future[Any]] = set()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        made = _confluent_client if writer.client == "confluent-aio" else _aiokafka_client
+        self._deliver, self._end = self._run(made(task, writer)).result()
+
+    def _run(self, what: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+        return asyncio.run_coroutine_threadsafe(what, self._loop)
+
+    def send(self, number: int, topic: str, key: bytes | None, value: bytes) -> None:
+        future = self._run(self._one(number, topic, key, value))
+        self._outstanding.add(future)
+        future.add_done_callback(self._outstanding.discard)
+
+    async def _one(self, number: int, topic: str, key: bytes | None, value: bytes) -> None:
+        try:
+            partition, offset = await self._deliver(topic, key, value)
+        except Exception as error:  # noqa: BLE001 - whatever the client says is the record's outcome
+            self._diary.failed(number, type(error).__name__)
+        else:
+            self._diary.acked(number, partition, offset)
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        concurrent.futures.wait(list(self._outstanding), _FINISH_S)
+        self._run(self._end()).result()
+
+
+async def _confluent_client(task: Task, writer: Writer) -> Any:
+    producer = AsyncPartitioningProducer(
+        librdkafka_settings(task, writer),
+        partitioner_of(task, writer),
+        rescue=writer.rescue,
+        poller_options={"interval": _LOOK_S},
+    )
+
+    async def deliver(topic: str, key: bytes | None, value: bytes) -> tuple[int | None, int | None]:
+        message = await producer.send(topic, value, key)
+        return message.partition(), message.offset()
+
+    return deliver, producer.close
+
+
+async def _aiokafka_client(task: Task, writer: Writer) -> Any:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=task.bootstrap.split(","),
+        client_id=task.name,
+        acks=writer.acks,
+        enable_idempotence=writer.idempotent,
+        request_timeout_ms=8_000,
+        linger_ms=5,
+        metadata_max_age_ms=round(1_000 * _LOOK_S),
+    )
+    await producer.start()
+    aiokafka.attach(producer, writer.rescue, partitioner=partitioner_of(task, writer), interval=_LOOK_S)
+
+    async def deliver(topic: str, key: bytes | None, value: bytes) -> tuple[int | None, int | None]:
+        delivered = await producer.send_and_wait(topic, value, key=key)
+        return delivered.partition, delivered.offset
+
+    return deliver, producer.stop
+
+
 SENDERS: Final[dict[str, Callable[[Task, Writer, Diary], Sender]]] = {
     "confluent": ConfluentSender,
     "kafka-python": KafkaPythonSender,
+    "confluent-aio": AsyncSender,
+    "aiokafka": AsyncSender,
 }
+
+
+def keys_of(writer: Writer) -> KeysMode:
+    return "move" if writer.moves else "stay"
 
 
 def partitioner_of(task: Task, writer: Writer) -> Partitioner:
@@ -159,7 +245,7 @@ def partitioner_of(task: Task, writer: Writer) -> Partitioner:
     if "capped" in writer.special:
         limits = dict.fromkeys(writer.topics, CAP)
         return AdaptivePartitioner(budget=BufferBudget(max_partitions=limits, instance_id=task.name))
-    return AdaptivePartitioner() if writer.client == "confluent" else DefaultPartitioner()
+    return AdaptivePartitioner() if writer.librdkafka else DefaultPartitioner()
 
 
 def start_agent(poller: MetadataPoller, link: Link, task: Task, writer: Writer) -> None:

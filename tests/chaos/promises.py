@@ -19,7 +19,7 @@ class Writer:
     """One producing process, and what is promised to it.
 
     Attributes:
-        client: ``confluent`` or ``kafka-python``.
+        client: ``confluent``, ``kafka-python`` or, of asyncio, ``confluent-aio`` or ``aiokafka``.
         ours: Whether the library chooses the partitions.
         topics: Which it writes, in turn.
         rate: Records a second.
@@ -27,11 +27,12 @@ class Writer:
         acks: As Kafka has it.
         idempotent: Whether its keyed records are in order within a partition, and there once.
         rescue: ``hedge``, or nothing.
+        moves: Whether its keys leave a partition that needs a sick broker.
         special: What else: ``key_partitions``, ``capped``, ``gated``.
         hash: By which its keys are placed.
     """
 
-    client: Literal["confluent", "kafka-python", "spark"]
+    client: Literal["confluent", "kafka-python", "confluent-aio", "aiokafka", "spark"]
     ours: bool = True
     topics: tuple[str, ...] = ("orders", "volatile")
     rate: float = 25.0
@@ -39,25 +40,39 @@ class Writer:
     acks: Literal["all", "1"] = "all"
     idempotent: bool = True
     rescue: Literal["hedge"] | None = None
+    moves: bool = False
     special: frozenset[str] = frozenset()
 
     @property
     def hash(self) -> Hash:
-        return "crc32" if self.client == "confluent" else "murmur2"
+        return "crc32" if self.librdkafka else "murmur2"
+
+    @property
+    def librdkafka(self) -> bool:
+        return self.client in {"confluent", "confluent-aio"}
 
 
+_KEPT: Final = frozenset({"key_partitions"})
 WRITERS: Final[Mapping[str, Writer]] = {
     "plain-c": Writer(client="confluent", ours=False),
     "ours-c": Writer(client="confluent", topics=("orders", "volatile", "single"), idempotent=False),
     "hedge-c": Writer(client="confluent", rescue="hedge", keyed=0.2),
     "keyed-c": Writer(client="confluent", keyed=1.0),
-    "kept-c": Writer(client="confluent", topics=("kept",), keyed=0.8, special=frozenset({"key_partitions"})),
+    "kept-c": Writer(client="confluent", topics=("kept",), keyed=0.8, special=_KEPT),
     "capped-c": Writer(client="confluent", topics=("orders",), keyed=0.0, special=frozenset({"capped"})),
     "gated-c": Writer(client="confluent", topics=("gated",), special=frozenset({"gated"})),
+    "moved-c": Writer(
+        client="confluent", topics=("kept",), keyed=1.0, rescue="hedge", moves=True, special=_KEPT
+    ),
+    "aio-c": Writer(client="confluent-aio", rescue="hedge"),
     "loose-c": Writer(client="confluent", topics=("loose",), acks="1", idempotent=False),
     "plain-k": Writer(client="kafka-python", ours=False, idempotent=False),
     "ours-k": Writer(client="kafka-python"),
     "hedge-k": Writer(client="kafka-python", rescue="hedge", keyed=0.2),
+    "moved-k": Writer(
+        client="kafka-python", topics=("kept",), keyed=1.0, rescue="hedge", moves=True, special=_KEPT
+    ),
+    "aio-k": Writer(client="aiokafka", rescue="hedge", idempotent=False),
     "gated-k": Writer(client="kafka-python", topics=("gated",), special=frozenset({"gated"})),
 }
 SPARK: Final = Writer(client="spark", topics=("orders",), idempotent=False)

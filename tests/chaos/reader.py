@@ -3,11 +3,12 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
+from kafka_partition_events.clients.confluent import OrderedConsumer
 from kafka_partition_events.jvm import java, kafka_classpath
 from tests.chaos.diary import named
 
@@ -32,14 +33,27 @@ def read_life(servers: str, topic: str, created_at: float, path: Path, limit: fl
     part.rename(path)
 
 
-def messages(servers: str, topic: str, limit: float) -> Iterator[Message]:
+def read_in_order(servers: str, topic: str, path: Path, limit: float) -> None:
+    """Write down which records an `OrderedConsumer` hands out, a line each.
+
+    Raises:
+        UnreadableError: as `messages`.
+    """
+    with path.open("w") as file:
+        for message in messages(servers, topic, limit, OrderedConsumer):
+            file.write(json.dumps([named(message.value())]) + "\n")
+
+
+def messages(
+    servers: str, topic: str, limit: float, reader: Callable[..., Consumer] = Consumer
+) -> Iterator[Message]:
     """Yield all that a topic has.
 
     Raises:
         UnreadableError: its end was not reached in `limit` seconds.
     """
     deadline = time.monotonic() + limit
-    consumer = Consumer(
+    consumer = reader(
         {
             "bootstrap.servers": servers,
             "group.id": "chaos-reader",

@@ -136,6 +136,28 @@ def test_order_and_doubles_within_a_partition(
     assert checker.written_twice(seen)[writer] == twice
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ((0, 1, 2), []),
+        ((0, 3, 1, 2), []),  # another key
+        ((0, 2, 1), ["read out of order"]),
+        ((0, 1, 0, 2), ["read twice"]),
+        ((0, 2), ["not read"]),
+        ((0, 4, 1, 2, 4), []),  # it has failed, and is there, twice
+    ],
+)
+def test_keys_that_move_are_judged_as_they_are_read(order: tuple[int, ...], expected: list[str]) -> None:
+    records = [sent(number, "kept", key="k") for number in range(3)]
+    records += [sent(4, "kept", key="k", acked=False)] + ([sent(3, "kept", key="j")] if 3 in order else [])
+    rows = {(number % 3, number): named(number, "moved-c") for number in order}
+    seen = history(run_of("moved-c", *records), rows, ordered=[named(n, "moved-c") for n in order])
+    assert found(checker.keys_that_move_are_read_in_order, seen) == expected
+    assert not found(checker.keys_are_in_order, seen)
+    assert not found(checker.keys_are_where_promised, seen)
+    assert not checker.written_twice(seen)
+
+
 def test_what_has_failed_may_arrive_late() -> None:
     run = run_of("keyed-c", sent(0, key="k", acked=False), sent(1, key="k"))
     seen = history(run, {(0, 0): named(1, "keyed-c"), (0, 1): named(0, "keyed-c")})

@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos import event_checker as checker
 from tests.chaos.checker import Check
-from tests.chaos.history import History, Page, Told, unfolded
+from tests.chaos.history import History, Page, Posted, Told, unfolded
 from tests.chaos.truth import Truth, parse
 
 IN_BASE64, ID = "EjRWeJCrze8SNFZ4kKvN7w", "12345678-90ab-cdef-1234-567890abcdef"
@@ -189,3 +189,49 @@ def test_pages(pages: list[Page], expected: list[str]) -> None:
 def test_a_lasting_outage_is_paged() -> None:
     assert found(checker.lasting_outages_are_paged, history(pages=[page(340.0)])) == []
     assert found(checker.lasting_outages_are_paged, history(pages=[page(340.0, broker=2)])) == ["no page"]
+
+
+# -- alerts --------------------------------------------------------------------------------------------
+
+
+def posted(at: float, until: float, subject: str = "1", name: str = "KafkaBrokerMissing") -> Posted:
+    return Posted(name, subject, at, until)
+
+
+@pytest.mark.parametrize(
+    ("posts", "expected"),
+    [
+        ([posted(340.0, 360.0)], []),
+        ([posted(520.0, 540.0)], []),  # an observer that was held up
+        ([posted(280.0, 300.0)], ["false alert"]),
+        ([posted(280.0, 270.0)], []),  # it says that it is over
+        ([posted(340.0, 360.0, "orders", "KafkaPartitionsOffline")], []),
+        ([posted(280.0, 300.0, "orders", "KafkaPartitionsOffline")], ["false alert"]),
+        ([posted(340.0, 360.0, "others", "KafkaPartitionsOffline")], ["false alert"]),
+        ([posted(280.0, 300.0, "orders", "KafkaPartitionsUnderReplicated")], []),  # not judged
+    ],
+)
+def test_what_fires_was_so(posts: list[Posted], expected: list[str]) -> None:
+    assert found(checker.alerts_are_true, history(posted=posts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("posts", "expected"),
+    [
+        ([posted(340.0, 360.0)], []),
+        ([posted(340.0, 330.0)], ["no alert"]),
+        ([posted(510.0, 530.0)], ["no alert"]),
+        ([posted(340.0, 360.0, "2")], ["no alert"]),
+    ],
+)
+def test_what_lasts_fires(posts: list[Posted], expected: list[str]) -> None:
+    assert found(checker.lasting_outages_are_alerted, history(posted=posts)) == expected
+
+
+def test_what_is_over_does_not_fire_at_the_end_of_a_calm() -> None:
+    fires, over = posted(880.0, 900.0), posted(885.0, 885.0)
+    assert found(checker.alerts_end_in_calm, history(posted=[fires])) == ["alert in calm"]
+    assert found(checker.alerts_end_in_calm, history(posted=[fires, over])) == []
+    assert (
+        found(checker.alerts_end_in_calm, history(posted=[posted(860.0, 880.0)])) == []
+    )  # it ends by itself
