@@ -23,7 +23,8 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
+setup: $(VENV)/.ready  ## create the virtual environment, fetch the JVM jars, install programs (as root)
+	@.ci/install-programs
 	@if command -v java >/dev/null; then $(BIN)/python -m kafka_partition_events.jvm; fi
 
 demo: setup            ## see real brokers stall and die under four producers (about 75 s on two cores); ends in demo-report.html

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,6 @@ FETCH_S = 35.0  # what a client that reaches no broker takes to give up, and mor
 TESTS = Path(__file__).parent
 SPARK = "tests/integration/spark/"
 GUARDED = {"unit", "spec", "property", "concurrency", "conformance"}
-_OF_PROMETHEUS = ".ci/install-prometheus does that"
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
@@ -73,47 +73,54 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         require_java()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in the last lines what was skipped, and why."""
+    skipped = Counter(str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in skipped.items():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)
+
+
 @pytest.fixture(scope="session")
 def promtool() -> str:
     """The path of Prometheus' own tool."""
-    return _installed("promtool", _OF_PROMETHEUS)
+    return _installed("promtool")
 
 
 @pytest.fixture(scope="session")
 def prometheus() -> str:
     """The path of Prometheus."""
-    return _installed("prometheus", _OF_PROMETHEUS)
+    return _installed("prometheus")
 
 
 @pytest.fixture(scope="session")
 def amtool() -> str:
     """The path of Alertmanager's own tool."""
-    return _installed("amtool", _OF_PROMETHEUS)
+    return _installed("amtool")
 
 
 @pytest.fixture(scope="session")
 def alertmanager() -> str:
     """The path of Alertmanager."""
-    return shutil.which("alertmanager") or _installed("prometheus-alertmanager", _OF_PROMETHEUS)
+    return shutil.which("alertmanager") or _installed("prometheus-alertmanager")
 
 
 @pytest.fixture(scope="session")
 def systemd_analyze() -> str:
     """The path of the program that checks units; systemd itself need not run."""
-    return _installed("systemd-analyze", "Debian's package systemd has it")
+    return _installed("systemd-analyze")
 
 
 @pytest.fixture(scope="session")
 def openssl() -> str:
     """The path of the program that makes certificates."""
-    return _installed("openssl", "Debian's package openssl has it")
+    return _installed("openssl")
 
 
-def _installed(program: str, whence: str) -> str:
+def _installed(program: str) -> str:
     """Return a program's path; skip the test where it is missing, and fail it under CI."""
     if path := shutil.which(program):
         return path
-    missing = f"{program} is not installed; {whence}"
+    missing = f"{program} is not installed; .ci/install-programs does that"
     if os.environ.get("CI"):
         pytest.fail(f"{missing}, and under CI no test may skip for that", pytrace=False)
     pytest.skip(missing)
