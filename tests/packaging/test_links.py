@@ -32,6 +32,10 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_first_page_is_short() -> None:
+    assert len(README.splitlines()) <= 110
+
+
 def test_the_package_s_page_is_the_readme_with_as_many_links() -> None:
     assert len(URL.findall(README)) >= 20
     assert URL.sub("]()", PAGE) == URL.sub("]()", README)
