@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from mkdocs.structure.files import File
 
+import kafka_partition_events
 from docs.generate import alerts, api, commands, events, metrics, settings
-from docs.generate.outside import linked, relinked
+from docs.generate.outside import HOME, linked, relinked
+from kafka_partition_events.links import REPOSITORY
 
 _PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/commands.md": commands.page,
@@ -18,6 +20,28 @@ _PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "reference/metrics.md": metrics.page,
     "reference/alerts.md": alerts.page,
 }
+
+
+def on_config(config: Any) -> Any:
+    """Let each page end with the version and the way to the repository.
+
+    Not by `repo_url`: with that the theme asks GitHub for stars.
+    """
+    version = kafka_partition_events.__version__
+    config.copyright = (
+        f'kafka-partition-events {version} · <a href="{REPOSITORY}">repository</a> · Apache-2.0'
+    )
+    return config
+
+
+def on_page_context(context: Any, page: Any, **_: Any) -> Any:
+    """Let a page that is a file be edited where it is."""
+    path = page.file.src_uri
+    if path == "index.md":
+        page.edit_url = f"{REPOSITORY}/edit/main/{HOME}"
+    elif page.file.generated_by is None:
+        page.edit_url = f"{REPOSITORY}/edit/main/docs/{path}"
+    return context
 
 
 def on_files(files: Any, config: Any) -> Any:

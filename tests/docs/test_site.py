@@ -10,10 +10,12 @@ import kafka_partition_events
 from kafka_partition_events import listeners
 from kafka_partition_events.assets import schemas
 from kafka_partition_events.clients import confluent, kafka_python
+from kafka_partition_events.links import REPOSITORY
 from kafka_partition_events.observe.settings import SECTIONS
 
 LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "srcset", "video": "src"}
 LINKS_THAT_LOAD = {"stylesheet", "preload", "icon", "preconnect", "manifest", "dns-prefetch"}
+ROOT = Path(__file__).resolve().parents[2]
 Tag = tuple[str, dict[str, str]]
 
 
@@ -63,6 +65,20 @@ def test_every_link_and_picture_leads_to_a_file(built: tuple[Path, str]) -> None
             if not (target.is_file() or (target / "index.html").is_file()):
                 wrong.append((str(page.relative_to(built[0])), link))
     assert wrong == []
+
+
+def test_each_page_says_the_version_and_where_it_is_edited(built: tuple[Path, str]) -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in built[0].rglob("*.html")}
+    version = f"kafka-partition-events {kafka_partition_events.__version__}"
+    assert all(version in text for text in pages.values())
+    edited = {
+        page.parent.relative_to(built[0]): found[1]
+        for page, text in pages.items()
+        if (found := re.search(rf'href="{REPOSITORY}/edit/main/([^"]+)"', text))
+    }
+    assert edited[Path()] == "README.md"
+    assert edited[Path("tutorials/first-alert")] == "docs/tutorials/first-alert.md"
+    assert all((ROOT / path).is_file() for path in edited.values())
 
 
 def test_every_public_name_has_its_place(built: tuple[Path, str]) -> None:

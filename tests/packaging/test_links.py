@@ -32,6 +32,20 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_each_page_has_a_way_in_from_another_one() -> None:
+    """On GitHub, too, where nothing but links leads anywhere."""
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
+    pages += (ROOT / "docs").rglob("*.md")
+    reached = {
+        (page.parent / link).resolve()
+        for page in pages
+        for link in re.findall(r"\]\(([^)#\s:]+)", page.read_text(encoding="utf-8"))
+        if (page.parent / link).resolve() != page
+    }
+    decisions = ROOT / "docs" / "decisions"  # CONTRIBUTING links to the directory
+    assert [page for page in pages if page not in reached and page.parent != decisions] == []
+
+
 def test_the_first_page_is_short() -> None:
     assert len(README.splitlines()) <= 110
 
