@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 3
 CHAOS_S ?= 3600
 
-.PHONY: help demo test weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo test frameworks weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -35,7 +35,10 @@ demo: setup            ## see real brokers stall and die under four producers (a
 test: setup $(VENV)/docs  ## run all tests: the demo's, then all others in three processes (AT_ONCE=1: in one)
 	@$(BIN)/python -m tests.run --at-once $(AT_ONCE)
 
-weekly: setup          ## the tests that take minutes, or a machine of their own
+frameworks: setup $(VENV)/frameworks  ## the examples for FastAPI, gunicorn, Celery, Django, faust, ... with the real frameworks
+	@$(BIN)/python -m pytest -m weekly tests/integration/test_frameworks.py
+
+weekly: setup $(VENV)/frameworks  ## the tests that take minutes, or a machine of their own
 	@$(BIN)/python -m pytest -m weekly
 
 lint: $(VENV)/.ready   ## ruff: style and formatting
@@ -118,6 +121,9 @@ lock:                  ## renew the hashed requirements (needs uv)
 	uv pip compile --group docs --universal --python-version 3.11 --generate-hashes \
 	  --constraint requirements/dev.txt --no-header --no-annotate \
 	  --upgrade --quiet --output-file requirements/docs.txt
+	uv pip compile --group frameworks --universal --python-version 3.11 --generate-hashes \
+	  --constraint requirements/dev.txt --no-header --no-annotate \
+	  --upgrade --quiet --output-file requirements/frameworks.txt
 	uv pip compile pyproject.toml --extra observe --universal --python-version 3.11 \
 	  --generate-hashes --constraint requirements/dev.txt --no-header --no-annotate \
 	  --upgrade --quiet --output-file kafka_partition_events/assets/container/requirements.txt

@@ -1,0 +1,30 @@
+"""Celery: ``KAFKA=localhost:9092 celery -A celery_app worker``: a producer for each process of the pool."""
+
+import os
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_process_init, worker_process_shutdown
+
+from kafka_partition_events.clients.confluent import PartitioningProducer
+
+app = Celery("orders", broker=os.environ.get("BROKER", "memory://"))
+producer: Any = None
+
+
+@worker_process_init.connect
+def make(**_: Any) -> None:
+    global producer  # noqa: PLW0603 - one for the process, made after its fork
+    producer = PartitioningProducer({"bootstrap.servers": os.environ["KAFKA"]}, rescue="hedge")
+
+
+@worker_process_shutdown.connect
+def close(**_: Any) -> None:
+    producer.close()
+
+
+@app.task(acks_late=True)
+def order(text: str) -> None:
+    producer.produce("orders", text)
+    if producer.flush(30):  # the task is done when Kafka has the record
+        raise TimeoutError("not delivered within 30 s")
