@@ -17,7 +17,7 @@ from kafka_partition_events.spark.ownership import CONTROL_TABLES, TABLES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.ledger import Ledger, Mark
 from kafka_partition_events.spark.tables.storage import Storage
-from kafka_partition_events.spark.tables.tables import FILE_FORMATS, RECORDS, STATES, Tables, address_of
+from kafka_partition_events.spark.tables.tables import PARQUET, RECORDS, STATES, Tables, address_of
 
 KEPT: Final = timedelta(days=9)
 """So long records are needed: an event may be seen 8 days before its record was written."""
@@ -52,7 +52,6 @@ class FileMaintenance:
     tables: Tables
     ledger: Ledger
     storage: Storage
-    format: str
     tell: Tell
 
     def finish(self) -> None:
@@ -100,7 +99,7 @@ class FileMaintenance:
         rows = self.tables.read(name, Days(day, day), batches=batches).drop("day", "batch").coalesce(files)
         merged = f"{day}.{batches[-1]}"
         begun = f"{name}/{_MERGING}/{merged}"
-        rows.write.format(self.format).mode("overwrite").save(self.storage.path(begun))
+        rows.write.format(PARQUET).mode("overwrite").save(self.storage.path(begun))
         self.ledger.require_turn()
         self.storage.move(begun, f"{name}/{_MERGED}/{merged}")  # from now on it counts
         self._swap(name, merged)
@@ -179,9 +178,9 @@ def maintenance_of(
     Raises:
         SparkJobError: a table format of which that is not known.
     """
-    if format_ in FILE_FORMATS:
+    if format_ == PARQUET:
         here = Storage(spark, out)
-        return FileMaintenance(tables=tables, ledger=ledger, storage=here, format=format_, tell=tell)
+        return FileMaintenance(tables=tables, ledger=ledger, storage=here, tell=tell)
     if format_ not in _STATEMENTS:
         raise SparkJobError(f"how tables in {format_} are kept in shape is not known here: see its own tools")
     return CatalogMaintenance(spark=spark, tables=tables, ledger=ledger, out=out, format=format_, tell=tell)

@@ -19,8 +19,8 @@ from kafka_partition_events.spark.tables.storage import Storage
 from kafka_partition_events.spark.tables.tables import (
     BLIND,
     COUNTS,
-    FILE_FORMATS,
     OUTAGES,
+    PARQUET,
     RECORDS,
     STANDING,
     STATES,
@@ -53,7 +53,7 @@ def refuse_others(spark: SparkSession, out: str, format_: str, owner: str, *, be
     Raises:
         SparkJobError: there is something of somebody else.
     """
-    if format_ in FILE_FORMATS:
+    if format_ == PARQUET:
         here = Storage(spark, out)
         if (found := _marked(here)) is not None:
             _require(out, found, owner)
@@ -71,7 +71,7 @@ def refuse_others(spark: SparkSession, out: str, format_: str, owner: str, *, be
 
 def own(spark: SparkSession, out: str, format_: str, owner: str) -> None:
     """Let a directory tell whose tables it holds. Tables of a catalog tell it themselves."""
-    if format_ in FILE_FORMATS and _marked(here := Storage(spark, out)) is None:
+    if format_ == PARQUET and _marked(here := Storage(spark, out)) is None:
         here.write(_MARK, json.dumps(properties(owner)))
 
 

@@ -37,8 +37,8 @@ from kafka_partition_events.spark.tables.ledger import CONTROL, INGEST, Ledger, 
 from kafka_partition_events.spark.tables.storage import Storage, require_renames
 from kafka_partition_events.spark.tables.tables import (
     COUNTS,
-    FILE_FORMATS,
     OUTAGES,
+    PARQUET,
     RECORDS,
     STANDING,
     STATES,
@@ -58,7 +58,7 @@ class Fleet:
     Attributes:
         out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``hdfs:///kpe``); of a
             table format the namespace (``catalog.schema``).
-        format: The tables' format: ``parquet``, ``orc``, ``avro``, or a table format that the session has.
+        format: The tables' format: ``parquet``, or a table format that the session has.
         work: The directory for checkpoints; by default ``_kpe`` in ``out``. A table format needs one.
         targets: Which part of the time partitions shall be online, for ``slo_burn``.
     """
@@ -77,7 +77,7 @@ class Fleet:
         """
         if self.work is not None:
             return self.work
-        if self.format not in FILE_FORMATS:
+        if self.format != PARQUET:
             raise SparkJobError(
                 f"tables in {self.format} are in a catalog, but checkpoints need a directory: name it with "
                 "--work DIR"
@@ -97,7 +97,7 @@ class Pipeline:
             SparkJobError: the directory or the format can't be used.
         """
         self._fleet = fleet
-        if fleet.format in FILE_FORMATS:
+        if fleet.format == PARQUET:
             require_renames(fleet.out)
         self._ledger = Ledger(Storage(spark, fleet.work_directory))
         self._spark = own_session(spark)
@@ -220,7 +220,7 @@ class Pipeline:
 
     def _finish_merging(self) -> None:
         """Finish what was cut off when `maintain` was killed."""
-        if self._fleet.format in FILE_FORMATS:
+        if self._fleet.format == PARQUET:
             self._maintenance().finish()
 
     def _maintenance(self) -> maintenance.Maintenance:

@@ -66,7 +66,6 @@ KAFKA = (
 SPARK = (
     "partition_column",
     "partition_column_kafka",
-    "reader_acks",
     "fleet_submit",
     "fleet_metrics",
     "fleet_tables",

@@ -14,9 +14,7 @@ Out = Annotated[
 ]
 Format = Annotated[
     str,
-    typer.Option(
-        "--format", metavar="FORMAT", help="parquet, orc, avro, delta, iceberg: what this Spark has."
-    ),
+    typer.Option("--format", metavar="FORMAT", help="parquet, delta, iceberg: what this Spark has."),
 ]
 Work = Annotated[
     str | None,

@@ -1,6 +1,6 @@
 """The tables of the pipeline, whatever their format: batches that replace themselves, days that are replaced.
 
-File formats (Parquet, ORC, Avro) are directories ``NAME/day=.../batch=.../``, written by dynamic partition
+Parquet's files are in directories ``NAME/day=.../batch=.../``, written by dynamic partition
 overwrite: a reader may for milliseconds miss a partition that is being replaced. Table formats (Delta,
 Iceberg) are tables ``NAMESPACE.layer_name`` of a catalog, and replace atomically.
 """
@@ -37,7 +37,7 @@ UNTIL: Final = "silver/until"
 OUTAGES: Final = "gold/partition_outages"
 COUNTS: Final = "gold/partition_count_history"
 
-FILE_FORMATS: Final = ("parquet", "orc", "avro")
+PARQUET: Final = "parquet"
 TABLE_FORMATS: Final = ("delta", "iceberg")
 
 _SCHEMA: Final = "_schema.json"
@@ -95,20 +95,17 @@ def open_tables(
 
     Args:
         spark: The session that reads them.
-        out: The directory of a file format, or the namespace (``catalog.schema``) of a table format.
-        format_: One of ``FILE_FORMATS``, or a table format that the session has.
+        out: The directory of Parquet files, or the namespace (``catalog.schema``) of a table format.
+        format_: ``parquet``, or a table format that the session has.
         properties: What tables of a catalog shall have when they are made.
 
     Raises:
         SparkJobError: the session has no such format.
     """
-    if format_ not in FILE_FORMATS:
-        _require_format(spark, format_)
-        return _CatalogTables(spark, out, format_, properties)
-    tables = _FileTables(spark, Storage(spark, out), format_)
-    if format_ != "parquet":
-        _require_format(spark, format_)
-    return tables
+    if format_ == PARQUET:
+        return _FileTables(spark, Storage(spark, out))
+    _require_format(spark, format_)
+    return _CatalogTables(spark, out, format_, properties)
 
 
 # -- files -------------------------------------------------------------------------------------------------
@@ -120,7 +117,6 @@ class _FileTables(Tables):
 
     _spark: SparkSession
     _storage: Storage
-    _format: str
     _schemas: dict[str, StructType] = field(factory=dict, init=False)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
@@ -145,7 +141,7 @@ class _FileTables(Tables):
         self._write(name, rows.repartition(*by), by, parts)
 
     def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
-        reader = self._spark.read.schema(self._schema(name)).format(self._format)
+        reader = self._spark.read.schema(self._schema(name)).format(PARQUET)
         root = self._storage.path(name)
         if not days and batches is None:
             return reader.load(root)
@@ -175,7 +171,7 @@ class _FileTables(Tables):
             self._make(name, schema)
         before = {part: self._storage.children(f"{name}/{part}") for part in parts}
         (
-            rows.write.format(self._format)
+            rows.write.format(PARQUET)
             .mode("overwrite")
             .option("partitionOverwriteMode", "dynamic")
             .partitionBy(*by)
@@ -348,10 +344,10 @@ def _require_format(spark: SparkSession, format_: str) -> None:
     except Exception as error:
         if not any(said in str(error) for said in ("DATA_SOURCE_NOT_FOUND", "Failed to find")):
             return
-        known = ", ".join((*FILE_FORMATS, *TABLE_FORMATS))
+        known = ", ".join((PARQUET, *TABLE_FORMATS))
         raise SparkJobError(
-            f"this Spark has no format {format_!r}: give one of {known}, and for those that Spark does not "
-            "ship (avro, delta, iceberg) bring their jars by spark-submit --packages"
+            f"this Spark has no format {format_!r}: give one of {known}, and bring the jars of "
+            "delta and iceberg by spark-submit --packages"
         ) from error
 
 

@@ -70,7 +70,7 @@ def filled(spark: "SparkSession", storage: "Storage", ledger: "Ledger") -> "File
         rows = [(10 * batch + day, DAY + timedelta(days=day)) for day in (0, 1, 5)]
         frame = spark.createDataFrame(rows, "n INT, day DATE")
         tables.put(RECORDS, frame.selectExpr("*", "n AS more") if batch == 3 else frame, batch)
-    return FileMaintenance(tables=tables, ledger=ledger, storage=storage, format="parquet", tell=print)
+    return FileMaintenance(tables=tables, ledger=ledger, storage=storage, tell=print)
 
 
 def mark(ingest: int = 4, **how: Any) -> "Mark":
