@@ -121,8 +121,7 @@ lock:                  ## renew the hashed requirements (needs uv)
 	uv pip compile --group docs --universal --python-version 3.11 --generate-hashes \
 	  --constraint requirements/dev.txt --no-header --no-annotate \
 	  --upgrade --quiet --output-file requirements/docs.txt
-	uv pip compile --group frameworks --universal --python-version 3.11 --generate-hashes \
-	  --constraint requirements/dev.txt --no-header --no-annotate \
+	uv pip compile --group frameworks --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --upgrade --quiet --output-file requirements/frameworks.txt
 	uv pip compile pyproject.toml --extra observe --universal --python-version 3.11 \
 	  --generate-hashes --constraint requirements/dev.txt --no-header --no-annotate \
