@@ -1,7 +1,7 @@
 """What `attach` does alike for each client: it checks what is asked for, begins, and counts."""
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from attrs import evolve, frozen
@@ -16,6 +16,7 @@ from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, RescueStats, checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller, check_free
+from kafka_partition_events.metadata.subscriptions import Subscription
 from kafka_partition_events.partitioners.base import Partitioner
 
 _rescued: "weakref.WeakKeyDictionary[Any, Flight]" = weakref.WeakKeyDictionary()
@@ -73,12 +74,14 @@ class Plan:
         limits: How many.
         moves: How keys move.
         has_second: Whether there may be a second handle.
+        acks: ``"0"``, ``"1"`` or ``"all"``.
     """
 
     mode: RescueMode | None
     limits: RescueLimits | None
     moves: MoveKeys | None
     has_second: bool
+    acks: str
 
     @classmethod
     def checked(
@@ -93,7 +96,7 @@ class Plan:
         transaction: str | None,
         acks: str,
     ) -> "Plan":
-        """Return the plan, or raise `ConfigurationError`; ``acks`` is ``"0"``, ``"1"`` or ``"all"``."""
+        """Return the plan, or raise `ConfigurationError`."""
         mode = checked_mode(rescue, rescue_limits, transaction=transaction, acknowledged=acks != "0")
         if mode is not None and producer in _rescued:
             raise ConfigurationError(
@@ -101,36 +104,42 @@ class Plan:
             )
         moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=True)
         second = checked_standby(standby, transaction, waits_for_replicas=acks == "all")
-        return cls(mode, rescue_limits, moves, second != "off")
+        return cls(mode, rescue_limits, moves, second != "off", acks)
 
     def begin(
         self,
         producer: Any,
         partitioner: Partitioner,
-        adapter: KeyedClient,
-        reports: ProducerReports,
+        client: KeyedClient,
+        poller: MetadataPoller,
+        written: Callable[[], Collection[str]],
         policies_over: Callable[[], CleanupPolicies],
-    ) -> tuple[Flight, CleanupPolicies | None]:
-        """Return what sends the producer's records, and what asks where keys may move."""
-        flight, policies = Flight(partitioner, adapter, reports, self.mode, self.limits), None
+        *,
+        linger_s: float,
+        last_closes: bool,
+    ) -> tuple[Flight, Subscription]:
+        """Return what sends the producer's records; have the partitioner follow the poller.
+
+        The poller asks for the topics that are ``written``, and where keys may move. The last producer that
+        leaves it closes it, where ``last_closes``.
+        """
+        reports, deliveries = ProducerReports(partitioner, poller), partitioner.deliveries
+        flight, policies = Flight(partitioner, client, reports, self.mode, self.limits), None
         if (self.has_second or self.moves is not None) and not partitioner.ignores_keys:
             if self.moves is not None and not self.moves.compacted_ok:
                 policies = policies_over()
             may_move = None if policies is None else policies.may_move
-            probe = partitioner.deliveries.take_keyed_probe
+            probe = deliveries.take_keyed_probe
             order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
-            flight.keep_order(order, adapter)
+            flight.keep_order(order, client)
             _key_stats[producer] = lambda: evolve(order.stats, refused=policies.refused if policies else ())
-        return flight, policies
-
-    def begun(
-        self, producer: Any, partitioner: Partitioner, flight: Flight, *, linger_s: float, acks: str
-    ) -> None:
-        """Note that the poller is followed, and have the failure detector know how the producer sends."""
+        polled = (lambda: None) if policies is None else lambda: policies.ask(written())
+        follower = poller.join(partitioner, written, polled, reports.ended, last_closes=last_closes)
         if flight.copies is not None:
             _rescued[producer] = flight
-        partitioner.deliveries.wait_for_batches(linger_s)
-        if acks == "all":
-            partitioner.deliveries.wait_for_replicas()
+        deliveries.wait_for_batches(linger_s)
+        if self.acks == "all":
+            deliveries.wait_for_replicas()
         if self.has_second:
-            partitioner.deliveries.has_standby(1)
+            deliveries.has_standby(1)
+        return flight, follower

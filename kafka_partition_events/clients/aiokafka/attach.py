@@ -21,7 +21,6 @@ from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSourc
 from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
-from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -92,22 +91,19 @@ def attach(
     if poller is None:
         source = _AttachedSource(producer, suspects)
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
-    reports = ProducerReports(partitioner, poller)
     adapter = Adapter(producer, partitioner, settings)
     if plan.has_second:
         is_wanted = lambda: owner() is not None  # noqa: E731
         adapter.detour = detour(client, settings, suspects, adapter.calls, adapter.made, is_wanted)
-    flight, policies = plan.begin(
-        producer, partitioner, adapter, reports, lambda: policies_over(client, adapter.calls)
-    )
-    adapter.flight = flight
 
     def written() -> tuple[str, ...]:  # on the poller's thread; a set is copied in one step
         return tuple(adapter.topics)
 
-    polled = (lambda: None) if policies is None else lambda: policies.ask(written())
-    follower = poller.join(partitioner, written, polled, reports.ended, last_closes=source is not None)
-    plan.begun(producer, partitioner, flight, linger_s=settings.linger_s, acks=settings.acks)
+    adapter.flight, follower = plan.begin(
+        producer, partitioner, adapter, poller, written, lambda: policies_over(client, adapter.calls),
+        linger_s=settings.linger_s, last_closes=source is not None,
+    )  # fmt: skip
+    reports = adapter.flight.reports
     unwatch = watch_connections(client, reports.unreachable, reports.has_in_flight)
 
     def stopped() -> None:

@@ -244,7 +244,7 @@ class Flight:
         if attempt.tracked:
             self.reports.withdrawn(attempt)
         if self.keyed is not None:
-            self.keyed.order.taken_back(attempt)
+            self.keyed.order.reported(attempt, None)
         if attempt.rescuable is not None:
             self._copies.taken_back(attempt.rescuable, attempt)
 

@@ -254,20 +254,8 @@ class KeyOrder:
         self._displaced += change
         state.home, state.place = home, place
 
-    def taken_back(self, attempt: Attempt) -> None:
-        """Count a record no more: no handle took it."""
-        if attempt.mark is not None:
-            self.mark_reported(attempt.mark, None)
-        with self._lock:
-            if attempt.key is None:
-                return
-            (key, attempt.key), of = (attempt.key, None), self._of(attempt.topic)
-            of.keys[key].outstanding -= 1
-            self._reports += 1
-            self._settle(attempt.topic, of, key)
-
     def reported(self, attempt: Attempt, offset: int | None) -> None:
-        """Note that a record is delivered, at an offset (negative: unknown), or failed (None)."""
+        """Note that a record is delivered, at an offset (negative: unknown), failed or not taken (None)."""
         if attempt.mark is not None:
             self.mark_reported(attempt.mark, offset)
         with self._lock:

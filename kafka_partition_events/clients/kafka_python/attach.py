@@ -9,7 +9,6 @@ from kafka import KafkaProducer
 from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
-from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
@@ -81,24 +80,20 @@ def attach(
         source = _AttachedSource(producer)
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
     written, owner = topics_of(producer), weakref.ref(producer)
-    reports = ProducerReports(partitioner, poller)
     way = None
     if plan.has_second:
         way = detour(config, partitioner, poller, written, lambda: owner() is not None)
     adapter = Adapter(producer, partitioner, way)
-    flight, policies = plan.begin(
-        producer, partitioner, adapter, reports, lambda: policies_over(ProducerLink(producer))
-    )
-    adapter.flight = flight
-
-    polled = (lambda: None) if policies is None else lambda: policies.ask(written())
-    follower = poller.join(partitioner, written, polled, reports.ended, last_closes=source is not None)
-    plan.begun(producer, partitioner, flight, linger_s=config["linger_ms"] / 1000, acks=acks)
+    adapter.flight, follower = plan.begin(
+        producer, partitioner, adapter, poller, written, lambda: policies_over(ProducerLink(producer)),
+        linger_s=config["linger_ms"] / 1000, last_closes=source is not None,
+    )  # fmt: skip
+    copies, reports = adapter.flight.copies, adapter.flight.reports
     keep_sending(producer)
     unwatch = watch_connections(producer, reports.unreachable, reports.has_in_flight)
     adapter.take_part(producer, follower.leave)
-    if flight.copies is not None:
-        adapter.serve(flight.copies, hedges=plan.mode == "hedge")
+    if copies is not None:
+        adapter.serve(copies, hedges=plan.mode == "hedge")
 
     def follow(changed: Any) -> None:  # on kafka-python's I/O thread: it must not block nor raise
         for topic in changed.topics():

@@ -382,17 +382,14 @@ class TestWhatIsHeld:
         keys.order.mark_reported(mark, None)
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
 
-    @pytest.mark.parametrize("is_sent", [True, False])
-    def test_is_not_forgotten_if_two_threads_ask_about_it(self, keys: Keys, is_sent: bool) -> None:
+    @pytest.mark.parametrize("offset", [3, None], ids=["sent", "not taken"])
+    def test_is_not_forgotten_if_two_threads_ask_about_it(self, keys: Keys, offset: int | None) -> None:
         self.held(keys, "a")
         keys.order.held()  # has it be asked about
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
         assert keys.order.begin_release("t", KEY) == "a"
         assert keys.order.place("t", KEY, HOME, WELL, SECOND, held=True) is None
-        if is_sent:
-            keys.order.reported(attempt(), 3)
-        else:
-            keys.order.taken_back(attempt())
+        keys.order.reported(attempt(), offset)
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)], "in the other thread"
         assert keys.order.begin_release("t", KEY) is None
         keys.order.end_release("t", KEY, released=False)
