@@ -120,6 +120,7 @@ def test_what_was_a_fault_once(name: str, value: bytes) -> None:
     is_understood(name, value)
 
 
+@pytest.mark.slow
 def test_odd_documents_by_the_thousand(capsys: pytest.CaptureFixture[str]) -> None:
     dice, found = random.Random(SEED), Counter[tuple[str, bool]]()
     names = list(DECODERS)

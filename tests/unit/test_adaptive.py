@@ -57,13 +57,6 @@ class Asker:
 
 
 class TestTurns:
-    def test_end_after_so_many_bytes_counted_with_what_a_record_takes_in_a_batch(self) -> None:
-        asker = Asker(turn_bytes=3 * record_bytes(None, b"v"))
-        asked = [asker.ask(b"v") for _ in range(18)]
-        runs = [asked[i : i + 3] for i in range(0, 18, 3)]
-        assert all(len(set(run)) == 1 for run in runs)
-        assert sorted(run[0] for run in runs) == list(range(6))
-
     def test_go_on_in_order_while_all_brokers_are_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """KAFKA-10888's kind: a search for who is not behind took a whole round, and ended where it began."""
         asker = Asker()
