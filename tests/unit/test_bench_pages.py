@@ -40,4 +40,4 @@ def test_only_its_own_part_of_a_page_is_replaced(book: Book[Any]) -> None:
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     with pytest.raises(ValueError, match="no section between"):
-        book.render("# Mine\n", {}, "img")
+        book.render("# Mine\n", book.load(), "img")
