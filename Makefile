@@ -33,7 +33,7 @@ demo: setup            ## see real brokers stall and die under four producers (a
 # What needs neither Kafka nor Spark, with a tenth of the examples of properties.
 .PHONY: check
 CHECKED = tests/unit tests/spec tests/property tests/conformance
-check: lint types      ## before each commit: style, types, unit, specification and property tests (90 s on two cores)
+check: lint types      ## before each commit: style, types, and all tests of our own code, properties with few examples
 	@$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --hypothesis-profile few \
 	  -m "not kafka and not spark and not weekly and not slow" $(CHECKED)
 
