@@ -30,6 +30,13 @@ setup: $(VENV)/.ready  ## create the virtual environment, fetch the JVM jars, in
 demo: setup            ## see real brokers stall and die under four producers (about 75 s on two cores); ends in demo-report.html
 	@$(BIN)/kpe demo
 
+# What needs neither Kafka nor Spark, with a tenth of the examples of properties.
+.PHONY: check
+CHECKED = tests/unit tests/spec tests/property tests/conformance
+check: lint types      ## before each commit: style, types, and all tests of our own code, properties with few examples
+	@$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --hypothesis-profile few \
+	  -m "not kafka and not spark and not weekly and not slow" $(CHECKED)
+
 # Files in the order of their names: those of small tests come last, so that all processes end at one time. All of Spark's
 # share a process and a JVM, which warms up once.
 test: setup $(VENV)/docs  ## run all tests: the demo's, then all others in three processes (AT_ONCE=1: in one)

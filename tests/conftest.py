@@ -24,6 +24,7 @@ GUARDED = {"unit", "spec", "property", "concurrency", "conformance"}
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("few", deadline=None, derandomize=True, database=None, max_examples=10)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 

@@ -21,6 +21,7 @@ from kafka_partition_events.control.protocol.vocabulary import (
 )
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, growth, lease
+from tests.property.examples import scaled
 
 NAMES = st.sampled_from(["a", "b", "ab", "c"])
 specs = st.sampled_from(
@@ -163,4 +164,4 @@ class OneChange(RuleBasedStateMachine):
 
 
 TestOneChange = OneChange.TestCase
-TestOneChange.settings = settings(max_examples=50, stateful_step_count=25)
+TestOneChange.settings = settings(max_examples=scaled(50), stateful_step_count=25)

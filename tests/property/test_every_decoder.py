@@ -19,6 +19,7 @@ from kafka_partition_events.observe.config import ConfigError
 from tests.config_kit import WHOLE
 from tests.every_decoder import DECODERS, LINES, SNAPSHOT, configuration
 from tests.odd_kit import LARGE, mutated, replaced
+from tests.property.examples import scaled
 
 COUNT = int(os.environ.get("KPE_ODD_ENTRIES", "2000"))
 SEED = 21
@@ -52,7 +53,7 @@ def test_what_is_really_written_is_understood(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DECODERS)
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(dice=st.randoms(use_true_random=False))
 def test_what_is_odd_is_understood_or_refused(name: str, dice: random.Random) -> None:
     is_understood(name, mutated(dice, dice.choice(DECODERS[name].real)))
@@ -119,6 +120,7 @@ def test_what_was_a_fault_once(name: str, value: bytes) -> None:
     is_understood(name, value)
 
 
+@pytest.mark.slow
 def test_odd_documents_by_the_thousand(capsys: pytest.CaptureFixture[str]) -> None:
     dice, found = random.Random(SEED), Counter[tuple[str, bool]]()
     names = list(DECODERS)

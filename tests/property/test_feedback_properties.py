@@ -15,6 +15,7 @@ from kafka_partition_events.health.in_flight import MAIN, InFlight, Subject
 from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.metadata.events import BrokerSuspected, Role
 from tests.feedback_simulator import Dead, Fault, Frozen, Simulation, Slow, noisy
+from tests.property.examples import scaled
 
 BROKERS = (1, 2, 3)
 EXCLUDED = {Trust.SUSPECT, Trust.PROBATION}
@@ -173,7 +174,7 @@ class FeedbackMachine(RuleBasedStateMachine):
         assert not self.detector.avoidance
 
 
-FeedbackMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+FeedbackMachine.TestCase.settings = settings(max_examples=scaled(60), stateful_step_count=40, deadline=None)
 TestFeedback = FeedbackMachine.TestCase
 
 
@@ -325,7 +326,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         return not self.episodes and not self.detector.avoidance and self.detector.handle == MAIN
 
 
-ReplicaMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+ReplicaMachine.TestCase.settings = settings(max_examples=scaled(40), stateful_step_count=40, deadline=None)
 TestReplicas = ReplicaMachine.TestCase
 
 
@@ -421,7 +422,7 @@ faults = st.one_of(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=scaled(15))
 @given(st.integers(0, 1000), st.dictionaries(broker_ids, faults, max_size=3))
 def test_after_all_faults_everybody_gets_records_again_and_nobody_starves(
     seed: int, faults: dict[int, Fault]
@@ -433,7 +434,7 @@ def test_after_all_faults_everybody_gets_records_again_and_nobody_starves(
     assert not outcome.suspects
 
 
-@settings(max_examples=10)
+@settings(max_examples=scaled(10))
 @given(st.integers(0, 1000), broker_ids)
 def test_healthy_brokers_get_records_all_the_time_whatever_another_one_does(seed: int, dead: int) -> None:
     outcome = Simulation(

@@ -19,6 +19,7 @@ from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import ID_HEADER, RescueLimits
 from kafka_partition_events.routing.table import Route
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.property.examples import scaled
 
 HANDLES = (FIRST, 1, 2)
 BROKERS = [1, 2, 3]
@@ -293,5 +294,5 @@ class FlightMachine(RuleBasedStateMachine):
             assert not copies._uncopied
 
 
-FlightMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+FlightMachine.TestCase.settings = settings(max_examples=scaled(200), stateful_step_count=40, deadline=None)
 TestFlight = FlightMachine.TestCase

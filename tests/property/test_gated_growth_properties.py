@@ -17,6 +17,7 @@ from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.vocabulary import Execute, State
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, lease
+from tests.property.examples import scaled
 
 DEADLINE_S = 120.0
 KEYS = [None, *(b"key-%d" % n for n in range(24))]
@@ -191,4 +192,4 @@ class GatedGrowth(RuleBasedStateMachine):
 
 
 TestGatedGrowth = GatedGrowth.TestCase
-TestGatedGrowth.settings = settings(max_examples=50, stateful_step_count=25)
+TestGatedGrowth.settings = settings(max_examples=scaled(50), stateful_step_count=25)

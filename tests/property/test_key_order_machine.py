@@ -28,6 +28,7 @@ from kafka_partition_events.clients.flight.rescue import RescueMode
 from kafka_partition_events.partitioners.keys import Keys
 from kafka_partition_events.routing.table import Route, compile_route
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.property.examples import scaled
 
 KEYS, PARTITIONS, HANDLES = 6, 3, 2  # few, so that they meet
 keys = st.integers(0, KEYS - 1)
@@ -370,8 +371,8 @@ class ProducersWhoseKeysStay(Producers):
 
 
 TestKeysThatMove = Producers.TestCase
-TestKeysThatMove.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestKeysThatMove.settings = settings(max_examples=scaled(300), stateful_step_count=50, deadline=None)
 TestKeysThatHedge = ProducersThatHedge.TestCase
-TestKeysThatHedge.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestKeysThatHedge.settings = settings(max_examples=scaled(200), stateful_step_count=50, deadline=None)
 TestKeysThatStay = ProducersWhoseKeysStay.TestCase
-TestKeysThatStay.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestKeysThatStay.settings = settings(max_examples=scaled(100), stateful_step_count=50, deadline=None)

@@ -18,6 +18,7 @@ from kafka_partition_events.observe.settings import Http
 from kafka_partition_events.outbox import SqliteOutbox, Write
 from tests.odd_kit import mutated
 from tests.outbox_kit import append, entry
+from tests.property.examples import scaled
 
 PAGE = 4096
 REQUEST = (
@@ -74,7 +75,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return filled(tmp_path_factory.mktemp("outbox") / "outbox.db")
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(dice=st.randoms(use_true_random=False))
 def test_an_outbox_with_other_bytes(dice: random.Random, sound: bytes, tmp_path: Path) -> None:
     content = bytearray(sound)
@@ -127,7 +128,7 @@ def ask(server: HttpServer, request: bytes) -> bytes:
     return answer
 
 
-@settings(max_examples=100)
+@settings(max_examples=scaled(100))
 @given(dice=st.randoms(use_true_random=False))
 def test_a_request_that_is_none_is_answered_and_so_is_the_next_one(
     dice: random.Random, server: HttpServer

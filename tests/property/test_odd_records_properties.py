@@ -10,6 +10,7 @@ from kafka_partition_events.control.protocol.codec import Skipped, decode_or_ski
 from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease
 from kafka_partition_events.control.protocol.vocabulary import Execute, Gate, State, Status
 from tests.control_kit import ack, damaged, gated
+from tests.property.examples import scaled
 from tests.property.test_control_codec_properties import ANYTHING
 from tests.unit.control.test_records import RECORDS
 from tests.unit.control.test_rounds import World, asks
@@ -33,7 +34,7 @@ def take(world: World, record: Any, value: bytes, skipped: Skipped) -> list[Give
     return []
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(ODD)
 def test_a_growth_among_them_goes_its_way(odd: list[tuple[Any, list[int], Any]]) -> None:
     world, skipped = World(), Skipped()

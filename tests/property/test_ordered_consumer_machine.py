@@ -25,6 +25,7 @@ from kafka_partition_events.clients.ordered import asking
 from kafka_partition_events.clients.ordered.order import Order, Question, Verdict
 from kafka_partition_events.testing import ManualClock
 from tests.ordered_kit import TOPIC, Group, Member, Partition, Plain, headers, in_memory
+from tests.property.examples import scaled
 
 KEYS, PARTITIONS, MEMBERS = 3, 3, 3  # few, so that they meet
 keys = st.integers(0, KEYS - 1)
@@ -268,11 +269,11 @@ class Readers(RuleBasedStateMachine):
 
 
 TestOrderedConsumers = Readers.TestCase
-TestOrderedConsumers.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestOrderedConsumers.settings = settings(max_examples=scaled(40), stateful_step_count=40, deadline=None)
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=scaled(200))
 def test_whatever_headers_say_every_wait_ends(data: st.DataObject) -> None:
     """Rings on purpose, offsets that never were, and what is no list at all."""
     number = st.integers(0, 4).map(b"%d".__mod__)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, entry, ids, size_of
+from tests.property.examples import scaled
 
 MAX_ENTRIES = 12
 MAX_BYTES = 120 * 1024
@@ -176,4 +177,4 @@ class SqliteMachine(OutboxMachine):
 
 
 TestSqliteOutbox = SqliteMachine.TestCase
-TestSqliteOutbox.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestSqliteOutbox.settings = settings(max_examples=scaled(50), stateful_step_count=30, deadline=None)

@@ -15,6 +15,7 @@ from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource
+from tests.property.examples import scaled
 from tests.property.worlds import observations
 
 WAIT_S = 10.0
@@ -121,4 +122,4 @@ class PollerMachine(RuleBasedStateMachine):
 
 
 TestPollerMachine = PollerMachine.TestCase
-TestPollerMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPollerMachine.settings = settings(max_examples=scaled(60), stateful_step_count=30, deadline=None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import BufferBudget, Cluster, Node
+from kafka_partition_events import Cluster, Node
 from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.partitioners.adaptive import TURN_S, AdaptivePartitioner, TopicPace
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES, record_bytes
@@ -57,13 +57,6 @@ class Asker:
 
 
 class TestTurns:
-    def test_end_after_so_many_bytes_counted_with_what_a_record_takes_in_a_batch(self) -> None:
-        asker = Asker(turn_bytes=3 * record_bytes(None, b"v"))
-        asked = [asker.ask(b"v") for _ in range(18)]
-        runs = [asked[i : i + 3] for i in range(0, 18, 3)]
-        assert all(len(set(run)) == 1 for run in runs)
-        assert sorted(run[0] for run in runs) == list(range(6))
-
     def test_go_on_in_order_while_all_brokers_are_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """KAFKA-10888's kind: a search for who is not behind took a whole round, and ended where it began."""
         asker = Asker()
@@ -167,30 +160,12 @@ class TestRacks:
         asker.apply_snapshot(cluster_of({"t": leaders}, brokers=self.NODES))
         return asker
 
-    def test_partitions_that_are_led_in_the_own_rack_are_preferred(self) -> None:
-        assert set(self.in_rack("a", [1, 2, 3, 1, 2, 3]).turns(30)) == {0, 3}
-
     def test_without_any_in_the_rack_all_are_used(self) -> None:
         assert set(self.in_rack("elsewhere", [1, 2, 3]).turns(30)) == {0, 1, 2}
         assert set(self.in_rack("a", [2, 3, 2]).turns(30)) == {0, 1, 2}
 
-    def test_without_a_usable_one_in_the_rack_the_others_are_used(self) -> None:
-        asker = self.in_rack("a", [1, 2, 3, 1, 2, 3])
-        asker.deliveries.unreachable(1)
-        assert set(asker.turns(15)) == {1, 2, 4, 5}
-
-    def test_without_racks_in_the_cluster_all_are_used(self) -> None:
-        asker = Asker(rack="a")
-        assert set(asker.turns(30)) == set(range(6))
-
 
 class TestSuspectsAndOfflinePartitions:
-    def test_a_partition_that_goes_offline_is_left_at_once(self) -> None:
-        asker = Asker()
-        first = asker.ask()
-        asker.apply_snapshot(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
-        assert asker.ask() != first
-
     def test_a_broker_that_becomes_suspect_is_left_at_once_and_returned_to_when_cleared(self) -> None:
         asker = Asker()
         first = asker.ask()
@@ -212,16 +187,6 @@ class TestSuspectsAndOfflinePartitions:
         for broker in (1, 2, 3):
             asker.deliveries.unreachable(broker)
         assert set(asker.turns(12)) == set(range(6))
-
-    def test_all_offline_still_takes_records(self) -> None:
-        assert set(Asker(leaders=[None, None]).turns(10)) == {0, 1}
-
-    def test_the_cap_holds(self) -> None:
-        asker = Asker(budget=BufferBudget(max_partitions={"t": 2}, instance_id="a"))
-        asker.apply_snapshot(cluster_of({"t": list(SIX)}, brokers=[1, 2, 3]))
-        route = asker.partitioner.route("t")
-        assert route is not None
-        assert set(asker.turns(20)) == set(route.admitted)
 
 
 class TestAskedTwice:
@@ -255,13 +220,6 @@ class TestAskedTwice:
         assert asker.ask() == probe
         assert SIX[asker.ask()] != suspect, "the next record is none"
         assert asker.deliveries.stats.probes == 1
-
-    def test_a_partition_that_went_offline_in_between_is_not_repeated(self) -> None:
-        asker = Asker()
-        first = asker.ask()
-        asker.partitioner.on_new_batch("t", None, first)
-        asker.apply_snapshot(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
-        assert asker.ask() != first
 
 
 def fall_behind(asker: Asker, patience: float) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from attrs import evolve
@@ -78,30 +77,12 @@ def found(*fleets: list[Run]) -> dict[str, Result[Run]]:
     }
 
 
-def test_the_page_lists_fleets_by_size_and_is_made_anew_each_time() -> None:
-    results = found([evolve(GOOD, instances=10_000)], [GOOD])
-    page = report.render_page(report.NEW_PAGE, results, "img")
-    assert page.index("| 1,000 | 38 | 70 | 1,000 | 2,800 | 1.10 |") < page.index("| 10,000 |")
-    assert "All changes ended converged." in page
-    assert report.render_page(page, results, "img") == page
-
-
 def test_of_several_rounds_it_tells_the_median_the_least_and_the_most() -> None:
     rounds = [evolve(GOOD, converged_s=seconds) for seconds in (90.0, 70.4, 71.0)]
     assert "| 1,000 | 38 | 71 (70 to 90) | 1,000 |" in report.render(found(rounds))
 
 
 class TestPicture:
-    def test_is_well_formed_and_names_each_fleet_once_in_each_panel(self) -> None:
-        slow = evolve(GOOD, instances=10_000, converged_s=80.0)
-        drawn = plots.picture([[GOOD], [slow, evolve(slow, converged_s=90.0)]])
-        assert drawn is not None
-        words = [element.text for element in ET.fromstring(drawn).iter() if element.text]  # noqa: S314 - our own
-        assert words.count("1,000") == words.count("10,000") == 3
-
-    def test_of_nothing_is_none(self) -> None:
-        assert plots.picture([]) is None
-
     @pytest.mark.parametrize(("value", "above"), [(0.7, 1), (1, 1), (1.2, 2), (47, 50), (60, 100)])
     def test_its_axes_end_at_round_numbers(self, value: Any, above: float) -> None:
         assert plots._round_up(value) == pytest.approx(above)

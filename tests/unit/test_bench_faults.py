@@ -1,13 +1,11 @@
 """The fault benchmark's pure parts: what it counts, what it throws out, what it claims."""
 
 import math
-import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from attrs import evolve
@@ -398,14 +396,6 @@ class TestTargets:
 
 
 class TestThePage:
-    SEEN = result(librdkafka=runs("p99_ms", 400, 410, 395), ours=runs("p99_ms", 20, 26, 200))
-
-    def test_shows_the_spread_and_says_honestly_what_was_missed(self) -> None:
-        slow = result(librdkafka=runs("p99_ms", 400), ours=runs("p99_ms", 100), rounds=1)
-        text = report.render_scenario(SCENARIOS["brownout"], slow)
-        assert "| p99: PartitioningProducer / librdkafka default | at most 1/15 | 0.25 | **no** |" in text
-        assert "400 (395 - 410)" in report.render_scenario(SCENARIOS["brownout"], self.SEEN)
-
     def test_tells_discards_failures_to_run_and_broken_promises(self) -> None:
         seen = result(ours=[run(figures=evolve(GOOD, vanished=3), reported_again=2)])
         seen.producers["ours"].discarded.append("round 1: 50% of the processors' time was stolen")
@@ -415,19 +405,6 @@ class TestThePage:
             assert words in text
         assert "discarded: round 1: 50%" in text
         assert "could not be run: no JDK" in text
-
-    def test_replaces_its_section_and_nothing_else(self) -> None:
-        page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
-        once = report.render_page(page, {"brownout": self.SEEN}, "img")
-        assert once.startswith("before\n")
-        assert once.endswith("\nafter\n")
-        assert "old" not in once
-        assert "(img/faults-brownout.svg)" in once
-        assert report.render_page(once, {"brownout": self.SEEN}, "img") == once
-
-    def test_refuses_a_page_without_a_place_for_it(self) -> None:
-        with pytest.raises(ValueError, match="no section between"):
-            report.render_page("# Mine\n", {}, "img")
 
     @pytest.mark.parametrize(
         ("value", "text"), [(0, "0%"), (0.001, "0.10%"), (0.00004, "< 0.01%"), (0.1, "10%"), (0.256, "26%")]
@@ -444,102 +421,11 @@ class TestThePage:
             "infinite",
         ]
 
-    def test_a_caption_names_the_conditions_that_were_kept(self) -> None:
-        seen = evolve(result("C-frozen", ours=[run()]), conditions=SCENARIOS["C-frozen"].conditions)
-        text = report.render_scenario(SCENARIOS["C-frozen"], seen)
-        for words in (
-            "replication factor 3, min.insync.replicas 2, acks=all",
-            "delivery limit 5 s, broker session 9 s",
-            "2,000 records/s of 100 B for 11 s",
-        ):
-            assert words in text
-        other = evolve(seen, conditions={**seen.conditions, "acks": "1", "session_ms": 6_000})
-        assert "acks=1" in report.render_scenario(SCENARIOS["C-frozen"], other)
-        assert "session 6 s" in report.render_scenario(SCENARIOS["C-frozen"], other)
-
-    def test_exclusions_are_told_with_those_of_others(self) -> None:
-        seen = result("C-calm", ours=[run(exclusions=3, exclusions_elsewhere=1)], librdkafka=[run()])
-        assert "| 3 [1] |" in report.render_scenario(SCENARIOS["C-calm"], seen)
-
-    def test_the_main_layout_comes_first_with_what_was_asked_of_it(self) -> None:
-        found = {"brownout": self.SEEN, "C-killed": result("C-killed", ours=runs("late", 0.02))}
-        page = report.render_page(report.NEW_PAGE, found, "img")
-        row = "late: PartitioningProducer | at most 1.00% in each run | 2.00% | **no** |"
-        assert f"| One of 6 brokers killed (`kill -9`) | {row}" in page
-        assert page.index("### Layout C: 6 brokers") < page.index("### Layout A: 3 brokers")
-
-
-class TestTheReadme:
-    PAGE = f"before\n{report.README_BEGIN}\nold\n{report.README_END}\nafter\n"
-
-    def test_has_the_main_layout_with_its_conditions(self) -> None:
-        seen = result("C-frozen", librdkafka=runs("late", 0.7), ours=runs("late", 0.002, 0.004, 0.003))
-        page = report.render_readme(self.PAGE, {"C-frozen": seen})
-        assert "| **no key**: a broker ... | this library | confluent-kafka |" in page, (
-            "those that were measured"
-        )
-        assert "| hangs for 6 s: late | 0.30% | 70% |" in page
-        assert "*late* if it took more than 100 ms" in page
-        assert "replication factor 3, min.insync.replicas 2, acks=all" in page
-        assert "broker session 9 s" in page
-        assert "old" not in page
-
-    def test_has_a_table_of_records_with_a_key_too(self) -> None:
-        found = {
-            "C-frozen": result("C-frozen", ours=runs("late", 0.002)),
-            "C-frozen-keyed": result("C-frozen-keyed", ours=runs("late", 0.5), ours_move=runs("late", 0.01)),
-        }
-        page = report.render_readme(self.PAGE, found)
-        assert '| **with a key**: a broker ... | this library | `keys="move"` |' in page
-        assert "| hangs for 6 s: late | 50% | 1.00% |" in page
-
-    def test_stays_as_it_is_until_that_is_measured(self) -> None:
-        assert report.render_readme(self.PAGE, {"brownout": result(ours=[run()])}) == self.PAGE
-
-    def test_says_what_the_results_say(self) -> None:
-        page = (ROOT / "README.md").read_text(encoding="utf-8")
-        published = kept.load(RESULTS / "faults.json", Run.from_json)
-        assert report.README_BEGIN in page
-        assert report.render_readme(page, published) == page
-
-    def test_nor_does_the_page_of_benchmarks_say_anything_else(self) -> None:
-        page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-        published = kept.load(RESULTS / "faults.json", Run.from_json)
-        assert report.render_page(page, published, "img") == page
-
-    def test_faults_stand_beside_clients_where_all_three_were_measured(self) -> None:
-        plain, ours, hedge = runs("late", 0.7), runs("late", 0.002), runs("late", 0.0)
-        three = result("C-frozen", librdkafka=plain, ours=ours, ours_hedge=hedge)
-        page = report.render_side_by_side(self.PAGE, {"C-frozen": three})
-        assert "| fault | plain: late |" in page
-        assert "| One of 6 brokers frozen for 6 s | 70% |" in page
-        two = result("C-frozen", librdkafka=plain, ours=ours)
-        assert report.render_side_by_side(self.PAGE, {"C-frozen": two}) == self.PAGE
-
-    def test_and_the_page_on_reliability_says_what_the_results_say(self) -> None:
-        page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
-        published = kept.load(RESULTS / "faults.json", Run.from_json)
-        assert report.render_side_by_side(page, published) == page
-
 
 class TestThePictures:
     def test_curves_are_medians_of_the_runs(self) -> None:
         made = [run(series=words) for words in ("5 - 30", "9 - 10", "7 - -")]
         assert plots.median_series(made) == [7, None, 20]
-
-    @pytest.mark.parametrize("name", ["brownout", "kill", "C-frozen", "C-killed"])
-    def test_are_well_formed_and_name_everybody(self, name: str) -> None:
-        generator = random.Random(1)
-        series = " ".join(str(generator.randrange(1, 20_000)) for _ in range(90))
-        seen = result(name, librdkafka=[run(series=series)], ours=[run(series=series)])
-        picture = plots.picture(SCENARIOS[name], seen)
-        assert picture is not None
-        words = [element.text for element in ET.fromstring(picture).iter() if element.text]  # noqa: S314 - ours
-        assert {"librdkafka default", "PartitioningProducer"} <= set(words)
-
-    def test_there_is_none_where_nothing_was_measured_or_asked_for(self) -> None:
-        assert plots.picture(SCENARIOS["brownout"], result()) is None
-        assert plots.picture(SCENARIOS["pressure"], result("pressure", ours=[run()])) is None
 
 
 class TestTheResultsFile:

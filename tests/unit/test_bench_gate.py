@@ -6,14 +6,12 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from benchmarks.gate import report
 from benchmarks.gate.__main__ import main
 from benchmarks.gate.counting import Moments, Run, run_of
 from benchmarks.gate.diary import Diary, Entry, read
-from benchmarks.gate.plan import AT_ONCE, CONSUMERS, FAULTS, PRODUCERS, RUNS, SCENARIOS
+from benchmarks.gate.plan import AT_ONCE, CONSUMERS, FAULTS, RUNS, SCENARIOS
 from benchmarks.gate.producing import key_of
 from benchmarks.gate.task import Task
-from benchmarks.kept import Measured, Result
 from benchmarks.measure import Environment
 from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule
 
@@ -118,34 +116,6 @@ class TestPlan:
             out=tmp_path / "d",
         )
         assert Task.parse(task.command()[-1]) == task
-
-
-GOOD = count(acked(NEW, 0, 31))
-BAD = count(acked(NEW, 0, 31), acked(NEW, 1, 31), received=set())
-
-
-def result(name: str, runs: list[Run]) -> dict[str, Result[Run]]:
-    measured: dict[str, Measured[Run]] = {producer: Measured(runs) for producer in PRODUCERS}
-    return {name: Result(name, len(runs), measured, ENVIRONMENT)}
-
-
-class TestPage:
-    def test_tells_runs_that_missed_and_how_much(self) -> None:
-        page = report.render_page(report.NEW_PAGE, result("none+confluent", [GOOD, BAD, BAD]), "img")
-        assert "| confluent-kafka, classic | kafka-python | **2** of 3 | 2 (0 - 2) |" in page
-        assert report.render_page(page, result("none+confluent", [GOOD]), "img").count("## Not gated") == 1
-
-    def test_tells_of_faults_apart(self) -> None:
-        runs = [evolve(GOOD, held_when_struck=True)] * 2
-        page = report.render_page(report.NEW_PAGE, result("hook+confluent-848+tracker", runs), "img")
-        assert "## When something fails in the middle" in page
-        assert "| 0 of 2 | 0 | 1 | 0 | 10.0 | 0 | 2 of 2 | evidence 2 |" in page
-
-    def test_tells_what_could_not_be_measured(self) -> None:
-        broken = {"confluent": Measured[Run](broken="not within 60 s: all topics have grown")}
-        found = {"hook+confluent": Result("hook+confluent", 20, broken, ENVIRONMENT)}
-        page = report.render_page(report.NEW_PAGE, found, "img")
-        assert "hook+confluent, confluent: not within 60 s: all topics have grown" in page
 
 
 def test_the_command_lists_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,8 @@
 """The KIP-480 benchmark's pure parts: what it counts, what it throws out, what it claims."""
 
 import json
-import random
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from attrs import evolve
@@ -12,7 +10,7 @@ from attrs import evolve
 from benchmarks import kept
 from benchmarks.faults.tape import Tape
 from benchmarks.kept import Measured, Result
-from benchmarks.kip480 import plots, report
+from benchmarks.kip480 import report
 from benchmarks.kip480.__main__ import main
 from benchmarks.kip480.load import Spec, batches_of, key_of
 from benchmarks.kip480.metrics import Run, latencies_ms, run_of
@@ -154,89 +152,21 @@ class TestTargets:
         assert beside == {(16, 0): 1 / 20, (128, 0): 1 / 5}
 
 
-def everything(seed: int = 1) -> dict[str, Result[Run]]:
-    draw = random.Random(seed)
-    return {
-        name: Result(
-            name, 3, {kind: runs(*(draw.uniform(2, 20_000) for _ in range(3))) for kind in KINDS}, ENVIRONMENT
-        )
-        for name in CELLS
-    }
-
-
 class TestThePage:
-    PAGE = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
-
-    def test_replaces_its_section_and_nothing_else(self) -> None:
-        once = report.render_page(self.PAGE, everything(), "img")
-        assert once.startswith("before\n")
-        assert once.endswith("\nafter\n")
-        assert "\nold\n" not in once
-        assert "(img/kip480-1x.svg)" in once
-        assert report.render_page(once, everything(), "img") == once
-
-    def test_can_be_made_of_nothing(self) -> None:
-        text = report.render_page(self.PAGE, {}, "img")
-        assert "Nothing has been measured yet" in text
-        assert "not measured" in text
-
-    def test_says_honestly_what_was_missed(self) -> None:
-        peers = {
-            "librdkafka": runs(400),
-            "librdkafka_5": runs(70),
-            "round_robin": runs(50),
-            "random": runs(60),
-        }
-        text = report.render_page(self.PAGE, {CELL.name: result(ours=runs(100), **peers)}, "img")
-        assert "librdkafka default: 16, 0 ms, one producer, unkeyed | at most 1/20 | 0.25 | **no** |" in text
-        assert "the best peer: 16, 0 ms, one producer, unkeyed | at most 1.10 | 2.00 | **no** |" in text
-        assert "in 0 of 1 cells" in text
-
-    def test_marks_a_bound(self) -> None:
-        seen = {CELL.name: result(librdkafka=runs(12_000, 12_100, 11_900, unreported=5_000), ours=runs(5))}
-        assert "| 16, 0 ms | > 12,000 | - | - | - | 5.0 |" in report.render_load(CELL.load, seen)
-
-    def test_leaves_out_what_a_run_that_was_cut_off_would_have_used(self) -> None:
-        seen = {CELL.name: result(librdkafka=runs(9, cpu_s=None, broker_cpu_s=None), ours=runs(5))}
-        text = report.render_load(CELL.load, seen)
-        assert "| 16, 0 ms | - | - | - | - | 100 |" in text
-        assert "| 16, 0 ms | - | - | - | - | 300 |" in text
-
     def test_tells_discards_and_failures_to_run(self) -> None:
         broken: Measured[Run] = Measured(broken="no such thing")
         seen = {CELL.name: result(ours=Measured([GOOD], ["round 1: 50% was stolen"]), random=broken)}
-        text = report.render_page(self.PAGE, seen, "img")
+        text = report.render_page(report.NEW_PAGE, seen, "img")
         assert "AdaptivePartitioner, discarded: round 1: 50% was stolen" in text
         assert "random could not be run: no such thing" in text
 
-    def test_the_claim_about_linger_1000_is_measured_with_javas_batches(self) -> None:
-        seen = {CLAIM.name: result(CLAIM.name, ours=runs(100, 100), round_robin=runs(500, 500))}
-        text = report.render_page(self.PAGE, seen, "img")
-        assert "batch.size 16,384 as in Java | 0.20 |" in text
-
 
 class TestThePictures:
-    @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)
-    def test_are_well_formed_and_name_everybody(self, load: Any) -> None:
-        picture = plots.picture(load, everything())
-        assert picture is not None
-        words = {element.text for element in ET.fromstring(picture).iter() if element.text}  # noqa: S314 - ours
-        assert {load.title_of(kind) for kind in KINDS} <= words
-
-    def test_there_is_none_where_nothing_was_measured(self) -> None:
-        assert plots.picture(CELL.load, {}) is None
-
     def test_a_point_is_the_median_of_the_runs(self) -> None:
         assert median_p99({CELL.name: result(ours=runs(3, 9, 1))}, CELL.name, "ours") == 3
 
 
 class TestTheResultsFile:
-    def test_comes_back_as_it_was(self, tmp_path: Path) -> None:
-        path = tmp_path / "kip480.json"
-        first = result(ours=runs(1, 2, 3))
-        kept.merge(path, first, lambda data: Run(**data))
-        assert kept.load(path, lambda data: Run(**data)) == {CELL.name: first}
-
     def test_finished_cells_are_not_measured_again(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

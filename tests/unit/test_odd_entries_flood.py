@@ -89,6 +89,7 @@ def sinks(got: Counter[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
     yield KafkaSink({}, name="kafka")
 
 
+@pytest.mark.slow
 def test_odd_entries_by_the_thousand_end_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that a format can't tell are refused, one by one; all others arrive."""
     clock, dice, real = ManualClock(wall=START), random.Random(SEED), real_entries()

@@ -28,13 +28,6 @@ def outbox(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteOutbox]:
 
 
 class TestReaders:
-    def test_read_what_was_appended_in_order(self, outbox: SqliteOutbox) -> None:
-        outbox.subscribe("a")
-        append(outbox, "1", "2")
-        append(outbox, "3")
-        assert ids(outbox.read("a", 2)) == ["1", "2"]
-        assert ids(outbox.read("a", 10)) == ["1", "2", "3"]
-
     def test_get_entries_as_they_were_with_their_place(self, outbox: SqliteOutbox) -> None:
         outbox.subscribe("a")
         given = [
@@ -46,15 +39,6 @@ class TestReaders:
         assert [evolve(e, seq=0) for e in got] == given
         assert 0 < got[0].seq < got[1].seq
 
-    def test_go_on_behind_their_own_cursor(self, outbox: SqliteOutbox) -> None:
-        outbox.subscribe("a")
-        outbox.subscribe("b")
-        append(outbox, "1", "2", "3")
-        second = outbox.read("a", 10)[1]
-        outbox.write(Write(cursors={"a": second.seq}))
-        assert ids(outbox.read("a", 10)) == ["3"]
-        assert ids(outbox.read("b", 10)) == ["1", "2", "3"]
-
     def test_never_go_back(self, outbox: SqliteOutbox) -> None:
         outbox.subscribe("a")
         append(outbox, "1", "2")
@@ -62,22 +46,6 @@ class TestReaders:
         outbox.write(Write(cursors={"a": last.seq}))
         outbox.write(Write(cursors={"a": 0}))
         assert ids(outbox.read("a", 10)) == []
-
-    def test_that_come_later_begin_with_the_oldest_entry_or_with_the_next(self, outbox: SqliteOutbox) -> None:
-        append(outbox, "1")
-        outbox.subscribe("all")
-        outbox.subscribe("new", from_start=False)
-        append(outbox, "2")
-        assert ids(outbox.read("all", 10)) == ["1", "2"]
-        assert ids(outbox.read("new", 10)) == ["2"]
-
-    def test_that_are_known_keep_their_cursor(self, outbox: SqliteOutbox) -> None:
-        outbox.subscribe("a")
-        append(outbox, "1", "2")
-        outbox.write(Write(cursors={"a": outbox.read("a", 1)[0].seq}))
-        outbox.subscribe("a")
-        outbox.subscribe("a", from_start=False)
-        assert ids(outbox.read("a", 10)) == ["2"]
 
     def test_that_are_no_longer_wanted_can_be_found_and_forgotten(self, outbox: SqliteOutbox) -> None:
         outbox.subscribe("kept")
@@ -137,11 +105,6 @@ class TestValues:
         assert outbox.values("topic/") == {"topic/a": b"1", "topic/b": b"2"}
         assert len(outbox.values("")) == 4
         assert outbox.values("nodes") == {}
-
-    def test_are_replaced_and_removed(self, outbox: SqliteOutbox) -> None:
-        outbox.write(Write(values={"a": b"1", "b": b"2"}))
-        outbox.write(Write(values={"a": b"3", "b": None, "never": None}))
-        assert outbox.values("") == {"a": b"3"}
 
 
 class TestRefusedEntries:

@@ -12,7 +12,6 @@ from kafka_partition_events import (
     BufferBudget,
     CapLifted,
     CapReached,
-    Cluster,
     ConfigurationError,
     DefaultPartitioner,
     Partitioner,
@@ -63,15 +62,6 @@ class FakeKafkaPythonCluster:
 
 @pytest.mark.parametrize("make", BUILT_IN)
 class TestEveryBuiltIn:
-    def test_can_be_made_without_arguments(self, make: Callable[..., Partitioner]) -> None:
-        assert ask(make(), cluster=cluster_of({"t": [1]})) == 0
-
-    @pytest.mark.parametrize("count", [1, 2, 3, 10_000])
-    def test_answers_with_an_id_that_exists(self, make: Callable[..., Partitioner], count: int) -> None:
-        partitioner = with_table(make(), *[1] * count)
-        for key in [None, *EIGHT_KEYS]:
-            assert 0 <= ask(partitioner, key=key) < count
-
     def test_without_table_and_cluster_leaves_the_choice_to_the_client(
         self, make: Callable[..., Partitioner]
     ) -> None:
@@ -83,28 +73,6 @@ class TestEveryBuiltIn:
     ) -> None:
         with pytest.raises(ValueError, match="Topic nosuch not found"):
             ask(make(), topic="nosuch", cluster=cluster_of({"t": [1]}))
-
-    def test_unkeyed_records_avoid_offline_partitions(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), 1, None, 3, None)
-        assert {self.next_batch(partitioner) for _ in range(200)} == {0, 2}
-
-    def test_unkeyed_records_avoid_offline_partitions_of_the_cluster_argument(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
-        live = FakeKafkaPythonCluster([1, -1, 3, -1])
-        partitioner = make()
-        assert {self.next_batch(partitioner, live) for _ in range(200)} == {0, 2}
-
-    def test_unkeyed_records_respect_the_cap(self, make: Callable[..., Partitioner]) -> None:
-        budget = BufferBudget(max_partitions={"t": 4}, instance_id="a")
-        partitioner = with_table(make(budget=budget), *[1] * 12)
-        route = partitioner.route("t")
-        assert route is not None
-        assert {self.next_batch(partitioner) for _ in range(500)} == set(route.admitted)
-
-    def test_all_offline_still_takes_records(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), None, None)
-        assert {self.next_batch(partitioner) for _ in range(50)} == {0, 1}
 
     def test_a_table_that_is_dropped_gives_way_to_the_cluster_argument(
         self, make: Callable[..., Partitioner]
@@ -134,14 +102,6 @@ class TestEveryBuiltIn:
         partitioner = make()
         assert ask(partitioner, cluster=cluster_of({"t": [1, None]})) == 0
         assert self.next_batch(partitioner, cluster_of({"t": [None, 1]}, brokers=[1])) == 1
-
-    def test_a_topic_may_vanish_and_come_back_smaller(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), *[1] * 12)
-        ask(partitioner)
-        with_table(partitioner, 1, topic="other")
-        assert ask(partitioner) == UNASSIGNED
-        with_table(partitioner, 1, 1)
-        assert {self.next_batch(partitioner) for _ in range(50)} == {0, 1}
 
     def test_tells_when_the_cap_is_reached_and_lifted(self, make: Callable[..., Partitioner]) -> None:
         budget = BufferBudget(max_partitions={"t": 4}, instance_id="a")
@@ -226,15 +186,6 @@ class TestKeyedRecords:
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
 class TestSticky:
-    def test_stays_until_a_new_batch_begins(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), 1, 2, 3)
-        stuck = ask(partitioner)
-        assert {ask(partitioner) for _ in range(50)} == {stuck}
-        partitioner.on_new_batch("t", None, stuck)
-        moved = ask(partitioner)
-        assert moved != stuck
-        assert {ask(partitioner) for _ in range(50)} == {moved}
-
     def test_a_second_thread_that_saw_the_same_full_batch_moves_nothing(
         self, make: Callable[..., Partitioner]
     ) -> None:
@@ -269,19 +220,6 @@ class TestSticky:
         partitioner.on_new_batch("t", None, 0)
         assert ask(partitioner) == 0
 
-    def test_topics_do_not_disturb_each_other(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = make()
-        partitioner.apply_snapshot(cluster_of({"t": [1, 1, 1], "u": [1, 1, 1]}))
-        here, there = ask(partitioner), ask(partitioner, topic="u")
-        partitioner.on_new_batch("u", None, there)
-        assert ask(partitioner) == here
-
-    def test_leaves_a_partition_at_once_when_it_goes_offline(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), 1, 2, 3)
-        stuck = ask(partitioner)
-        with_table(partitioner, *[None if p == stuck else 1 for p in range(3)])
-        assert ask(partitioner) != stuck
-
     def test_stays_when_something_else_changes(self, make: Callable[..., Partitioner]) -> None:
         partitioner = with_table(make(), 1, 2, 3)
         stuck = ask(partitioner)
@@ -290,36 +228,6 @@ class TestSticky:
 
 
 class TestRoundRobin:
-    def test_visits_all_in_turn_keyed_or_not(self) -> None:
-        partitioner = with_table(RoundRobinPartitioner(), *[1] * 4)
-        asked = [ask(partitioner, key=key) for key in [None, b"same", b"same", b""] * 10]
-        assert Counter(asked) == {0: 10, 1: 10, 2: 10, 3: 10}
-
-    @pytest.mark.parametrize("count", [2, 3, 4, 6, 7, 8, 12])
-    def test_is_asked_twice_and_answers_as_if_asked_once(self, count: int) -> None:
-        partitioner = with_table(RoundRobinPartitioner(), *[1] * count)
-        answers = []
-        for _ in range(10 * count):
-            first = ask(partitioner)
-            partitioner.on_new_batch("t", None, first)
-            answers.append(ask(partitioner))
-            assert answers[-1] == first
-        assert Counter(answers) == dict.fromkeys(range(count), 10)
-
-    def test_topics_do_not_disturb_each_other(self) -> None:
-        partitioner = RoundRobinPartitioner()
-        partitioner.apply_snapshot(cluster_of({"t": [1, 1, 1], "u": [1]}))
-        asked = []
-        for i in range(30):
-            asked.append(ask(partitioner))
-            if i % 5 == 0:
-                ask(partitioner, topic="u")
-        assert Counter(asked) == {0: 10, 1: 10, 2: 10}
-
-    def test_skips_offline_partitions_evenly(self) -> None:
-        partitioner = with_table(RoundRobinPartitioner(), 1, None, 1)
-        assert Counter(ask(partitioner) for _ in range(100)) == {0: 50, 2: 50}
-
     def test_instances_begin_at_different_partitions(self) -> None:
         """50 of 50 are drawn; that ten or less of them differ has a probability below 1e-24."""
         assert len({ask(with_table(RoundRobinPartitioner(), *[1] * 50)) for _ in range(50)}) > 10
@@ -388,8 +296,3 @@ def test_a_gap_in_kafka_pythons_ids_moves_no_keys() -> None:
     partitioner = DefaultPartitioner()
     for key in EIGHT_KEYS:
         assert ask(partitioner, key=key, cluster=Gappy([])) == murmur2_partition(key, 4)
-
-
-def test_a_cluster_needs_no_listener_support() -> None:
-    assert isinstance(cluster_of({"t": [1]}), Cluster)
-    assert ask(RoundRobinPartitioner(), cluster=cluster_of({"t": [1]})) == 0

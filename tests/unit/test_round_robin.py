@@ -85,21 +85,6 @@ class TestChanges:
         adopt(partitioner, *[1] * 6)
         assert ask(partitioner) == 0
 
-    def test_a_partition_that_comes_and_goes_takes_nothing_from_the_others(self) -> None:
-        """``counter % len(available)`` would give 0 all even records here and 2 all odd ones."""
-        partitioner, placed = RoundRobinPartitioner(start=0), Counter[int]()
-        for step in range(300):
-            adopt(partitioner, 1, 1 if step % 2 else None, 1)
-            placed[ask(partitioner)] += 1
-        assert placed[0] == placed[2]
-        assert placed.total() == 300
-
-    def test_a_suspect_broker_takes_nothing_from_the_others(self) -> None:
-        partitioner = with_table(RoundRobinPartitioner(start=0), 1, 2, 3)
-        assert ask(partitioner) == 0
-        partitioner.deliveries.unreachable(2)
-        assert [ask(partitioner) for _ in range(4)] == [2, 0, 2, 0]
-
     def test_a_stand_in_takes_the_place_of_an_admitted_partition(self) -> None:
         budget = BufferBudget(max_partitions={"t": 3}, instance_id="a")
         partitioner = with_table(RoundRobinPartitioner(budget=budget), *[1] * 8)
@@ -111,9 +96,3 @@ class TestChanges:
         assert sorted(placed.values()) == [10, 10, 10]
         assert placed.keys() > set(route.admitted) - {lost}
         assert lost not in placed
-
-
-def test_keys_are_ignored() -> None:
-    partitioner = with_table(RoundRobinPartitioner(start=0), 1, 1, 1)
-    assert partitioner.ignores_keys
-    assert [ask(partitioner, key=b"same") for _ in range(4)] == [0, 1, 2, 0]

@@ -38,24 +38,6 @@ def filled(path: Path, entries: int = 200) -> Path:
 
 
 class TestRestart:
-    def test_finds_everything_where_it_was(self, path: Path) -> None:
-        outbox = opened(path)
-        outbox.subscribe("a")
-        append(outbox, "1", "2", "3")
-        one, two, _ = outbox.read("a", 10)
-        outbox.write(Write(cursors={"a": one.seq}, values={"v": b"1"}))
-        outbox.refuse("a", two, "x")
-        outbox.close()
-
-        again = opened(path)
-        assert ids(again.read("a", 10)) == ["3"]
-        assert again.values("") == {"v": b"1"}
-        assert ids(d.entry for d in again.dead_letters()) == ["2"]
-        assert again.stats("a").dead == 1
-        append(again, "1", "4")
-        assert ids(again.read("a", 10)) == ["3", "4"], "an id is known across restarts"
-        again.close()
-
     def test_gives_no_place_away_twice_even_if_nothing_is_left(self, path: Path) -> None:
         clock = ManualClock(wall=NOW)
         outbox = opened(path, max_age_s=10, clock=clock)

@@ -1,6 +1,5 @@
 """One producer's process: what it sends when, and what the parent sees of it."""
 
-import json
 import time
 from pathlib import Path
 
@@ -131,19 +130,3 @@ def test_a_new_schedule_holds_from_the_next_record_on(tape_file: Path) -> None:
     assert rows[4].sent_ns < began + 20_000_000
     for number, row in enumerate(rows[5:]):
         assert row.sent_ns >= orders.schedule.begin_ns + number * 10_000_000
-
-
-def test_values_are_of_one_length_and_tell_their_number() -> None:
-    assert {len(value_of(number)) for number in (0, 7, 123_456)} == {100}
-    assert int(value_of(123_456)) == 123_456
-
-
-def test_the_parent_is_told_in_lines_of_json(tape_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Tape(tape_file) as tape:
-        notes = Notes(tape)
-        tape.send(0)
-        notes.report(0, 1, "_MSG_TIMED_OUT")
-        notes.tell(kind="done", causes=notes.causes)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["kind"], told["causes"]) == ("done", {"_MSG_TIMED_OUT": 1})
-    assert told["at"] <= time.monotonic_ns()

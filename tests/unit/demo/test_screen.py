@@ -12,7 +12,7 @@ from kafka_partition_events.demo.board import Board
 from kafka_partition_events.demo.loads import Load
 from kafka_partition_events.demo.plan import CAST, REAL, SCENES, Part
 from kafka_partition_events.demo.progress import Progress
-from kafka_partition_events.demo.screen import Lines, Picture
+from kafka_partition_events.demo.screen import Picture
 from kafka_partition_events.demo.story import METADATA
 from kafka_partition_events.demo.tape import Tape
 from kafka_partition_events.demo.witness import Said
@@ -58,12 +58,6 @@ def progress() -> Progress:
     return Progress(REAL)
 
 
-def test_the_wait_for_the_brokers_shows_the_change(tmp_path: Path, progress: Progress) -> None:
-    text = drawn(board(tmp_path, progress), 110)
-    assert "The brokers start" in text
-    assert '+ PartitioningProducer(conf, rescue="hedge", keys="move")' in text
-
-
 @pytest.mark.parametrize(("width", "history"), [(110, True), (80, False), (200, True)])
 def test_a_scene_fits_and_drops_the_history_where_it_is_narrow(
     tmp_path: Path, progress: Progress, width: int, history: bool
@@ -92,18 +86,6 @@ def test_numbers_are_of_the_scene(tmp_path: Path, progress: Progress) -> None:
     early = Progress(REAL)
     with early.playing(SCENES[0]):
         assert [standing.figures.records for standing in board(tmp_path, early).standings()] == [10] * 4
-
-
-def test_a_pipe_gets_lines_with_the_time(progress: Progress) -> None:
-    out = io.StringIO()
-    with Lines(Console(file=out, width=80), Board(progress, 75.0)) as screen:
-        screen.line("formatting the storage")
-        with progress.playing(SCENES[2]):
-            progress.note("kill -9 broker 5")
-    lines = out.getvalue().splitlines()
-    assert all(line[:8].strip().endswith("s") for line in lines)
-    assert [line[10:] for line in lines if "scene 3 of 5: broker 5 is killed" in line]
-    assert any("kill -9 broker 5" in line for line in lines)
 
 
 # -- what others say ---------------------------------------------------------------------------------------

@@ -1,14 +1,12 @@
 """What happened is put together, printed and written to a page."""
 
 import io
-import re
-from html.parser import HTMLParser
 
 import pytest
 from attrs import evolve
 from rich.console import Console
 
-from kafka_partition_events.demo.chart import Scale, height_of, lanes, spells, strips
+from kafka_partition_events.demo.chart import lanes, spells
 from kafka_partition_events.demo.page import render
 from kafka_partition_events.demo.story import METADATA
 from kafka_partition_events.demo.tape import FAILED, UNANSWERED
@@ -29,12 +27,6 @@ def test_figures_are_of_the_records_sent_in_a_scene() -> None:
     assert told.figures(plain, "calm").late_share == 0.0
     assert told.figures(best, "brown-out").late_share == 0.0
     assert told.figures(plain, "calm", "brown-out").records == 20
-
-
-def test_ours_stand_below_the_plain_ones() -> None:
-    assert [each.part.title for each in story().performances] == [
-        "confluent-kafka", "kafka-python", "ours", "ours, hedge + move",
-    ]  # fmt: skip
 
 
 def test_what_was_noticed_counts_from_the_deed() -> None:
@@ -73,16 +65,6 @@ def test_the_verdict_has_a_cell_for_each_column() -> None:
     assert cells(told, told.performances[0]) == ("100%", "0%", "0.40 s", "0", "never", "9.00 s")
 
 
-@pytest.mark.parametrize("width", [80, 110])
-def test_the_last_screen_ends_in_what_to_do_next(width: int) -> None:
-    text = printed(story(), width)
-    assert "Accounted for: 240 of 240 delivered records are in the topics" in text
-    assert '+ PartitioningProducer(conf, rescue="hedge", keys="move")' in text
-    assert text.rstrip().endswith("kpe demo growth")
-    assert "page.html" in text
-    assert re.search(r"^ *confluent-kafka +100% +0% +0.40 s +0 +never +9.00 s", text, re.MULTILINE)
-
-
 def test_an_account_that_does_not_add_up_is_told() -> None:
     cast = default_cast()
     cast[2] = performance(OURS, [row(at, 6) for at in range(60)], lost=[5])
@@ -116,36 +98,6 @@ def test_what_failed_while_a_load_was_looked_for_stands_by_itself() -> None:
 # -- pictures ----------------------------------------------------------------------------------------------
 
 
-def test_latency_is_drawn_on_a_logarithmic_scale() -> None:
-    assert height_of(100) - height_of(1_000) == pytest.approx(height_of(10) - height_of(100))
-    assert height_of(0.001) == height_of(2)
-    assert height_of(10**9) == pytest.approx(0)
-
-
-def test_time_is_a_share_of_the_width() -> None:
-    scale = Scale.of(story())
-    assert [scale.share(BEGIN + at * S) for at in (-5, 0, 30, 99)] == [0, 0, 0.5, 1]
-    assert scale.percent(BEGIN + 15 * S) == "25.00%"
-
-
-def test_each_record_is_a_dot_late_ones_in_another_colour_and_failed_ones_a_cross() -> None:
-    rows = [row(1, 6), row(11, 500), row(12, 1, outcome=FAILED), row(13, 0, outcome=UNANSWERED)]
-    cast = default_cast()
-    cast[0] = performance(PLAIN, rows)
-    picture = strips(story(*cast), lambda _each: "")
-    first = picture.partition("</svg>")[0]
-    assert [len(re.findall(mark_, first)) for mark_ in (r"M[\d.]+ [\d.]+h0", r"M[\d.]+ [\d.]+m-3-4")] == [
-        2,
-        2,
-    ]
-    assert {kind for kind in ("fine", "late", "lost") if f'class="{kind}"' in first} == {
-        "fine",
-        "late",
-        "lost",
-    }
-    assert "latency of 4 records over time" in first
-
-
 def test_spells_begin_and_end_with_marks_or_with_the_run() -> None:
     marks = [mark("x", "suspected", 2, 1), mark("x", "trusted", 2, 3), mark("x", "suspected", 2, 5)]
     found = [((a - BEGIN) / S, (b - BEGIN) / S) for a, b in spells(marks, "suspected", BEGIN + 9 * S)]
@@ -173,51 +125,6 @@ def test_what_was_over_before_the_first_scene_is_not_drawn() -> None:
 
 
 # -- the page ----------------------------------------------------------------------------------------------
-
-VOID = {"meta", "br", "rect", "path"}
-OPTIONAL = {"tr", "td", "th", "dd", "dt", "thead", "tbody"}
-
-
-class Checker(HTMLParser):
-    """Holds that what is opened is closed, but for what HTML lets one leave out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        if tag not in VOID | OPTIONAL:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        pass
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in OPTIONAL:
-            assert self.open.pop() == tag
-
-
-def test_the_page_has_the_finding_first_and_the_command_last() -> None:
-    text = render(story(), {"Run": "kpe demo --rate 250", "Machine": "<2 cores>"})
-    assert "<h1>Broker 2 stalled for 10 s" in text
-    order = [
-        "PartitioningProducer(conf, rescue=", "Every record", "Who knew, and when", "The verdict",
-        "Records with a key", "The account", "Run with", "kpe demo --rate 250", "What next",
-    ]  # fmt: skip
-    places = [text.index(said, text.index("<h1>")) for said in order]
-    assert places == sorted(places)
-    assert "&lt;2 cores&gt;" in text
-    assert "It adds up." in text
-
-
-def test_the_page_asks_nobody_for_anything_and_runs_nothing() -> None:
-    text = render(story(), {})
-    assert not re.search(r"https?:|<script|<link|<img|@import|url\(|\son\w+=", text)
-    assert "prefers-color-scheme: dark" in text
-    assert 'name="viewport"' in text
-    checker = Checker()
-    checker.feed(text)
-    assert not checker.open
 
 
 def test_the_page_says_when_the_account_does_not_add_up() -> None:
