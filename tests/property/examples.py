@@ -5,4 +5,6 @@ import hypothesis
 
 def scaled(examples: int) -> int:
     """Return so many; a tenth of them with the profile `few`, which `make check` chooses."""
-    return max(1, examples * hypothesis.settings.default.max_examples // 100)
+    default = hypothesis.settings.default
+    assert default is not None
+    return max(1, examples * default.max_examples // 100)

@@ -7,11 +7,16 @@ before the mark's record, whichever threads did it; and its report vouches for t
 as far as the client keeps a partition's order: with idempotence always. The first delivered mark from a key's
 last entry on says that the key's records are finished, and names an offset that is not before their last.
 
+A mark vouches for no other one: two threads may hand theirs over in the other order. So what a mark that is
+let go of has said, or will say, is kept for its partition: the highest offset, and those without a report.
+The key of one that was delivered at no known offset is logged again: what is marked after that is behind it.
+
 Appending is one atomic step. The log is read, into an index by key, when a broker has become suspect.
 """
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -99,6 +104,8 @@ class KeyLog:
         self._last: dict[bytes, int] = {}
         self._marks: dict[int, list[Mark]] = {}
         self._kept: dict[int, int] = {}  # how many were left of a partition's the last time
+        self._highest: dict[int, int] = {}  # offset of marks that were let go of, by partition
+        self._late: dict[int, list[Mark]] = {}  # those that had no report then
 
     def earlier(self, key: bytes, partition: int, *, recalled: bool = False) -> Earlier:
         """Return what is known of a key's records in a partition, on the first handle.
@@ -107,27 +114,34 @@ class KeyLog:
         """
         if self._entries:
             self._read()
-        marks, sequence = self._marks.get(partition, ()), self._last.get(key)
-        skipped = (FAILED, PENDING) if recalled else (FAILED,)
-        while sequence is not None:
-            at = bisect_left(marks, sequence, key=_sequence)
-            if at == len(marks) or marks[at].sequence > sequence or marks[at].offset not in skipped:
-                break
-            sequence = marks[at].before  # of its own record there is nothing to wait for
+        late, marks = self._let_go(partition, self._late.pop(partition, ())), self._marks.get(partition, ())
+        if not recalled and any(as_bytes(mark.key) == key for mark in late):
+            return _AWAITED
+        sequence = self._last_sent(key, marks, (FAILED, PENDING) if recalled else (FAILED,))
         if sequence is None:
             if not self._gone:
                 return _NEVER_SENT
             sequence = self._gone
-        vouched = _UNVOUCHED
+        vouched, highest = _UNVOUCHED, self._highest.get(partition, NOTHING)
         for at in range(bisect_left(marks, sequence, key=_sequence), len(marks)):
             offset = marks[at].offset
             if offset >= 0:
-                return Earlier(offset=offset)
+                return Earlier(offset=max(offset, highest))
             if offset == PENDING:
                 return vouched if vouched is _UNBOUNDED else _AWAITED
             if offset == UNNAMED:
                 vouched = _UNBOUNDED
         return vouched
+
+    def _last_sent(self, key: bytes, marks: Sequence[Mark], skipped: Collection[int]) -> int | None:
+        """Return a key's last entry, but for marks of which there is nothing to wait for."""
+        sequence = self._last.get(key)
+        while sequence is not None:
+            at = bisect_left(marks, sequence, key=_sequence)
+            if at == len(marks) or marks[at].sequence > sequence or marks[at].offset not in skipped:
+                break
+            sequence = marks[at].before
+        return sequence
 
     def _read(self) -> None:
         """Bring the entries into the index."""
@@ -136,6 +150,8 @@ class KeyLog:
         while entries:
             if len(entries) >= self._room:  # older ones may be gone, just now even, so that there are gaps
                 last.clear()
+                for partition, marks in self._marks.items():
+                    self._let_go(partition, marks)
                 self._marks.clear()
                 self._gone = sequence = sequence + 1
             entry, sequence = entries.popleft(), sequence + 1
@@ -154,14 +170,26 @@ class KeyLog:
                     older = marks[: len(marks) // 2 + 1]
                     # What is outstanding may be recalled; the last one before it says what that follows.
                     kept = [it for it, after in pairwise(older) if PENDING in (it.offset, after.offset)]
+                    self._let_go(mark.partition, [it for it in older if it.offset != PENDING])
                     marks[: len(older) - 1] = kept
                     self._kept[mark.partition] = len(marks)
         self._sequence = sequence
         if len(last) > self._room:
             for key in list(last)[: len(last) - self._room // 2]:
                 self._gone = last.pop(key) + 1
-            for marks in self._marks.values():
-                del marks[: bisect_left(marks, self._gone, key=_sequence)]
+            for partition, marks in self._marks.items():
+                at = bisect_left(marks, self._gone, key=_sequence)
+                self._let_go(partition, marks[:at])
+                del marks[:at]
+
+    def _let_go(self, partition: int, marks: Iterable[Mark]) -> Sequence[Mark]:
+        """Keep what marks say that leave the index; return those that say nothing yet."""
+        late = [mark for mark in marks if mark.offset == PENDING]
+        for mark in marks:
+            self._highest[partition] = max(mark.offset, self._highest.get(partition, NOTHING))
+        if late:
+            self._late.setdefault(partition, []).extend(late)
+        return late
 
 
 def _sequence(mark: Mark) -> int:

@@ -258,6 +258,8 @@ class KeyOrder:
         """Note that a record is delivered, at an offset (negative: unknown), failed or not taken (None)."""
         if attempt.mark is not None:
             self.mark_reported(attempt.mark, offset)
+            if offset is not None and offset < 0 and (attempt.key is not None or not self.recalls):
+                self.log(attempt.topic, attempt.mark.key)
         with self._lock:
             if attempt.key is None:  # recalled, or only marked
                 return

@@ -137,6 +137,32 @@ def test_however_many_are_outstanding_each_is_known_and_what_came_before_it() ->
     assert log.earlier(b"none", 0).offset == NOTHING
 
 
+def test_a_mark_vouches_for_no_other_one_as_two_threads_may_hand_over_in_the_other_order() -> None:
+    log = KeyLog(room=4)
+    first = Mark(b"key", 0)
+    for entries in ([first], [b"1", b"2", b"3"], [Mark(b"marked", 0, offset=0), b"4"]):
+        for entry in entries:
+            log.append(entry)
+        log.earlier(b"other", 0)
+    first.offset = 1  # logged first, and handed over after the other one
+    assert log.earlier(b"key", 0).offset == 1, "although the key is forgotten"
+
+
+def test_a_forgotten_mark_without_a_report_is_waited_for_by_its_own_key() -> None:
+    log = KeyLog(room=4)
+    first = Mark(b"key", 0)
+    log.append(first)
+    for number in range(5):
+        log.append(b"%d" % number)
+    marked(log, 0, 0)
+    assert log.earlier(b"key", 0).is_awaited
+    assert not log.earlier(b"key", 0, recalled=True).outstanding
+    assert not log.earlier(b"4", 0).outstanding
+    first.offset = 1
+    assert log.earlier(b"key", 0).offset == 1
+    assert log.earlier(b"4", 0).offset == 1, "never too early"
+
+
 class TestALogWithoutRoom:
     @pytest.fixture
     def log(self) -> KeyLog:

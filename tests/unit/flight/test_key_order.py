@@ -503,3 +503,14 @@ def test_topics_share_the_room(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_place_is_a_partition_and_a_handle() -> None:
     assert Place(3, FIRST) == (3, 0)
+
+
+def test_a_mark_from_before_a_report_without_an_offset_does_not_say_where_that_record_is() -> None:
+    order = KeyOrder(lambda _topic: None, MoveKeys())
+    first, second = order.mark("t", b"key", 0), order.mark("t", b"other", 0)
+    order.mark_reported(second, 0)  # another thread's, handed over sooner
+    order.reported(Attempt("t", 0, FIRST, mark=first), -1)
+    log = order._of("t").log
+    assert log.earlier(b"key", 0).outstanding
+    order.mark_reported(order.mark("t", b"other", 0), 2)
+    assert log.earlier(b"key", 0).offset == 2
