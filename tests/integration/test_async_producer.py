@@ -217,9 +217,11 @@ class TestABrokerThatHangs:
                 await asyncio.gather(*(producer.send(topic, str(n)) for n in range(1000)))
                 cluster.freeze(VICTIM)
                 try:
-                    futures = [await producer.produce(topic, str(n)) for n in range(200)]
-                    blocked = threading.Event()
-                    for _ in range(int(LIMIT_S * 10)):  # blocks the loop, as an application should not
+                    futures, blocked = [], threading.Event()
+                    for number in range(400):  # blocks the loop, as an application should not
+                        futures.append(await producer.produce(topic, str(number)))
+                        blocked.wait(0.002)  # one record in 1 ms is followed, and all brokers shall have some
+                    for _ in range(int(LIMIT_S * 10)):
                         if VICTIM in producer.partitioner.deliveries.suspects():
                             break
                         blocked.wait(0.1)
