@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 3
 CHAOS_S ?= 3600
 
-.PHONY: help demo test frameworks weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -31,11 +31,10 @@ demo: setup            ## see real brokers stall and die under four producers (a
 	@$(BIN)/kpe demo
 
 # What needs neither Kafka nor Spark, with a tenth of the examples of properties.
-.PHONY: check
-CHECKED = tests/unit tests/spec tests/property tests/conformance
 check: lint types      ## before each commit: style, types, and all tests of our own code, properties with few examples
 	@$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --hypothesis-profile few \
-	  -m "not kafka and not spark and not weekly and not slow" $(CHECKED)
+	  -m "not kafka and not spark and not weekly and not slow" \
+	  tests/unit tests/spec tests/property tests/conformance
 
 # Files in the order of their names: those of small tests come last, so that all processes end at one time. All of Spark's
 # share a process and a JVM, which warms up once.

@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 from math import inf
 from typing import Any, Final
 
@@ -157,9 +156,9 @@ def pages_are_true(history: History) -> Iterator[Violation]:
 def lasting_outages_are_paged(history: History) -> Iterator[Violation]:
     """A broker that was down for longer than anybody can be held up."""
     until = history.calm[-1][1] if history.calm else -inf
-    for broker, changes in history.truth.brokers.items():
-        for (down, up), (end, _) in pairwise([*changes, (inf, True)]):
-            if up or min(end, until) - down < UNFENCED_S or not history.pages:
+    for broker in history.truth.brokers if history.pages else ():
+        for down, end in history.truth.outages(broker):
+            if min(end, until) - down < UNFENCED_S:
                 continue
             of_it = [
                 page
@@ -194,7 +193,7 @@ def lasting_outages_are_alerted(history: History) -> Iterator[Violation]:
     until = history.calm[-1][1] if history.calm else -inf
     for broker in history.truth.brokers if history.posted else ():
         of_it = [p for p in history.posted if (p.name, p.subject) == ("KafkaBrokerMissing", str(broker))]
-        for down, up in _fenced(history, broker):
+        for down, up in history.truth.outages(broker):
             lasted = min(up, until) - down
             if lasted >= ALERTED_S and not any(down < p.at < up and p.until > p.at for p in of_it):
                 yield Violation("no alert", f"broker {broker} was down for {lasted:.0f} s", down)
@@ -212,7 +211,7 @@ def alerts_end_in_calm(history: History) -> Iterator[Violation]:
 def _times(history: History, posted: Posted) -> list[tuple[float, float]]:
     """Return when what an alert says was so."""
     if posted.name == "KafkaBrokerMissing":
-        return _fenced(history, int(posted.subject))
+        return history.truth.outages(int(posted.subject))
     lives = history.truth.lives(posted.subject)
     return [time for topic in lives for p in topic.states for time in _without_leader(history, topic, p)]
 
@@ -220,20 +219,10 @@ def _times(history: History, posted: Posted) -> list[tuple[float, float]]:
 def _without_leader(history: History, topic: Topic, partition: int) -> Iterator[tuple[float, float]]:
     """Yield when a partition had none, or one that was not listed."""
     yield from topic.leaderless(partition)
-    states = topic.states[partition]
-    for state, until in zip(states, [*(s.at for s in states[1:]), topic.removed], strict=True):
-        for down, up in _fenced(history, state.leader):
+    for state, until in topic.spans(partition):
+        for down, up in history.truth.outages(state.leader):
             if max(down, state.at) < min(up, until):
                 yield max(down, state.at), min(up, until)
-
-
-def _fenced(history: History, broker: int) -> list[tuple[float, float]]:
-    times, down = [], None
-    for at, up in [*history.truth.brokers.get(broker, []), (inf, True)]:
-        if up and down is not None:
-            times.append((down, at))
-        down = None if up else at if down is None else down
-    return times
 
 
 EVENT_CHECKS: Final[tuple[Check, ...]] = (

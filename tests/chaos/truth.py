@@ -52,11 +52,15 @@ class Topic:
         """Return all numbers of partitions that it had in a time."""
         return {self.count_at(begin), *(n for at, n in self.counts if begin <= at <= end)} - {0}
 
-    def leaderless(self, partition: int) -> list[tuple[float, float]]:
-        """Return when a partition had no leader."""
+    def spans(self, partition: int) -> list[tuple[State, float]]:
+        """Return the states of a partition, each with its end."""
         states = self.states.get(partition, [])
         ends = [state.at for state in states[1:]] + [self.removed]
-        return [(state.at, end) for state, end in zip(states, ends, strict=True) if state.leader < 0]
+        return list(zip(states, ends, strict=True))
+
+    def leaderless(self, partition: int) -> list[tuple[float, float]]:
+        """Return when a partition had no leader."""
+        return [(state.at, end) for state, end in self.spans(partition) if state.leader < 0]
 
 
 @define
@@ -70,16 +74,18 @@ class Truth:
         """Return the lives of a topic, in order."""
         return sorted((t for t in self.topics.values() if t.name == name), key=lambda topic: topic.created)
 
+    def outages(self, broker: int) -> list[tuple[float, float]]:
+        """Return when a broker was fenced, from its first moment on to its last."""
+        times, down = list[tuple[float, float]](), None
+        for at, up in [*self.brokers.get(broker, []), (inf, True)]:
+            if up and down is not None:
+                times.append((down, at))
+            down = None if up else at if down is None else down
+        return times
+
     def was_fenced(self, broker: int, begin: float, end: float) -> bool:
         """Tell whether a broker was fenced at any moment of a time."""
-        was = False
-        for at, up in self.brokers.get(broker, []):
-            if at > end:
-                break
-            if at >= begin and (was or not up):
-                return True
-            was = not up
-        return was
+        return any(down <= end and up >= begin for down, up in self.outages(broker))
 
 
 def parse(lines: Iterable[str]) -> Truth:
