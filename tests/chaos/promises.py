@@ -35,7 +35,7 @@ class Writer:
     client: Literal["confluent", "kafka-python", "confluent-aio", "aiokafka", "spark"]
     ours: bool = True
     topics: tuple[str, ...] = ("orders", "volatile")
-    rate: float = 25.0
+    rate: float = 10.0
     keyed: float = 0.5
     acks: Literal["all", "1"] = "all"
     idempotent: bool = True

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import structlog
 
 from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner, MetadataPoller, Partitioner, Route
 from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.clients.confluent import producer as producer_module
 from kafka_partition_events.errors import PartitionOfflineError
 from kafka_partition_events.health.in_flight import STANDBY
 from kafka_partition_events.testing import ScriptedSource
@@ -115,6 +117,28 @@ def test_a_token_that_does_not_come_costs_the_second_handle_only(make: Make) -> 
     producer.produce("t", b"v", on_delivery=outcomes)  # while the token is awaited
     may.set()
     assert outcomes.of_queued(producer) == 2
+
+
+def test_a_second_handle_has_brokers_judged_no_more_often(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = make()
+    want_the_second_handle(producer)
+    producer.produce("t", b"v")
+    wait_until_it_was_tried(producer)
+    assert producer._detours.open
+    now, judged_at = [0.0], list[float]()
+
+    def nothing_comes(_handle: object, timeout: float) -> int:
+        now[0] += timeout
+        return 0
+
+    with monkeypatch.context() as patched:
+        patched.setattr(producer_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+        patched.setattr(producer_module, "_poll", nothing_comes)
+        patched.setattr(producer._flight, "served", lambda: judged_at.append(now[0]))
+        producer.poll(0.2)
+    assert judged_at == pytest.approx([0.01 * turn for turn in range(1, 21)])
 
 
 # -- batches -----------------------------------------------------------------------------------------

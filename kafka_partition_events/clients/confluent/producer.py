@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -322,12 +322,21 @@ class PartitioningProducer(Handle):
     def _poll_once(self, timeout: float) -> int:
         others = self._detours.open
         try:
-            if not others:
-                return int(_poll(self, timeout))
-            served = sum(int(_poll(other, 0)) for other in others)
-            return served + int(_poll(self, 0 if served else min(timeout, _OTHER_SLICE_S)))
+            if others:
+                return self._poll_all(others, min(timeout, _POLL_SLICE_S))
+            return int(_poll(self, timeout))
         finally:
             self._serve()
+
+    def _poll_all(self, others: Sequence[Producer], timeout: float) -> int:
+        """Serve all handles in turns until one has reported; to judge brokers each time would cost more."""
+        deadline = time.monotonic() + timeout
+        while True:
+            served = sum(int(_poll(other, 0)) for other in others)
+            left = deadline - time.monotonic()
+            served += int(_poll(self, 0 if served else max(0.0, min(left, _OTHER_SLICE_S))))
+            if served or left <= 0:
+                return served
 
     def _poll_now(self, now: float) -> int:
         """Poll without waiting, and judge brokers if that was not done lately."""
