@@ -37,7 +37,6 @@ class Service(ThreadingHTTPServer):
     """The server, its producer and the thread that listens to the producer."""
 
     def __init__(self, port: int, servers: str, topic: str) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
         self.topic = topic
         self.delivered = 0
         self.failed = 0
@@ -47,6 +46,7 @@ class Service(ThreadingHTTPServer):
         self._stopping = threading.Event()
         self._listening = threading.Thread(target=self._listen)
         self._listening.start()
+        super().__init__(("127.0.0.1", port), Handler)  # calls server_close if the port is taken
 
     def _listen(self) -> None:
         while not self._stopping.is_set():
