@@ -18,9 +18,10 @@ from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
-from tests.prometheus_kit import QUERIES, RULES
+from tests.prometheus_kit import ASSETS, QUERIES, RULES
 
 LIMIT_S = 90.0
+OBSERVE = Path(__file__).parents[2] / "docs" / "observe.md"
 WATCHER = """
 import sys, threading
 import prometheus_client
@@ -91,16 +92,20 @@ class Monitoring:
 
 
 def configured(directory: Path, target: str) -> Path:
-    """Write Prometheus' configuration, with rules that wait a second only; return its path."""
+    """Write the configuration of docs/observe.md, but with rules that wait a second only; return its path."""
     rules = re.sub(r"^( +for:) \w+$", r"\1 1s", RULES.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert rules.count("for: 1s") > 5
     (directory / "rules.yml").write_text(rules, encoding="utf-8")
     config = directory / "prometheus.yml"
-    document = {
-        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
-        "rule_files": ["rules.yml"],
-        "scrape_configs": [{"job_name": "kpe", "static_configs": [{"targets": [target]}]}],
-    }
+    (text,) = re.findall(
+        r"```yaml\n(# prometheus.yml\n.*?)```", OBSERVE.read_text(encoding="utf-8"), re.DOTALL
+    )
+    document = yaml.safe_load(text)
+    document["global"] = dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), "500ms")
+    (exported,) = document["rule_files"]
+    assert (ASSETS / exported.removeprefix("kpe-files/")).is_file()
+    document["rule_files"] = ["rules.yml"]
+    document["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
     config.write_text(yaml.safe_dump(document), encoding="utf-8")
     return config
 
