@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafka_partition_events import Event, KeysMoved, KeysReturned, RecordsRescued
 from kafka_partition_events.clients.flight import key_order
+from kafka_partition_events.clients.flight.copies import RECALLED_WITHIN_S
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
@@ -48,6 +49,14 @@ class Sent:
         return self.attempt.rescuable is None or self.attempt.key is not None
 
 
+def sent_with(later: Sent, earlier: Sent) -> bool:
+    """Return whether two recalled records of a key were sent so closely that they time out together."""
+    one, other = later.attempt.rescuable, earlier.attempt.rescuable
+    if one is None or other is None or one.key != other.key:
+        return False
+    return abs(one.since - other.since) < RECALLED_WITHIN_S
+
+
 class Library:
     """A client whose brokers append, and report, when the machine says so."""
 
@@ -61,6 +70,7 @@ class Library:
     def __init__(self) -> None:
         self.queues: dict[tuple[int, int], deque[Sent]] = defaultdict(deque)
         self.ends = [0] * PARTITIONS
+        self.written: dict[bytes, list[Sent]] = defaultdict(list)
         self.outcomes: dict[bytes, Sent | None] = {}
 
     def choose(self, record: Record, tried: object = ()) -> int:
@@ -235,6 +245,7 @@ class Producers(RuleBasedStateMachine):
         for it in waiting[:count]:
             it.offset = self.library.ends[partition]
             self.library.ends[partition] += 1
+            self.library.written[it.record.value].append(it)
 
     @rule(
         handle=st.integers(0, HANDLES - 1), partition=st.integers(0, PARTITIONS - 1),
@@ -244,8 +255,10 @@ class Producers(RuleBasedStateMachine):
         queue = self.library.queues[handle, partition]
         if outcome != "timed out":
             self.append(handle, partition, count)
-        for _ in range(min(count, len(queue))):
-            it = queue.popleft()
+        given_up = [queue.popleft() for _ in range(min(count, len(queue)))]
+        if outcome == "timed out":
+            given_up += self.time_out_as_well(queue, given_up)
+        for it in given_up:
             if it.attempt.rescuable is None:
                 self.library.outcomes[it.record.value] = None if outcome == "timed out" else it
             if outcome == "timed out":
@@ -253,6 +266,17 @@ class Producers(RuleBasedStateMachine):
             else:
                 offset = it.offset if outcome == "well" else -1
                 self.flight.reported(it.attempt, arrived=it, offset=-1 if offset is None else offset)
+
+    def time_out_as_well(self, queue: deque[Sent], given_up: list[Sent]) -> list[Sent]:
+        """Remove the recalled records that were sent with one that is given up, or soon afterwards."""
+        as_well = [
+            it
+            for it in queue
+            if not it.counts and it.offset is None and any(map(partial(sent_with, it), given_up))
+        ]
+        for it in as_well:
+            queue.remove(it)
+        return as_well
 
     @rule(handle=st.integers(0, HANDLES - 1), partition=st.integers(0, PARTITIONS - 1))
     def time_out_in_the_queue(self, handle: int, partition: int) -> None:
@@ -295,6 +319,21 @@ class Producers(RuleBasedStateMachine):
                     named = parse_after(later.record.headers)
                     offset = named.get(earlier.attempt.partition, -1)
                     assert earlier.offset <= offset, f"key {key!r}: {earlier}, {later}"
+
+    @invariant()
+    def it_is_read_in_order(self) -> None:
+        """Whichever attempt a reader meets first, it has met one of the record before, or waits for it."""
+        for numbers in self.sent.values():
+            acknowledged = [n for n in numbers if self.library.outcomes.get(n) is not None]
+            for earlier, later in pairwise(acknowledged):
+                for it in self.library.written[later]:
+                    named = parse_after(it.record.headers)
+                    assert any(
+                        before.offset < it.offset
+                        if before.attempt.partition == it.attempt.partition
+                        else before.offset <= named.get(before.attempt.partition, -1)
+                        for before in self.library.written[earlier]
+                    ), f"{it} may be read before any of {self.library.written[earlier]}"
 
     @invariant()
     def what_waits_is_counted(self) -> None:

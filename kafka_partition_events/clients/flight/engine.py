@@ -133,6 +133,7 @@ class Flight:
             id=f"{self._producer_id}-{next(self._numbers)}",
             outcome=record.outcome,
             key=record.key,
+            since=self._clock(),
         )
         return rescuable if self._copies.admit(rescuable) else None
 

@@ -82,6 +82,7 @@ class RescuableRecord:
     id: str
     outcome: Any
     key: bytes | None = None  # copies of these follow one another, so that the latest attempt alone counts
+    since: float = 0.0  # when the application sent it; monotonic seconds
     home: int | None = None  # where the original went; None as long as only the client knows
     in_flight: list[Attempt] = field(factory=list)
     tried: list[int] = field(factory=list)  # the partitions of its attempts
