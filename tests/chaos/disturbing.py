@@ -11,6 +11,7 @@ from kafka_partition_events.testing.errors import KitError
 from tests.chaos.plan import BROKERS
 
 RECOVERY_LIMIT_S: Final = 240.0
+MIN_ISR: Final = 2
 
 DISTURB: Final[dict[str, Callable[..., None]]] = {
     "delay": lambda link, ms: link.delay(ms, jitter=ms / 2),
@@ -73,6 +74,18 @@ def out_of_sync(cluster: KafkaCluster, topics: Collection[str] = ()) -> list[str
         if set(partition.isr) != set(partition.replicas) or partition.leader < 0
     ]
     return [*partitions, *(topic for topic in topics if topic not in view.topics)]
+
+
+def hides_records(cluster: KafkaCluster, topic: str) -> bool:
+    """Return whether a reader may not see all that was acknowledged.
+
+    With fewer replicas in sync than min.insync.replicas the high watermark of a new leader stands still.
+
+    Raises:
+        OSError: the broker that is asked does not answer.
+    """
+    partitions = cluster._nodes.brokers[BROKERS[0]].ask().topics.get(topic, {})
+    return not partitions or any(len(it.isr) < MIN_ISR or it.leader < 0 for it in partitions.values())
 
 
 def await_recovery(wrong: Callable[[], str]) -> None:

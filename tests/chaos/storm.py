@@ -15,7 +15,15 @@ from attrs import asdict, define, field
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
-from tests.chaos.disturbing import DISTURB, await_recovery, bring_back, down, out_of_sync, say
+from tests.chaos.disturbing import (
+    DISTURB,
+    await_recovery,
+    bring_back,
+    down,
+    hides_records,
+    out_of_sync,
+    say,
+)
 from tests.chaos.fleet import Fleet
 from tests.chaos.plan import FIXED, KINDS, SIZES, Step
 from tests.chaos.reader import read_life
@@ -183,17 +191,22 @@ class World:
         self.created_at[topic] = time.time()
 
     def _recreate(self, topic: str, partitions: int) -> None:
-        self.read(topic, READ_LIMIT_S)  # else nobody could tell whether what it had is all there
+        were_hidden = hides_records(self.cluster, topic)
+        life = self.read(topic, READ_LIMIT_S)  # else nobody could tell whether what it had is all there
+        if were_hidden or hides_records(self.cluster, topic):
+            life.unlink()
+            raise KitError("too few replicas are in sync to read all that it has")
         self.created_at.pop(topic)
         self.cluster.delete_topic(topic)
         self.create(topic, partitions)
 
-    def read(self, topic: str, limit: float) -> None:
-        """Write down what a topic has now."""
+    def read(self, topic: str, limit: float) -> Path:
+        """Write down what a topic has now; return where."""
         self._lives += 1
         path = self.directory / f"life-{self._lives}.rows"
         servers = self.cluster._running_addresses()  # brokers' own ports: no link disturbs the reader
         read_life(servers, topic, self.created_at[topic], path, limit)
+        return path
 
     def _request_growth(self, partitions: int) -> None:
         words = f"change request --topic gated --to {partitions} --gate consumers-first --execute --yes"
