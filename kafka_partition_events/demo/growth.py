@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.demo.tour.lines import Lines
-from kafka_partition_events.demo.tour.worker import END_LIMIT_S, Worker
+from kafka_partition_events.demo.lines import Lines
+from kafka_partition_events.demo.worker import END_LIMIT_S, Worker
 from kafka_partition_events.testing import KafkaCluster
 
 PLAIN, GATED = "orders-plain", "orders-gated"
