@@ -55,8 +55,8 @@ def add_rounds(parser: argparse.ArgumentParser, *, of_each: str, rounds: str | i
 class Listing(argparse.Action):
     """Show what there is, as ``--help`` shows help."""
 
-    def __init__(self, *args: Any, lines: Callable[[], Iterable[str]], **options: Any) -> None:
-        super().__init__(*args, nargs=0, **options)
+    def __init__(self, *names: Any, lines: Callable[[], Iterable[str]], **options: Any) -> None:
+        super().__init__(*names, **{**options, "nargs": 0})
         self._lines = lines
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
