@@ -106,7 +106,7 @@ def test_keys_that_moved_are_read_in_their_order_each_record_once(ran: Ran) -> N
     found = re.search(proof, ran.output)
     assert found, ran.output
     records, keys, moved = (int(each.replace(",", "")) for each in found.groups())
-    assert records > 2 * keys > 0
+    assert records > keys > 0
     assert moved > 0
     assert found[0] in ran.page
 

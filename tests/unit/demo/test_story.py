@@ -138,7 +138,7 @@ def test_the_page_says_when_the_account_does_not_add_up() -> None:
 def test_verdict_and_page_say_what_the_reader_of_keys_that_moved_was_handed() -> None:
     told = story()
     proof = (
-        "An OrderedConsumer on ours, hedge + move: 2,200 records of 250 keys read, 190 of which had moved; "
+        "An OrderedConsumer on ours, hedge + move: 2,200 records of 100 keys read, 190 of which had moved; "
         "0 out of order, 0 twice."
     )
     assert proof in printed(told)
