@@ -121,7 +121,7 @@ def run_growth(console: Console) -> bool:
         bootstrap = cluster.bootstrap_servers
         for topic in (PLAIN, GATED):
             cluster.create_topic(topic, BEFORE)
-        _kpe(lines, bootstrap, "topics init", shown=False)
+        _kpe(lines, bootstrap, "tracker init", shown=False)
         lines.write(f"$ kpe {_TRACKER} &")
         tracker = opened.enter_context(_tracker(bootstrap))
         sides = [opened.enter_context(side) for side in (_plain(bootstrap), _gated(bootstrap))]
