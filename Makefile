@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 3
 CHAOS_S ?= 3600
 
-.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -61,9 +61,6 @@ bench-faults: setup    ## faults on real brokers, beside other producers (ten ho
 
 bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (90 minutes); see docs/kip-480.md
 	@$(BIN)/python -m benchmarks.kip480
-
-bench-events: setup    ## a broker loss among 200,000 partitions: listeners, outbox, Kafka, hot path (13 minutes)
-	@$(BIN)/python -m benchmarks.events
 
 bench-gate: setup      ## gated growth on real clusters: is a record missed? (40 minutes); see docs/gated-growth.md
 	@$(BIN)/python -m benchmarks.gate

@@ -3,16 +3,7 @@
 import argparse
 from importlib import import_module
 
-NAMES = (
-    "partition",
-    "growth_safe",
-    "metadata",
-    "dispatch",
-    "scrape",
-    "pollers",
-    "large",
-    "produce",
-)
+NAMES = ("partition", "metadata", "produce")
 
 
 def main() -> None:

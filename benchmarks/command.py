@@ -1,9 +1,9 @@
-"""What the commands of the two campaigns share: options, exit codes, what becomes of results."""
+"""What the commands of all campaigns share: options, exit codes, what becomes of results."""
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import field, frozen
 
@@ -23,22 +23,45 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def add_options(parser: argparse.ArgumentParser, *, of_each: str, rounds: str | int = 3) -> None:
-    """Add the options that every campaign has. ``of_each`` is what takes turns: "producer", say.
+def parser_of(campaign: str, description: str, epilog: str, *, quick: str) -> argparse.ArgumentParser:
+    """Return a parser with the options that every campaign has; ``quick`` says what that one measures."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{campaign}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help=f"{quick}, to see that it works")
+    add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
+    add("--render", action="store_true", help="measure nothing; make page and pictures")
+    return parser
+
+
+def add_rounds(parser: argparse.ArgumentParser, *, of_each: str, rounds: str | int = 3) -> None:
+    """Add how many rounds there are. ``of_each`` is what takes turns: "producer", say.
 
     ``rounds`` is the default, or says in words what stands for it; then it is None.
     """
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "--rounds",
         type=_positive,
         default=rounds if isinstance(rounds, int) else None,
         metavar="N",
         help=f"runs of each {of_each}; default {rounds}",
     )
-    add("--quick", action="store_true", help="one short round, to see that it works")
-    add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
-    add("--render", action="store_true", help="measure nothing; make page and pictures")
+
+
+class Listing(argparse.Action):
+    """Show what there is, as ``--help`` shows help."""
+
+    def __init__(self, *names: Any, lines: Callable[[], Iterable[str]], **options: Any) -> None:
+        super().__init__(*names, **{**options, "nargs": 0})
+        self._lines = lines
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        say("\n".join(self._lines()))
+        parser.exit()
 
 
 def exit_code_of(campaign: Callable[[], bool]) -> int:
@@ -73,7 +96,7 @@ class Book(Generic[R]):
     new_page: str
     parse: kept.Parse[R]
     render: Callable[[str, Mapping[str, Result[R]], str], str]
-    draw: Callable[[Mapping[str, Result[R]]], Mapping[str, str | None]]
+    draw: Callable[[Mapping[str, Result[R]]], Mapping[str, str | None]] = lambda _: {}
     also: Mapping[Path, Callable[[str, Mapping[str, Result[R]]], str]] = field(factory=dict)
     elsewhere: Path | None = None
 

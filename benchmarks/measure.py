@@ -116,25 +116,18 @@ def cpu_ns(call: Callable[[], object], repeats: int) -> float:
     return (time.thread_time_ns() - began) / repeats
 
 
-def interleaved(
-    a: Callable[[], float], b: Callable[[], float], pairs: int, *, warm_up: bool = True, more_tries: int = 0
-) -> Pair:
-    """Measure A B A B ...; each function returns its own cost.
+def interleaved(a: Callable[[], float], b: Callable[[], float], pairs: int) -> Pair:
+    """Measure A B A B ..., after a warm-up; each function returns its own cost.
 
     Args:
         a: Ours.
         b: The peer.
-        pairs: How many runs of each.
-        warm_up: Whether to run each once before.
-        more_tries: How many disturbed pairs are repeated; beyond that there are fewer.
+        pairs: How many runs of each; a disturbed pair is left out.
     """
-    if warm_up:
-        a(), b()
+    a(), b()
     costs: list[tuple[float, float]] = []
     discarded = 0
-    for i in range(pairs + more_tries):
-        if len(costs) == pairs:
-            break
+    for i in range(pairs):
         before, began = stolen(), time.perf_counter()
         costs.append((a(), b()) if i % 2 else (b(), a())[::-1])
         wall = (time.perf_counter() - began) * (os.cpu_count() or 1)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from kafka_partition_events.demo.account import reconcile
+from kafka_partition_events.demo.key_order import KeyOrder
 from kafka_partition_events.demo.plan import CAST, REAL, SCENES, Part
 from kafka_partition_events.demo.story import METADATA, Deed, Mark, Performance, Played, Story
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
@@ -74,6 +75,7 @@ def story(*performances: Performance) -> Story:
         end_ns=BEGIN + 61 * S,
         most_offline=0,
         fewest_listed=6,
+        key_order=KeyOrder(records=2_200, keys=100, moved=190, out_of_order=0, twice=0, unread=0),
     )
 
 

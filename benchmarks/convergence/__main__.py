@@ -3,12 +3,11 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from attrs import evolve
 
-from benchmarks.command import Book, exit_code_of, say
-from benchmarks.convergence import plots, report
+from benchmarks.command import Book, add_rounds, exit_code_of, parser_of, say
+from benchmarks.convergence import report
 from benchmarks.convergence.one_run import Run, run_once
 from benchmarks.kept import Measured, Result
 from kafka_partition_events.testing import KafkaCluster
@@ -23,8 +22,8 @@ how long the change takes, and what it costs. About two minutes a fleet and roun
 
 _EPILOG = """\
 what becomes of the results:
-  They take their place in benchmarks/results/convergence.json, and docs/change-convergence.md and its picture
-  are made anew. With --quick they are only shown, unless --results names another file.
+  They take their place in benchmarks/results/convergence.json, and docs/change-convergence.md is made
+  anew. With --quick they are only shown, unless --results names another file.
 
 exit codes: 0 all measured; 2 wrong usage, or Java, the cluster or a change failed; 130 interrupted.
 """
@@ -52,18 +51,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.convergence",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_of("convergence", _DESCRIPTION, _EPILOG, quick=f"a fleet of {_QUICK}, once")
+    parser.add_argument(
+        "--size", dest="sizes", action="append", type=int, metavar="N", help="this fleet; repeatable"
     )
-    add = parser.add_argument
-    add("--size", dest="sizes", action="append", type=int, metavar="N", help="this fleet; repeatable")
-    add("--rounds", type=int, default=3, metavar="N", help="changes under each fleet (default: 3)")
-    add("--quick", action="store_true", help=f"a fleet of {_QUICK}, once, to see that it works")
-    add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
-    add("--render", action="store_true", help="measure nothing; make page and picture")
+    add_rounds(parser, of_each="fleet")
     return parser
 
 
@@ -73,7 +65,6 @@ _BOOK = Book(
     new_page=report.NEW_PAGE,
     parse=lambda data: Run(**data),
     render=report.render_page,
-    draw=lambda found: {report.IMAGE: plots.picture(report.fleets_of(found))},
 )
 
 if __name__ == "__main__":

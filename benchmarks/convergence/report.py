@@ -13,7 +13,6 @@ from benchmarks.markdown import machine_line, table, with_section
 BEGIN = "<!-- begin: python -m benchmarks.convergence; do not edit by hand -->"
 END = "<!-- end: python -m benchmarks.convergence -->"
 NEW_PAGE = f"# How fast a fleet follows\n\n{BEGIN}\n{END}\n"
-IMAGE = "change-convergence.svg"
 
 _INTRODUCTION = """## How it was measured
 
@@ -81,13 +80,13 @@ def render(results: Mapping[str, Result[Run]]) -> str:
     return table([column.title for column in _COLUMNS], rows) + "\n"
 
 
-def render_page(page: str, results: Mapping[str, Result[Run]], images: str) -> str:
-    """Return the page with everything between the markers made anew; `images` is the path to them."""
+def render_page(page: str, results: Mapping[str, Result[Run]], _images: str) -> str:
+    """Return the page with everything between the markers made anew."""
     last = max(results.values(), key=lambda result: result.environment.taken_at)
     ends = sorted({run.state for runs in fleets_of(results) for run in runs})
     parts = [
         _INTRODUCTION,
-        f"## Measured\n\n![by the number of instances]({images}/{IMAGE})\n\n{render(results)}",
+        f"## Measured\n\n{render(results)}",
         f"The median, and the least and the most of several rounds. All changes ended {' or '.join(ends)}.\n",
         f"{machine_line(last.environment, last.rounds)}\n",
     ]

@@ -1,1 +1,1 @@
-"""Events under load: a broker lost among 200,000 partitions, for listeners, the outbox and Kafka."""
+"""What the rows of a benchmark say."""

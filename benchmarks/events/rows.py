@@ -2,6 +2,7 @@
 
 from attrs import asdict, field, frozen
 
+from benchmarks.markdown import reached_text, spread_text
 from benchmarks.measure import Spread
 
 
@@ -54,17 +55,18 @@ class Row:
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
+        write = f"{{:,.{self.digits}f}}".format
         peer = "-"
         if self.peer is not None:
-            peer = f"{self.peer[0]}: {spread_text(self.peer[1], self.digits)}"
-        verdict = {None: "-", True: "yes", False: "**no**"}[self.kept]
+            peer = f"{self.peer[0]}: {spread_text(self.peer[1], write)}"
+        verdict = reached_text(self.kept)
         if self.target is not None:
             verdict = f"{self.target.text}: {verdict}"
         return (
             self.what,
-            f"{spread_text(self.ours, self.digits)} {self.unit}",
+            f"{spread_text(self.ours, write)} {self.unit}",
             peer,
-            "-" if self.ratio is None else spread_text(self.ratio, 2),
+            "-" if self.ratio is None else spread_text(self.ratio, "{:,.2f}".format),
             verdict,
         )
 
@@ -74,13 +76,3 @@ class Row:
 
 
 HEADER = ("what", "ours", "peer", "ours by peer's", "target")
-
-
-def inverse(spread: Spread) -> Spread:
-    """Return the spread of the values' inverses: rates, of seconds an event."""
-    return Spread(1 / spread.high, 1 / spread.median, 1 / spread.low)
-
-
-def spread_text(spread: Spread, digits: int) -> str:
-    low, median, high = (f"{value:,.{digits}f}" for value in (spread.low, spread.median, spread.high))
-    return median if low == high else f"{median} ({low} - {high})"

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve
 
-from benchmarks.command import Book, add_options, exit_code_of, say
+from benchmarks.command import Book, Listing, add_rounds, exit_code_of, parser_of, say
 from benchmarks.errors import BenchError
 from benchmarks.faults import plots, report
 from benchmarks.faults.campaign import Clock, measure, warm_up
@@ -107,12 +107,7 @@ def _in_clusters(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.faults",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("faults", _DESCRIPTION, _EPILOG, quick="one short round")
     more: dict[str, Any] = {"action": "extend", "nargs": "+", "metavar": "NAME"}
     parser.add_argument("--layout", dest="layouts", choices=LAYOUTS, help="only in these", **more)
     parser.add_argument("--fault", dest="faults", choices=FAULTS, help="only these", **more)
@@ -121,22 +116,19 @@ def _parser() -> argparse.ArgumentParser:
         "--producers", "--producer", dest="producers", choices=PRODUCERS, help="only these", **more
     )
     parser.add_argument("--calm-minutes", type=float, metavar="N", help="of the fault calm-hour; default 60")
-    add_options(parser, of_each="producer", rounds="5; of C-min-isr 20, of calm-hour 1")
-    parser.add_argument("--list", action=_List, nargs=0, help="show scenarios and producers, and exit")
+    add_rounds(parser, of_each="producer", rounds="5; of C-min-isr 20, of calm-hour 1")
+    parser.add_argument(
+        "--list", action=Listing, lines=_listed, help="show scenarios and producers, and exit"
+    )
     return parser
 
 
-class _List(argparse.Action):
-    """Show what there is, as ``--help`` shows help."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        for scenario in SCENARIOS.values():
-            rounds = scenario.rounds
-            minutes = rounds * len(scenario.producers) * scenario.seconds_a_run / 60
-            say(f"{scenario.name:22}{scenario.title.replace('`', '')}; {scenario.layout.in_words}")
-            say(f"{'':22}{rounds} rounds, {minutes:.0f} min")
-            say(f"{'':22}{' '.join(scenario.producers)}")
-        parser.exit()
+def _listed() -> Iterator[str]:
+    for scenario in SCENARIOS.values():
+        minutes = scenario.rounds * len(scenario.producers) * scenario.seconds_a_run / 60
+        yield f"{scenario.name:22}{scenario.title.replace('`', '')}; {scenario.layout.in_words}"
+        yield f"{'':22}{scenario.rounds} rounds, {minutes:.0f} min"
+        yield f"{'':22}{' '.join(scenario.producers)}"
 
 
 def _chosen(arguments: argparse.Namespace) -> list[Scenario]:

@@ -3,13 +3,12 @@
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from attrs import evolve
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.command import Book, exit_code_of, say
+from benchmarks.command import Book, Listing, exit_code_of, parser_of, say
 from benchmarks.errors import BenchError
 from benchmarks.gate import report
 from benchmarks.gate.control import Control
@@ -80,29 +79,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gate",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("gate", _DESCRIPTION, _EPILOG, quick=f"one batch of {_QUICK_SIZE} topics")
     add = parser.add_argument
     cells = [*SCENARIOS, *(f"{name}{_SEPARATOR}{p}" for name in SCENARIOS for p in PRODUCERS)]
     add("--cell", dest="cells", action="append", metavar="NAME", choices=cells, help="only this; repeatable")
-    add("--quick", action="store_true", help=f"one batch of {_QUICK_SIZE} topics, to see that it works")
     add("--again", action="store_true", help="measure what is finished once more")
-    add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
-    add("--render", action="store_true", help="measure nothing; make the page")
-    add("--list", action=_List, nargs=0, help="show the scenarios, and exit")
+    add("--list", action=Listing, lines=lambda: SCENARIOS, help="show the scenarios, and exit")
     return parser
-
-
-class _List(argparse.Action):
-    """Show what there is, as ``--help`` shows help."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        say("\n".join(SCENARIOS))
-        parser.exit()
 
 
 def _asked(cells: Sequence[str]) -> dict[str, tuple[Client, ...]]:
@@ -152,17 +135,12 @@ def _in_words(runs: Sequence[Run]) -> str:
     )
 
 
-def _draw(_found: Mapping[str, Result[Run]]) -> dict[str, str | None]:
-    return {}
-
-
 _BOOK = Book(
     name="gated_growth",
     page="gated-growth.md",
     new_page=report.NEW_PAGE,
     parse=lambda data: Run(**data),
     render=report.render_page,
-    draw=_draw,
 )
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from functools import partial
 from attrs import evolve
 
 from benchmarks.campaign import Procedure, measure
-from benchmarks.command import Book, add_options, exit_code_of, say
+from benchmarks.command import Book, Listing, add_rounds, exit_code_of, parser_of, say
 from benchmarks.kept import Result
 from benchmarks.kip480 import plots, report
 from benchmarks.kip480.metrics import Run
@@ -77,33 +77,24 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.kip480",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("kip480", _DESCRIPTION, _EPILOG, quick="one short round")
     add = parser.add_argument
     add("--cell", dest="cells", action="append", metavar="NAME", choices=CELLS, help="only this; repeatable")
     add("--load", dest="loads", action="append", metavar="NAME", choices=LOADS, help="only this; repeatable")
     add("--kind", dest="kinds", action="append", metavar="NAME", choices=KINDS, help="only this; repeatable")
-    add_options(parser, of_each="kind")
+    add_rounds(parser, of_each="kind")
     add("--again", action="store_true", help="measure cells that are finished once more")
-    add("--list", action=_List, nargs=0, help="show cells, loads and kinds, and exit")
+    add("--list", action=Listing, lines=_listed, help="show cells, loads and kinds, and exit")
     return parser
 
 
-class _List(argparse.Action):
-    """Show what there is, as ``--help`` shows help."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        say(f"kinds: {' '.join(KINDS)}")
-        for load in LOADS.values():
-            cells = [cell for cell in CELLS.values() if cell.load is load]
-            minutes = 3 * sum(cell.seconds_a_run * len(cell.kinds) for cell in cells) / 60
-            say(f"{load.name}: {load.title}; 3 rounds: about {minutes:.0f} min")
-            say(f"  {' '.join(cell.name for cell in cells)}")
-        parser.exit()
+def _listed() -> Iterator[str]:
+    yield f"kinds: {' '.join(KINDS)}"
+    for load in LOADS.values():
+        cells = [cell for cell in CELLS.values() if cell.load is load]
+        minutes = 3 * sum(cell.seconds_a_run * len(cell.kinds) for cell in cells) / 60
+        yield f"{load.name}: {load.title}; 3 rounds: about {minutes:.0f} min"
+        yield f"  {' '.join(cell.name for cell in cells)}"
 
 
 def _chosen(arguments: argparse.Namespace) -> list[Cell]:

@@ -21,77 +21,54 @@ class Scene(StrEnum):
 
     PRODUCERS = "producers"
     GROWTH = "growth"
-    EVENTS = "events"
-    FLEET = "fleet"
 
 
 def demo_command(
     scene: Annotated[Scene, typer.Argument(metavar="SCENE", help="Which demo.")] = Scene.PRODUCERS,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Where the page goes; default: demo-report.html, fleet-report.html."
-        ),
-    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the page goes.")] = Path(
+        "demo-report.html"
+    ),
     rate: Annotated[int, typer.Option(min=50, max=1000, help="Records per second of each producer.")] = 250,
     seconds: Annotated[
         str, typer.Option(metavar="DURATION", help="How long all faults take together: 20s to 10m.")
     ] = "40s",
-    java: Annotated[
-        bool, typer.Option("--java", help="Let Kafka's own Java client take part; needs a JDK.")
-    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """See what a stalled and a killed broker do to four producers, side by side.
 
     \b
     kpe demo
-    kpe demo --seconds 2m --rate 500 --java --out /tmp/report.html
+    kpe demo --seconds 2m --rate 500 --out /tmp/report.html
     kpe demo growth       a topic grows: plainly, and by `kpe change`; which records are never read?
-    kpe demo events       the events while a topic grows, a broker dies, a topic is re-created
-    kpe demo fleet        the tables and the report that Spark makes of these events
 
     `kpe demo` starts six real brokers, and a process each for confluent-kafka, kafka-python, and this
-    library's producer without and with rescue="hedge". All get the same load and the same faults: a broker
-    stalls while Kafka's metadata says that all is well, one is killed and comes back, one is killed while
-    records have keys. In the end every record is accounted for: what callbacks said beside what the topics
-    hold. It takes about 75 s on two cores, Java 17 and 3.5 GiB of memory; with less there are three brokers
-    without replication. The others have three brokers and take half a minute to one; --rate, --seconds and
-    --java are not theirs. Ctrl-C stops everything that was started.
+    library's producer as it is and with rescue="hedge", keys="move". All get the same load and the same
+    faults: a broker stalls while Kafka's metadata says that all is well, one is killed and comes back, one is
+    killed while records have keys. In the end every record is accounted for: what callbacks said beside what
+    the topics hold; and an OrderedConsumer reads the keys that moved. It takes about 75 s on two cores, Java
+    17 and 3.5 GiB of memory; with less there are three brokers without replication. `growth` has three
+    brokers and takes a minute; --out, --rate and --seconds are not for it. Ctrl-C stops everything that was
+    started.
 
-    Exit codes: 0 every record is accounted for; plain growth skipped records, gated growth none; every event
-    arrived; 1 it was otherwise; 2 a part of the demo failed.
+    Exit codes: 0 every record is accounted for, and read in its key's order; plain growth skipped records,
+    gated growth none; 1 it was otherwise; 2 a part of the demo failed.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     length = parse_duration(seconds)
     if not _SHORTEST_S <= length <= _LONGEST_S:
         raise CliError(f"--seconds must be {_SHORTEST_S:.0f}s to {_LONGEST_S:.0f}s, not {seconds}")
-    page = out or Path("fleet-report.html" if scene is Scene.FLEET else "demo-report.html")
-    if scene in {Scene.PRODUCERS, Scene.FLEET}:
-        check_out(page)
+    if scene is Scene.PRODUCERS:
+        check_out(out)
     if java_found() is None:
         raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
     console = Console(highlight=False, markup=False, emoji=False)
-    match scene:
-        case Scene.PRODUCERS:
-            with needing("demo"):
-                from kafka_partition_events.demo.run import Demo, run_demo  # noqa: PLC0415
+    with needing("demo"):
+        from kafka_partition_events.demo.growth import run_growth  # noqa: PLC0415
+        from kafka_partition_events.demo.run import Demo, run_demo  # noqa: PLC0415
 
-                good = run_demo(Demo(out=page, rate=rate, seconds=length, java=java), console)
-        case Scene.GROWTH:
-            with needing("demo"):
-                from kafka_partition_events.demo.growth import run_growth  # noqa: PLC0415
-
-                good = run_growth(console)
-        case Scene.EVENTS:
-            with needing("demo,events,webhook"):
-                from kafka_partition_events.demo.tour.run import run_events  # noqa: PLC0415
-
-                good = run_events(console)
-        case Scene.FLEET:
-            with needing("all"):
-                from kafka_partition_events.demo.tour.run import run_fleet  # noqa: PLC0415
-
-                good = run_fleet(page, console)
+        if scene is Scene.PRODUCERS:
+            good = run_demo(Demo(out=out, rate=rate, seconds=length), console)
+        else:
+            good = run_growth(console)
     if not good:
         raise typer.Exit(EXIT_DIFFERENT)

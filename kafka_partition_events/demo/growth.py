@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.demo.tour.lines import Lines
-from kafka_partition_events.demo.tour.worker import END_LIMIT_S, Worker
+from kafka_partition_events.demo.lines import Lines
+from kafka_partition_events.demo.worker import END_LIMIT_S, Worker
 from kafka_partition_events.testing import KafkaCluster
 
 PLAIN, GATED = "orders-plain", "orders-gated"
@@ -121,7 +121,7 @@ def run_growth(console: Console) -> bool:
         bootstrap = cluster.bootstrap_servers
         for topic in (PLAIN, GATED):
             cluster.create_topic(topic, BEFORE)
-        _kpe(lines, bootstrap, "topics init", shown=False)
+        _kpe(lines, bootstrap, "tracker init", shown=False)
         lines.write(f"$ kpe {_TRACKER} &")
         tracker = opened.enter_context(_tracker(bootstrap))
         sides = [opened.enter_context(side) for side in (_plain(bootstrap), _gated(bootstrap))]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.demo.java_load import java_command
 from kafka_partition_events.demo.load import FINISH_LIMIT_S
 from kafka_partition_events.demo.plan import Part
 from kafka_partition_events.demo.tape import Tape
@@ -120,8 +119,6 @@ def open_loads(
             Tape.create(file, records)
             words = [part.key, bootstrap_servers, str(file)]
             command = [sys.executable, "-m", "kafka_partition_events.demo.load", *words]
-            if part.kind == "java":
-                command = java_command(part, bootstrap_servers, file)
             errors = opened.enter_context((scratch / f"{part.key}.stderr").open("w+b"))
             process = opened.enter_context(
                 subprocess.Popen(  # noqa: S603 - our own command

@@ -77,13 +77,13 @@ _VERDICT: Final = (
     f"Shares are of the records sent during the scene: a broker frozen {FROZEN_S} s of each "
     f"{FROZEN_S + THAWED_S} s, then another one killed with <code>kill -9</code>. A producer without this "
     f"library can know of a dead broker when metadata does, by default {SESSION_MS / 1000:.0f} s later. "
-    "Longest wait and failed: records without a key, and all."
+    "Late: over 100 ms, or failed. Longest wait and failed: records without a key, and all."
 )
 _KEYS: Final = (
     "A key belongs to its partition, or its order is lost. So records whose partition needs the dead broker "
     'wait with every producer until Kafka elects another leader. With <code>keys="move"</code> a key leaves '
-    "as soon as nothing of it is outstanding, and its records name the offset that they come after: "
-    "<code>OrderedConsumer</code> reads each key in its order."
+    "as soon as nothing of it is outstanding, and its records name the offset that they come after. In the "
+    "end an <code>OrderedConsumer</code> has read them: the last sentence counts what it was handed."
 )
 _ACCOUNT: Final = (
     "Each record carries its number. On the left what callbacks said, on the right what reading the topics "
@@ -113,7 +113,9 @@ def _keys(story: Story) -> str:
         )
 
     head = '<th>Producer<th>Over 100 ms<th class="n">Longest wait<th class="n">Failed'
-    return table(head, map(row, story.performances))
+    kind = "" if story.key_order.holds else ' class="bad"'
+    proof = f"<p{kind}>{escape(story.order_in_words)}</p>"
+    return table(head, map(row, story.performances)) + proof
 
 
 def _account(story: Story) -> str:

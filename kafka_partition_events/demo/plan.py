@@ -15,7 +15,7 @@ DELIVERY_LIMIT_MS: Final = 15_000
 """How long any producer may try. Longer than the broker session, so that an election can save records."""
 
 REQUEST_LIMIT_MS: Final = DELIVERY_LIMIT_MS - 500
-"""The limit of one request; kafka-python and Java want it below the delivery limit."""
+"""The limit of one request; kafka-python wants it below the delivery limit."""
 
 SESSION_MS: Final = 9_000
 """How long Kafka goes on listing a broker that is gone: its own default."""
@@ -90,7 +90,7 @@ def layout_for(available_mib: int) -> Layout:
 
 # -- who takes part --------------------------------------------------------------------------------------
 
-Kind = Literal["confluent", "kafka-python", "java", "ours"]
+Kind = Literal["confluent", "kafka-python", "ours"]
 
 
 @frozen(kw_only=True)
@@ -128,13 +128,7 @@ CAST: Final = (
         key="ours-move", title="ours, hedge + move", kind="ours", options={"rescue": "hedge", "keys": "move"}
     ),
 )
-JAVA: Final = Part(key="java", title="Java client", kind="java")
-
-
-def cast(*, java: bool) -> tuple[Part, ...]:
-    """Return who takes part, in the order of the rows."""
-    return (*CAST[:2], JAVA, *CAST[2:]) if java else CAST
-
+"""Who takes part, in the order of the rows; the last one's keys move, and are read in order at the end."""
 
 # -- what happens ----------------------------------------------------------------------------------------
 

@@ -16,13 +16,14 @@ from rich.console import Console
 from kafka_partition_events.demo import plan
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.board import Board
+from kafka_partition_events.demo.key_order import KeyOrder
 from kafka_partition_events.demo.loads import Load, open_loads
 from kafka_partition_events.demo.page import render
-from kafka_partition_events.demo.plan import SMALL, Layout, layout_for
+from kafka_partition_events.demo.plan import CAST, SMALL, Layout, layout_for
 from kafka_partition_events.demo.play import Play
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.demo.screen import Screen, open_screen
-from kafka_partition_events.demo.stored import read_numbers
+from kafka_partition_events.demo.stored import read_in_order, read_numbers
 from kafka_partition_events.demo.story import Performance, Story
 from kafka_partition_events.demo.verdict import show_verdict
 from kafka_partition_events.demo.witness import open_witness
@@ -44,20 +45,18 @@ class Demo:
         out: Where the page goes.
         rate: Records per second of each producer.
         seconds: How long all scenes take together.
-        java: Whether the Java client takes part.
     """
 
     out: Path
     rate: int = 250
     seconds: float = 40.0
-    java: bool = False
 
 
 def run_demo(demo: Demo, console: Console) -> bool:
     """Play it, write the page, show the verdict.
 
     Returns:
-        Whether what callbacks said is what the topics hold, record by record.
+        Whether what callbacks said is what the topics hold, record by record, and keys are in their order.
 
     Raises:
         CliError: a part of it failed.
@@ -84,28 +83,27 @@ def run_demo(demo: Demo, console: Console) -> bool:
         f"{platform.machine()}, Python {platform.python_version()}",
         "This library": f"kafka-partition-events {_version('kafka-partition-events')}{_commit()}",
         "Run": f"{began:%Y-%m-%d %H:%M} UTC; the same again: kpe demo --rate {rate} "
-        f"--seconds {demo.seconds:.0f}s{' --java' if demo.java else ''}",
+        f"--seconds {demo.seconds:.0f}s",
     }
     demo.out.write_text(render(story, settings), encoding="utf-8")
     show_verdict(console, story, str(demo.out))
-    return story.adds_up
+    return story.adds_up and story.key_order.holds
 
 
 def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Story, int]:
     progress = board.progress
-    parts = plan.cast(java=demo.java)
     with (
         tempfile.TemporaryDirectory(prefix="kpe-demo-") as scratch,
         KafkaCluster(layout.brokers, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
     ):
         bootstrap = cluster.bootstrap_servers
-        for part in parts:
+        for part in CAST:
             config = {"min.insync.replicas": str(layout.min_insync)}
             cluster.create_topic(part.topic, config=config, assignment=layout.assignment())
-        screen.line(f"{len(parts)} topics of {layout.partitions} partitions; the producers connect")
+        screen.line(f"{len(CAST)} topics of {layout.partitions} partitions; the producers connect")
         records = round(demo.rate * (demo.seconds + _ROOM_S))
         with (
-            open_loads(parts, bootstrap, records, Path(scratch), progress.heard) as loads,
+            open_loads(CAST, bootstrap, records, Path(scratch), progress.heard) as loads,
             open_witness(bootstrap.split(",")[0], progress.testified) as witness,
         ):
             progress.metadata = witness.says
@@ -117,6 +115,8 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Sto
             end_ns = time.monotonic_ns()
             progress.note("the topics are read back")
             performances = _accounted(loads, bootstrap, layout)
+            key_order = _key_order(performances[-1], bootstrap, layout)
+            progress.note(f"{CAST[-1].title}, by an OrderedConsumer: {key_order.in_words}", "ours")
     offline, listed = progress.worst
     story = Story(
         layout=layout,
@@ -127,6 +127,7 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Sto
         end_ns=end_ns,
         most_offline=offline,
         fewest_listed=listed,
+        key_order=key_order,
     )
     return story, play.rate
 
@@ -140,6 +141,11 @@ def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Pe
 
     with ThreadPoolExecutor(len(loads)) as readers:
         return list(readers.map(accounted, loads))
+
+
+def _key_order(moved: Performance, bootstrap: str, layout: Layout) -> KeyOrder:
+    handed = read_in_order(bootstrap, moved.part.topic, layout.partitions)
+    return KeyOrder.of(handed, moved.rows)
 
 
 def available_mib() -> int:

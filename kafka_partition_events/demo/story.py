@@ -7,6 +7,7 @@ from attrs import field, frozen
 
 from kafka_partition_events.demo.account import Account
 from kafka_partition_events.demo.figures import Figures, figures_of, percent
+from kafka_partition_events.demo.key_order import KeyOrder
 from kafka_partition_events.demo.plan import Layout, Name, Part, Scene
 from kafka_partition_events.demo.tape import DELIVERED, Row
 
@@ -78,6 +79,7 @@ class Story:
         end_ns: When the last answer had been waited for.
         most_offline: The most partitions that metadata named offline in the brown-out.
         fewest_listed: The fewest brokers that metadata listed in the brown-out.
+        key_order: What an `OrderedConsumer` was handed of the last producer's records with a key.
     """
 
     layout: Layout
@@ -88,6 +90,7 @@ class Story:
     end_ns: int
     most_offline: int
     fewest_listed: int
+    key_order: KeyOrder
 
     def scene(self, name: Name) -> Played:
         """Return when a scene was played."""
@@ -150,3 +153,8 @@ class Story:
         said, there = sum(a.delivered for a in accounts), sum(a.delivered - a.missing for a in accounts)
         rest = f"{sum(a.failed for a in accounts):,} failed, {unanswered:,} never answered"
         return f"{there:,} of {said:,} delivered records are in the topics; {sent:,} sent, {rest}."
+
+    @property
+    def order_in_words(self) -> str:
+        """What the reader of keys that moved was handed."""
+        return f"An OrderedConsumer on {self.performances[-1].part.title}: {self.key_order.in_words}."

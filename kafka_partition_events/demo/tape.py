@@ -2,7 +2,7 @@
 
 A row of four 64-bit integers for each record, in the order of sending, in the machine's byte order. Both
 processes map the file into their memory, so a row is there as soon as it is written. Times are those of the
-machine's monotonic clock in ns, which all its processes share (``System.nanoTime`` too).
+machine's monotonic clock in ns, which all its processes share.
 """
 
 import bisect

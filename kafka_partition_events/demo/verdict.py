@@ -52,7 +52,9 @@ def show_verdict(console: Console, story: Story, page: str) -> None:
         console.print(f"Accounted for: {story.accounted}", style="green", soft_wrap=True)
     else:
         console.print(f"The account does NOT add up: {story.accounted}", style="red", soft_wrap=True)
-    console.print(f"{keys_in_words(story)} With move, each key's order can be read.\n", soft_wrap=True)
+    console.print(keys_in_words(story), soft_wrap=True)
+    style = "green" if story.key_order.holds else "red"
+    console.print(f"{story.order_in_words}\n", style=style, soft_wrap=True)
     rows = Table.grid(padding=(0, 2))
     rows.add_row("  the change", Text(DIFF[0], style="dim", no_wrap=True))
     rows.add_row("", Text(DIFF[1], style="green", no_wrap=True))

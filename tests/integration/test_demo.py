@@ -101,6 +101,16 @@ def test_keys_that_move_are_late_far_less_when_a_broker_is_killed(ran: Ran) -> N
         assert shares[MOVE] < shares["confluent-kafka"] * 2 / 3, line
 
 
+def test_keys_that_moved_are_read_in_their_order_each_record_once(ran: Ran) -> None:
+    proof = r"([\d,]+) records of ([\d,]+) keys read, ([\d,]+) of which had moved; 0 out of order, 0 twice\."
+    found = re.search(proof, ran.output)
+    assert found, ran.output
+    records, keys, moved = (int(each.replace(",", "")) for each in found.groups())
+    assert records > keys > 0
+    assert moved > 0
+    assert found[0] in ran.page
+
+
 def test_every_record_is_accounted_for(ran: Ran) -> None:
     found = re.search(r"Accounted for: ([\d,]+) of ([\d,]+) delivered records are in the topics", ran.output)
     assert found, ran.output

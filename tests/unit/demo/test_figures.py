@@ -4,7 +4,7 @@ import pytest
 
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.figures import figures_of, late_by_second, p99_in_words, percent
-from kafka_partition_events.demo.plan import CAST, REAL, SCENES, SMALL, Layout, cast, layout_for
+from kafka_partition_events.demo.plan import REAL, SCENES, SMALL, Layout, layout_for
 from kafka_partition_events.demo.tape import FAILED, UNANSWERED
 from tests.demo_kit import BEGIN, S, row
 
@@ -42,11 +42,6 @@ def test_the_broker_that_is_asked_for_metadata_is_left_alone(layout: Layout) -> 
 
 def test_scenes_take_all_of_the_time() -> None:
     assert sum(scene.share for scene in SCENES) == pytest.approx(1.0)
-
-
-def test_the_java_client_stands_beside_the_other_plain_ones() -> None:
-    assert [part.kind for part in cast(java=True)][:3] == ["confluent", "kafka-python", "java"]
-    assert cast(java=False) == CAST
 
 
 def test_late_is_what_took_over_100_ms_waits_for_longer_or_failed() -> None:

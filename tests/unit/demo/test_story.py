@@ -133,3 +133,15 @@ def test_the_page_says_when_the_account_does_not_add_up() -> None:
     text = render(story(*cast), {})
     assert "It does NOT add up." in text
     assert 'class="bad">1 delivered, and NOT IN THE TOPIC' in text
+
+
+def test_verdict_and_page_say_what_the_reader_of_keys_that_moved_was_handed() -> None:
+    told = story()
+    proof = (
+        "An OrderedConsumer on ours, hedge + move: 2,200 records of 100 keys read, 190 of which had moved; "
+        "0 out of order, 0 twice."
+    )
+    assert proof in printed(told)
+    assert f"<p>{proof}</p>" in render(told, {})
+    broken = evolve(told, key_order=evolve(told.key_order, out_of_order=3))
+    assert '<p class="bad">An OrderedConsumer' in render(broken, {})

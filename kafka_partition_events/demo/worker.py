@@ -1,4 +1,4 @@
-"""A thread of a demo: it goes on until it is stopped, or fails, and then somebody can tell why."""
+"""A thread of a demo: it goes on until it is stopped, or fails, and then its `error` says why."""
 
 import threading
 from abc import ABC, abstractmethod

@@ -5,9 +5,6 @@ import time
 
 from rich.console import Console
 
-from kafka_partition_events.cli.common.event_text import table_line
-from kafka_partition_events.metadata.events import Event
-
 
 class Lines:
     """Writes them. Thread-safe."""
@@ -22,9 +19,3 @@ class Lines:
         """Write a line."""
         with self._lock:
             self._console.print(f"{time.monotonic() - self._began:6.1f} s  {text}", soft_wrap=True)
-
-    def event(self, event: Event) -> None:
-        """Write what has happened."""
-        with self._lock:
-            self._console.print(f"{time.monotonic() - self._began:6.1f} s    ", end="")
-            self._console.print(table_line(event, timed=False), soft_wrap=True)
