@@ -13,7 +13,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -26,9 +25,6 @@ from benchmarks.errors import BenchError
 from benchmarks.fake_answers import BROKERS, LOST, PARTITIONS, TOPICS
 from benchmarks.fake_broker import FakeCluster, Note, costs, fake_cluster, findings
 from benchmarks.measure import Spread, memory_mib, save
-from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.protocol.topics import control_topics, differences
-from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 
@@ -224,40 +220,6 @@ def observer(fake: FakeCluster) -> Iterator[Subject]:
             )
 
 
-@contextlib.contextmanager
-def tracker(fake: FakeCluster, control: KafkaCluster) -> Iterator[Subject]:
-    """Run ``kpe tracker``; it is elected when this returns."""
-    admin = ControlTopicAdmin(dict(control.confluent_options))
-    admin.carry_out(differences(control_topics("kpe."), {}))
-    admin.close()
-    arguments = ["tracker", "-b", fake.bootstrap_servers, "--interval", f"{INTERVAL_S:g}s"]
-    with tempfile.TemporaryDirectory(prefix="bench-large-") as scratch, contextlib.ExitStack() as running:
-        config = Path(scratch) / "control.toml"
-        config.write_text(f'[control]\nbootstrap_servers = "{control.bootstrap_servers}"\n', encoding="utf-8")
-        pid, url = running.enter_context(service([*arguments, "--config", str(config)], Path(scratch)))
-        fake.watch(pid)  # without a pause: librdkafka's list_topics is asked again after a second
-        await_elected(url)
-        yield Subject(
-            pid=pid,
-            poll=fake.await_answers,
-            attributable=False,  # it describes, which takes too long, and lists again
-            settling=SETTLING,
-            warm_up=6,  # the first poll by confluent-kafka takes several answers
-            grows=False,  # it would follow each of these changes for minutes
-            scrape=lambda: read(f"{url}/metrics"),
-        )
-
-
-def await_elected(url: str) -> None:
-    deadline = time.monotonic() + _LIMIT_S
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if read(f"{url}/readyz") == b"ok\n":
-                return
-        time.sleep(0.2)
-    raise BenchError(f"the tracker was not elected within {_LIMIT_S:.0f} s")
-
-
 # -- all of it -------------------------------------------------------------------------------------------
 
 
@@ -269,8 +231,6 @@ def measured(rounds: int) -> dict[str, Found]:
             found[f"poller, {client}"] = play(fake, subject, rounds)
     with fake_cluster() as fake, observer(fake) as subject:
         found["`kpe observe`"] = play(fake, subject, rounds)
-    with fake_cluster() as fake, KafkaCluster(1) as control, tracker(fake, control) as subject:
-        found["`kpe tracker`"] = play(fake, subject, rounds)
     return found
 
 

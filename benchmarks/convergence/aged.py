@@ -85,7 +85,6 @@ def _leases(size: int, use: TopicUse, each: int) -> Iterator[Lease]:
             instance_id=f"orders-api-{index:05}",
             incarnation=f"{index:032x}",
             lease_seq=0,
-            idempotent=True,
             view=(use,),
         )
         for index in range(size)
@@ -104,7 +103,7 @@ def _kpe(config: dict[str, str], *words: str) -> tuple[float, int, str]:
 
 
 def _time_commands(config: dict[str, str], rounds: int) -> None:
-    plan = ("change", "plan", "--topic", _TOPIC, "--to", "12", "--gate", "consumers-first")
+    plan = ("change", "plan", "--topic", _TOPIC, "--to", "12", "--gate")
     for words in (("--version",), ("change", "ls"), plan):
         found = [_kpe(config, *words) for _ in range(rounds)] if words != ("--version",) else []
         if found:
@@ -125,11 +124,11 @@ def _time_a_take_over(config: dict[str, str]) -> None:
 
 
 def _answered(config: dict[str, str], name: str) -> float:
-    asked = ("change", "request", "--topic", _TOPIC, "--to", "12", "--actor", "bench", "--id", name)
-    seconds, code, told = _kpe(config, *asked, "--timeout", "120s")
+    asked = ("change", "request", "--topic", _TOPIC, "--to", "12", "--id", name)
+    seconds, code, told = _kpe(config, *asked)
     if code:
         raise BenchError(f"the request ended with {code}: {told}")
-    _kpe(config, "change", "cancel", name, "--actor", "bench")
+    _kpe(config, "change", "cancel", name)
     return seconds
 
 

@@ -15,11 +15,10 @@ from typing import Final
 from attrs import evolve
 
 from kafka_partition_events.control.changes.controller import ClusterSnapshotForControl, Controller
-from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import GateRule, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import Status, Verb
 from kafka_partition_events.control.tracker.status import TrackerStatus
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 
@@ -60,14 +59,12 @@ class World:
         self._now_ms += 1_000
         topics = [_topic(name, count) for name in self._topics]
         cluster = Cluster(by_topic=topics, cluster_id=_CLUSTER, generation=1)
-        sight = ClusterSnapshotForControl(
-            cluster=cluster, probe=Probe(writers=dict.fromkeys(self._topics, 0))
-        )
+        sight = ClusterSnapshotForControl(cluster=cluster)
         decision = self._rounds.decide(
             [Given(one, offset, self._now_ms) for offset, one in enumerate(commands)], sight, self._now_ms
         )
         self._rounds.wrote(decision)
-        self._status = self._status.counted(decision, 0.0).leading(self._ledger, decision.at_ms)
+        self._status = self._status.after(decision, self._ledger, _CLUSTER)
 
     def _renew_leases(self) -> None:
         self._round += 1
@@ -82,8 +79,6 @@ class World:
             instance_id=f"orders-api-{index:05}",
             incarnation=f"{random.Random(index).getrandbits(128):032x}",
             lease_seq=0,
-            cluster_id=_CLUSTER,
-            idempotent=True,
             view=tuple(
                 TopicUse(topic=topic, topic_id=f"id-{topic}", seen=_FROM, used=_FROM)
                 for topic in self._topics
@@ -98,7 +93,7 @@ class World:
             topic_id=f"id-{topic}",
             from_count=_FROM,
             to_count=_TO,
-            gate=GateRule.CONSUMERS_FIRST,
+            gate=True,
             required_groups=("billing",),
         )
         return Command(change_id=topic, verb=Verb.REQUEST, actor="alice", spec=spec)

@@ -105,12 +105,10 @@ class Metrics:
 
 @frozen(kw_only=True)
 class Control:
-    """``[control]``: label events as planned or not, by the control topics of this cluster or another one."""
+    """``[control]``: label events as planned or not, by the control topics."""
 
     enabled: bool = False
     prefix: Text = PREFIX
-    bootstrap_servers: Text | None = None
-    properties: Properties = field(default=_NONE, repr=False)
 
 
 @frozen(kw_only=True)
