@@ -1,9 +1,7 @@
-"""200,000 partitions in real answers: what poller, observer and tracker cost, each a process of its own.
+"""200,000 partitions in real answers: what poller and observer cost, each a process of its own.
 
 They poll a fake cluster (`fake_broker.py`) whose broker 3 comes and goes, and with it the leaders of 33,333
-partitions. What a poll costs is the CPU time of the whole process from one answer to the next. The tracker
-has its control topics on a real Kafka. It asks for all topics once or twice in a poll, so only the share of a
-core is told.
+partitions. What a poll costs is the CPU time of the whole process from one answer to the next.
 """
 
 import contextlib
@@ -55,9 +53,7 @@ class Subject:
         told: Returns in how many seconds all was told, by what the polls found.
         settling: During how many polls more a change is still being dealt with.
         warm_up: How many answers there are before anything is measured.
-        grows: Whether it is shown topics that grow.
         scrape: Reads its metrics.
-        attributable: Whether a poll asks for all topics once, so that what it costs can be told.
     """
 
     pid: int
@@ -65,9 +61,7 @@ class Subject:
     told: Callable[[Sequence[Note]], _Told] = lambda _notes: {}
     settling: int = 0
     warm_up: int = 1
-    grows: bool = True
     scrape: Callable[[], bytes] | None = None
-    attributable: bool = True
 
 
 @frozen(kw_only=True)
@@ -99,14 +93,14 @@ def play(fake: FakeCluster, subject: Subject, rounds: int) -> Found:
     begun = fake.count()
     subject.poll(rounds)
     for _ in range(rounds):
-        for change in ("lose", "return", *(["grow"] if subject.grows else [])):
+        for change in ("lose", "return", "grow"):
             fake.change(change)
             subject.poll(1 + 2 * subject.settling)
     subject.poll(1)  # the last but one ends where this one begins
     first, notes = fake.notes()[0], fake.notes()[begun:]
     quiet = [poll for kind, (poll, *_) in findings(notes, subject.settling) if kind == "unchanged"]
     return Found(
-        cpu_s=costs(notes, subject.settling) if subject.attributable else {},
+        cpu_s=costs(notes, subject.settling),
         told_s=dict(subject.told(notes)),
         received_mb=[(after.sent - now.sent) / 1e6 for now, after in quiet],
         sent_kb=[(after.received - now.received) / 1e3 for now, after in quiet],

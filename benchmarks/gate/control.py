@@ -1,4 +1,4 @@
-"""The control topics, the tracker, and whoever asks it for something."""
+"""The control topics, the tracker, and what it is asked for."""
 
 import random
 import sys

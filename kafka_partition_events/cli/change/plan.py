@@ -50,7 +50,7 @@ def plan_command(
       outside, unless all their members run the rebalance hook or producers wait for them (--gate); which are
       Kafka Streams applications, which end with an error when their topic grows
     - is the topic compacted: a key that moves leaves its last value behind. Which part of the keys moves, if
-      a hash modulo the partitions has placed them (kpe doctor partitioner tells how they are placed)
+      a hash modulo the partitions has placed them (kpe doctor partitioner shows how they are placed)
 
     Exit codes, the gravest that applies: 0 safe; 1 records may be missed or left behind; 3 a producer would
     be capped; 4 blocked, as in the first line. 2 is an error: no such topic, wrong address, no control

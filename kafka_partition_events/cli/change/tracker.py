@@ -62,7 +62,7 @@ def tracker_group(
     curl -s localhost:9405/metrics | grep kpe_change
 
     It carries out what `kpe change` requests. Reads commands, leases and acknowledgements from the control
-    topics, looks at the topics in question and at consumer groups, and writes the state of each change, with
+    topics, describes the topics in question and consumer groups, and writes the state of each change, with
     who has followed, to kpe.changes. It creates partitions where a change says so.
 
     What it allows: --may-grow, --max-partitions, or [policy] of --config, which all trackers of a cluster

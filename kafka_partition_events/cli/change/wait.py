@@ -72,12 +72,12 @@ def wait_command(
 
 
 def is_converged(change: Change) -> bool | None:
-    """Tell whether all have followed; None as long as the change is open."""
+    """Return whether all have followed; None as long as the change is open."""
     return change.state is State.CONVERGED if change.state.final else None
 
 
 def is_armed(change: Change) -> bool | None:
-    """Tell whether all producers hold the gate, and which groups there are is known; None: not yet."""
+    """Return whether all producers hold the gate, and groups are known; None: not yet."""
     if change.state.happened or change.state.final:
         return change.state.happened and not change.totals.unarmed
     return None if missing(change) else True

@@ -14,7 +14,7 @@ from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 LOOK_S: Final = 5.0
-"""Seconds between two looks."""
+"""Seconds between two rounds of questions."""
 
 _ANSWER_S: Final = 5.0
 
@@ -22,12 +22,12 @@ _log = get_logger(__name__)
 
 
 class GroupProber:
-    """Looks at groups from outside, as long as there are open changes. One thread at a time.
+    """Sees groups from outside, as long as there are open changes. One thread at a time.
 
-    A look asks for all groups with members, since any of them may begin to read a topic, and for the offsets
+    It asks for all groups with members, since any of them may begin to read a topic, and for the offsets
     of those that a change waits for. One that can't be seen now (its members are rebalancing, its coordinator
-    is loading, we may not see it) is never taken for one that does not read a topic. What is kept between
-    looks can be thrown away at any time; another prober takes longer to be sure, and nothing else.
+    is loading, we may not see it) is never taken for one that does not read a topic. What it keeps
+    can be thrown away at any time; another prober takes longer to be sure, and nothing else.
 
     Attributes:
         probe: What was seen last; empty if no broker answers.
@@ -50,7 +50,7 @@ class GroupProber:
         self._failing = False
 
     def watch(self, changes: Collection[Change], now_ms: int) -> None:
-        """Look at open changes now and then; at once if one is new, or has another state. Raises nothing.
+        """Probe for open changes now and then; at once if one is new, or has another state. Raises nothing.
 
         Args:
             changes: The open changes.
@@ -70,7 +70,7 @@ class GroupProber:
         self._seen, self._due = states, self._clock.monotonic() + LOOK_S
 
     def look(self, changes: Collection[Change], now_ms: int) -> Probe:
-        """Look once at what open changes concern, for a few seconds.
+        """Probe once what open changes concern, for a few seconds.
 
         Raises:
             MetadataFetchError: nobody answers.
@@ -102,7 +102,7 @@ class GroupProber:
     def _readers(
         self, topic: str, count: int, groups: Mapping[str, Group], hidden: Collection[str]
     ) -> set[str] | None:
-        """Return the groups with members that read a topic; None if that can't be told of one."""
+        """Return the groups with members that read a topic; None if that is not known of one."""
         did = {name for name, topics in self._topics.items() if topic in topics}
         unclear = {n for n, group in groups.items() if reads(group, topic, did=n in did) is None}
         places = [TopicPartition(topic, partition) for partition in range(count)]

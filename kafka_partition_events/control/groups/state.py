@@ -66,7 +66,7 @@ class Group:
 
     @property
     def hides(self) -> bool:
-        """Whether brokers do not tell who has what: so it is while members of a classic group rebalance."""
+        """Whether brokers do not report who has what: so it is while members of a classic group rebalance."""
         return bool(self.members) and not self.topics and self.state != STABLE
 
     def shares(self, topic: str) -> frozenset[tuple[str, int]]:

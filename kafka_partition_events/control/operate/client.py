@@ -62,7 +62,7 @@ class ControlClient:
     def send(self, command: Command) -> Given:
         """Write a command, and return it as it was appended.
 
-        If it fails it may have been appended nevertheless; sent once more, it does nothing the second time.
+        If it fails it may have been appended nevertheless; sent again, it does nothing the second time.
 
         Raises:
             RecordError: something in it is too long, or no text; nothing was written.

@@ -169,7 +169,7 @@ class Leadership:
         return time.monotonic() < self._proven_at + _PROOF_LASTS_S
 
     def _seen(self, commands: Iterable[Given]) -> ClusterSnapshotForControl:
-        """Look at the topics in question: each round decides by what is there now."""
+        """Describe the topics in question: each round decides by what is there now."""
         specs = [change.spec for change in self._controller.open_changes]
         specs += [given.command.spec for given in commands if given.command.spec is not None]
         found = self._grower.look({spec.topic for spec in specs})

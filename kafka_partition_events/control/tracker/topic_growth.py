@@ -21,7 +21,7 @@ _LOOK_S: Final = 5.0
 
 
 class Grower:
-    """Looks at topics of one cluster, and grows them. Blocks for I/O; one thread at a time."""
+    """Describes topics of one cluster, and grows them. Blocks for I/O; one thread at a time."""
 
     def __init__(self, config: Mapping[str, Any], policy: Policy | None = None) -> None:
         """Connect in the background.

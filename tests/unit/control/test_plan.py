@@ -1,4 +1,4 @@
-"""What a change would do: told from leases, groups and history."""
+"""What a change would do, by leases, groups and history."""
 
 from collections.abc import Collection
 from fractions import Fraction
