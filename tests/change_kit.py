@@ -9,13 +9,12 @@ from typing import Any
 from attrs import define, field
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services.services import Sample, SampleRequest, Services, Tell
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Command, Given
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
-from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import TopicSpec, observe
@@ -55,21 +54,21 @@ class StoryClient:
     unseen: tuple[str, ...] = ()
     news: Iterator[Callable[[], Any]] = field(factory=lambda: iter(()))
     sent: list[Command] = field(factory=list)
-    topic_is_compacted: bool | None = False
+    topic_is_compacted: bool = False
     reads: int = 0
     closed: bool = False
-    opened: tuple[Mapping[str, str], Mapping[str, str], str] | None = None
+    opened: tuple[Mapping[str, str], str] | None = None
 
     @property
     def ledger(self) -> Ledger:
         return self.story.ledger
 
-    def read(self, timeout: float, topics: Collection[str]) -> None:
+    def read(self, topics: Collection[str]) -> None:
         self.reads += 1
         if self.reads > 1:
             next(self.news, lambda: None)()
 
-    def send(self, command: Command, timeout: float) -> Given:
+    def send(self, command: Command) -> Given:
         encode(command)  # which refuses what nobody would read
         given = Given(command, len(self.sent), self.story.now_ms + 1)
         self.sent.append(command)
@@ -78,36 +77,28 @@ class StoryClient:
             self.story.deliver(command, given.at_ms, given.offset)
         return given
 
-    def groups(self, topic: str) -> Mapping[str, Group | None]:
+    def groups(self, topic: str, count: int) -> Mapping[str, Group | None]:
         if self.readers is None:
             raise MetadataFetchError("can't look at consumer groups: not for us")
         return {group.group_id: group for group in self.readers} | dict.fromkeys(self.unseen)
 
-    def compacted(self, topic: str) -> bool | None:
+    def is_compacted(self, topic: str) -> bool:
         return self.topic_is_compacted
-
-    def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:
-        return self.story.cluster.writers
 
     def close(self) -> None:
         self.closed = True
 
     # -- running commands ------------------------------------------------------------------------------
 
-    def kpe(self, *arguments: str, partitions: int = 6, sample: Sample | None = None) -> int:
+    def kpe(self, *arguments: str, partitions: int = 6) -> int:
         """Run a command that ends in a pipe; return its exit code."""
         source = ScriptedSource(_observed(partitions))
 
-        def sampled(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
-            return sample or Sample(partitions=partitions, records=())
-
-        def opened(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Any:
-            self.opened = config, control, prefix
+        def opened(config: Mapping[str, str], prefix: str) -> Any:
+            self.opened = config, prefix
             return self
 
-        services = Services(
-            open_source=lambda _config: source, sample=sampled, open_client=opened, clock=self._clock()
-        )
+        services = Services(open_source=lambda _config: source, open_client=opened, clock=self._clock())
         self.reads = 0
         return run([*arguments[:2], *AT, *arguments[2:]], services)
 

@@ -26,7 +26,7 @@ from kafka_partition_events.control.protocol.records import (
     TopicUse,
 )
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import GateRule, State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
 
 START_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID, CLUSTER = "orders", "topic-id-1", "c-1"
@@ -34,7 +34,7 @@ NEW = frozenset(range(6, 12))
 ONE = "chg-1"
 EVIL, SHOWN = "\x1b[2Jevil\nline two", r"\x1b[2Jevil\nline two"
 """A name that would clear a terminal and forge a line there, and what `kpe` shows of it."""
-UNGROWN = ClusterView(count=6, topic_id=TOPIC_ID, readers=frozenset({"billing"}), writers=0)
+UNGROWN = ClusterView(count=6, topic_id=TOPIC_ID, readers=frozenset({"billing"}))
 
 
 def growth(**fields: Any) -> Spec:
@@ -45,13 +45,13 @@ def growth(**fields: Any) -> Spec:
 
 def gated(**fields: Any) -> Spec:
     """The same, for group "billing" first."""
-    return growth(**{"gate": GateRule.CONSUMERS_FIRST, "required_groups": ("billing",), **fields})
+    return growth(**{"gate": True, "required_groups": ("billing",), **fields})
 
 
 def lease(name: str, seen: int = 6, used: int | None = None, **fields: Any) -> Lease:
     use = TopicUse(topic=TOPIC, topic_id=TOPIC_ID, seen=seen, used=seen if used is None else used)
     known = {"incarnation": f"{name}-1", "lease_seq": 1, "view": (use,)}
-    return Lease(**{"instance_id": name, "cluster_id": CLUSTER, "idempotent": True, **known, **fields})
+    return Lease(**{"instance_id": name, **known, **fields})
 
 
 def ack(name: str, status: Status, **fields: Any) -> Ack:

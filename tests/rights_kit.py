@@ -34,7 +34,6 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka_partition_events.clients.kafka_python.properties import kafka_python_settings
 from kafka_partition_events.control import ConsumerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
-from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.observe.service import Service
@@ -365,7 +364,7 @@ def _encoded(data: bytes) -> str:
 
 @contextlib.contextmanager
 def tracking(world: World, way: str) -> Iterator[Tracker]:
-    tracker = Tracker(world.config(way), interval=0.5)
+    tracker = Tracker(world.config(way))
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -374,17 +373,11 @@ def tracking(world: World, way: str) -> Iterator[Tracker]:
     finally:
         stop.set()
         thread.join()
-        tracker.close()
 
 
 @contextlib.contextmanager
-def agent(world: World, client: str, user: str) -> Iterator[ConsumerAgent]:
-    link: Any = (
-        ControlLink(world.config(SCRAM_512, user))
-        if client == "confluent"
-        else KafkaPythonControlLink(world.kafka_python_config(SCRAM_512, user))
-    )
-    with ConsumerAgent(link, f"{user}-{client}", "billing") as made:
+def agent(world: World, user: str) -> Iterator[ConsumerAgent]:
+    with ConsumerAgent(ControlLink(world.config(SCRAM_512, user)), user, "billing") as made:
         yield made
 
 

@@ -67,7 +67,6 @@ class Fleet:
             instance_id=f"orders-api-{index:05}",
             incarnation=f"{rng.getrandbits(128):032x}",
             lease_seq=0,
-            idempotent=True,
         )
         return ProducerDuties(lease, self._ledger, rng=rng)
 

@@ -21,7 +21,7 @@ from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics, differences
-from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Verb
+from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -153,8 +153,8 @@ def _request(config: dict[str, str], prefix: str, cluster_id: str, topic: str) -
         topic=topic,
         from_count=_FROM,
         to_count=_TO,
-        execute=Execute.TRACKER,
-        gate=GateRule.CONSUMERS_FIRST,
+        execute=True,
+        gate=True,
         required_groups=(),
     )
     command = Command(change_id=topic, verb=Verb.REQUEST, actor="bench", spec=spec)

@@ -17,7 +17,7 @@ NEW_PAGE = f"# How fast a fleet follows\n\n{BEGIN}\n{END}\n"
 _INTRODUCTION = """## How it was measured
 
 A real broker, its control topics, and a real `kpe tracker`; it grows a topic from 6 to 12 partitions with
-`gate=consumers_first` and no group to wait for, so each instance answers twice at least: `held` before, and
+`gate=true` and no group to wait for, so each instance answers twice at least: `held` before, and
 `applied` after. The instances are simulated: each has the duties of a real agent (`ProducerDuties`), a
 poller's view that is renewed every 30 s at a moment of its own, leases every 30 s +-20% and answers spread
 over 5 s, but no thread and no connection. One process plays them all, and reads `kpe.changes` once: what

@@ -15,20 +15,17 @@ from kafka import KafkaConsumer
 from benchmarks.gate.diary import Diary
 from benchmarks.gate.plan import COMMIT_S, CONSUMERS_LOOK_S, SESSION_S, START_LIMIT_S, Client
 from benchmarks.gate.task import Task, stopped_by_sigterm
-from kafka_partition_events.control.agents.agent_thread import Link
-from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
-from kafka_partition_events.control.agents.confluent import RebalanceHook as ConfluentHook
+from kafka_partition_events.control.agents.confluent import ControlLink, RebalanceHook
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
-from kafka_partition_events.control.agents.kafka_python import RebalanceHook as KafkaPythonHook
 
 _POLL_S = 1.0
 """A shorter poll may never get kafka-python into its group: joining goes on only while it lasts."""
 
 
-def agent_of(task: Task, index: int, link: Link) -> ConsumerAgent:
+def agent_of(task: Task, index: int, prefix: str) -> ConsumerAgent:
     """Return the started agent of one consumer."""
     topic = task.topics[index]
+    link = ControlLink({"bootstrap.servers": task.bootstrap}, prefix=prefix)
     agent = ConsumerAgent(link, f"{topic}/{task.name}", topic)
     if not agent.start(START_LIMIT_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")
@@ -51,12 +48,11 @@ def consume_confluent(task: Task, index: int, diary: Diary, stop: threading.Even
         }
     )
     agent: ConsumerAgent | None = None
-    if task.control is None:
+    if task.prefix is None:
         consumer.subscribe([topic])
     else:
-        link = ConfluentControlLink({"bootstrap.servers": task.control}, prefix=task.prefix)
-        agent = agent_of(task, index, link)
-        ConfluentHook(agent).subscribe(consumer, [topic])
+        agent = agent_of(task, index, task.prefix)
+        RebalanceHook(agent).subscribe(consumer, [topic])
     while not stop.is_set():
         message = consumer.poll(_POLL_S)
         if message is not None and message.error() is None:
@@ -78,20 +74,12 @@ def consume_kafka_python(task: Task, index: int, diary: Diary, stop: threading.E
         session_timeout_ms=round(1_000 * SESSION_S),
         heartbeat_interval_ms=1_000,
     )
-    agent: ConsumerAgent | None = None
-    if task.control is None:
-        consumer.subscribe([topic])
-    else:
-        link = KafkaPythonControlLink({"bootstrap_servers": task.control.split(",")}, prefix=task.prefix)
-        agent = agent_of(task, index, link)
-        KafkaPythonHook(consumer, agent).subscribe([topic])
+    consumer.subscribe([topic])
     while not stop.is_set():
         # It commits what an earlier poll has returned, at the beginning of the next one.
         for records in consumer.poll(timeout_ms=round(1_000 * _POLL_S)).values():
             diary.note(index, ((record.partition, record.offset) for record in records))
     consumer.close()
-    if agent is not None:
-        agent.close()
 
 
 CONSUME: Final[dict[Client, Callable[[Task, int, Diary, threading.Event], None]]] = {

@@ -1,4 +1,4 @@
-"""The control topics on a cluster of their own, the tracker, and whoever asks it for something."""
+"""The control topics, the tracker, and what it is asked for."""
 
 import random
 import sys
@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from confluent_kafka import Producer
 
 from benchmarks.errors import BenchError
 from benchmarks.gate.litter import litter
-from benchmarks.gate.plan import TRACKER_LOOKS_S
 from benchmarks.gate.story import Changes
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
@@ -29,12 +28,11 @@ from kafka_partition_events.testing.processes import SupervisedProcess, tail
 
 _LIMIT_S = 60.0
 _LITTER_S = 0.05
-_BROKER: Final = 1
 _REQUESTED_BY = "alice"
 
 
 class Control:
-    """A broker with control topics, and a tracker for the topics of another cluster.
+    """Control topics and a tracker for the topics of a cluster.
 
     Attributes:
         prefix: What the names of the control topics begin with now.
@@ -42,13 +40,11 @@ class Control:
     """
 
     def __init__(self, data: KafkaCluster) -> None:
-        self._data = data
-        self._cluster = KafkaCluster(1)
+        self.bootstrap_servers = data.bootstrap_servers
         self._scratch = tempfile.TemporaryDirectory(prefix="bench-gate-tracker-")
         self._begun = self._trackers = 0
 
     def __enter__(self) -> Self:
-        self._cluster.start()
         self._producer = Producer(
             {"bootstrap.servers": self.bootstrap_servers, "acks": "all", "log_level": 2}
         )
@@ -59,7 +55,6 @@ class Control:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
-        self._cluster.__exit__(kind, error, trace)
         self._scratch.cleanup()
 
     def begin(self) -> None:
@@ -77,10 +72,6 @@ class Control:
     def _end(self) -> None:
         self.kill_tracker()
         self.changes.close()
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._cluster.bootstrap_servers
 
     def explain(self, error: BenchError) -> BenchError:
         """Return the error with what is known of the changes and the end of what the tracker has logged."""
@@ -100,11 +91,7 @@ class Control:
         self._log = Path(self._scratch.name) / f"tracker-{self._trackers}.log"
         (port,) = free_ports(1)
         command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker"]
-        config = Path(self._scratch.name) / "control.toml"
-        config.write_text(f'[control]\nbootstrap_servers = "{self.bootstrap_servers}"\n', encoding="utf-8")
-        command += ["-b", self._data.bootstrap_servers, "--config", str(config)]
-        command += ["--prefix", self.prefix]
-        command += ["--interval", f"{TRACKER_LOOKS_S:.0f}s", "--listen", f"{HOST}:{port}"]
+        command += ["-b", self.bootstrap_servers, "--prefix", self.prefix, "--listen", f"{HOST}:{port}"]
         self._tracker = SupervisedProcess(command, log=self._log)
 
     def kill_tracker(self) -> None:
@@ -117,21 +104,10 @@ class Control:
             self.start_tracker()
             raise error
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Suspend the broker for the time of a ``with``: connections stay open, nothing answers."""
-        self._cluster.freeze(_BROKER)
-        try:
-            yield
-        finally:
-            self._cluster.thaw(_BROKER)
-            self._cluster.await_registered(_BROKER)
-
     # -- commands ------------------------------------------------------------------------------------
 
     def request(self, specs: Sequence[Spec]) -> None:
         """Request changes, each under its topic's name, and wait until the tracker knows them."""
-        time.sleep(2 * TRACKER_LOOKS_S)  # until it knows the topics
         self._write(
             "commands",
             [

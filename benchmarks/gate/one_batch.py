@@ -17,6 +17,7 @@ from benchmarks.gate.counting import Moments, Run, run_of
 from benchmarks.gate.groups import unpositioned
 from benchmarks.gate.plan import (
     AFTER_S,
+    DEADLINE_S,
     GROWN,
     LATE_S,
     OLD,
@@ -95,8 +96,7 @@ class Batch:
             name=name,
             client=client,
             bootstrap=self.bench.data.bootstrap_servers,
-            control=self.bench.control.bootstrap_servers if control else None,
-            prefix=self.bench.control.prefix,
+            prefix=self.bench.control.prefix if control else None,
             topics=topics,
             out=self.scratch / f"{role}-{name}",
             new_protocol=self.scenario.consumers.new_protocol and role == "consuming",
@@ -173,7 +173,7 @@ class Batch:
             positioned=self.positioned_ns,
             grown=grown,
             opened=opening.at_ns if opening else None,
-            deadline=grown + round(self.scenario.deadline_s * _NS) if self.gated else None,
+            deadline=grown + round(DEADLINE_S * _NS) if self.gated else None,
             struck=self.struck_ns.get(topic),
         )
         return run_of(self.number, acked, received, moments, opening.by if opening else None)
@@ -320,13 +320,6 @@ def _kill_the_tracker(batch: Batch) -> None:
     batch.bench.control.start_tracker()
 
 
-def _freeze_control(batch: Batch) -> None:
-    _strike(batch)
-    limit = batch.scenario.deadline_s + _LIMIT_S
-    with batch.bench.control.frozen():
-        batch.wait(limit, "all producers open the gate themselves", batch.all_used)
-
-
 def _fail_coordinators_over(batch: Batch) -> None:
     """Restart brokers, so that coordinators are others, and have to load, while groups are scanned."""
     batch.struck_ns = dict.fromkeys(batch.all_topics, time.time_ns())
@@ -346,7 +339,6 @@ STRIKES: Final[dict[Fault, Callable[[Batch], None]]] = {
     "consumer": _kill_a_consumer,
     "consumer-late": _kill_consumers_late,
     "tracker": _kill_the_tracker,
-    "control": _freeze_control,
     "coordinator": _fail_coordinators_over,
     "cancel": _cancel,
     "garbage": _strike,

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, Message
@@ -20,11 +19,8 @@ from benchmarks.gate.task import Task, stopped_by_sigterm
 from kafka_partition_events import DefaultPartitioner, MetadataPoller
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.kafka_python import attach
-from kafka_partition_events.control.agents.agent_thread import Link
-from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
-from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
-from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 
 _SPREAD_S = 1.0
 """Twenty instances need not spread their answers over five seconds; the gates are then held together."""
@@ -52,9 +48,7 @@ class ConfluentSender:
         }
         look = {"interval": PRODUCERS_LOOK_S}
         self._producer = PartitioningProducer(config, DefaultPartitioner(), poller_options=look)
-        if task.control is not None:
-            link = ConfluentControlLink({"bootstrap.servers": task.control}, prefix=task.prefix)
-            start_agent(self._producer.poller, link, task, index, idempotent=False)
+        start_agent(self._producer.poller, task, index)
 
     def send(self, number: int) -> None:
         self._producer.produce(self._topic, b"value", key_of(number))
@@ -80,9 +74,7 @@ class KafkaPythonSender:
             metadata_max_age_ms=round(1_000 * PRODUCERS_LOOK_S),
         )
         poller = attach(self._producer, interval=PRODUCERS_LOOK_S)
-        if task.control is not None:
-            link = KafkaPythonControlLink({"bootstrap_servers": task.control.split(",")}, prefix=task.prefix)
-            start_agent(poller, link, task, index, idempotent=self._producer.config["enable_idempotence"])
+        start_agent(poller, task, index)
 
     def send(self, number: int) -> None:
         self._producer.send(self._topic, b"value", key_of(number)).add_callback(self._delivered)
@@ -106,15 +98,12 @@ def key_of(number: int) -> bytes | None:
     return b"key-%d" % (number % _KEYS) if number % 2 else None
 
 
-def start_agent(poller: MetadataPoller, link: Link, task: Task, index: int, *, idempotent: bool) -> None:
-    """Start the agent of one producer; it ends with the poller."""
-    agent = ProducerAgent(
-        poller,
-        link,
-        f"{task.topics[index]}/{task.name}",
-        idempotent=idempotent,
-        duties=partial(ProducerDuties, spread=_SPREAD_S),
-    )
+def start_agent(poller: MetadataPoller, task: Task, index: int) -> None:
+    """Start the agent of one producer, if it is to have one; it ends with the poller."""
+    if task.prefix is None:
+        return
+    link = ControlLink({"bootstrap.servers": task.bootstrap}, prefix=task.prefix)
+    agent = ProducerAgent(poller, link, f"{task.topics[index]}/{task.name}", spread=_SPREAD_S)
     if not agent.start(START_LIMIT_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")
 

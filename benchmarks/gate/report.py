@@ -9,6 +9,7 @@ from benchmarks.gate.plan import FAULTS, SCENARIOS, Scenario
 from benchmarks.kept import Measured, Result
 from benchmarks.markdown import machine_line, spread_text, table, with_section
 from benchmarks.measure import Spread
+from kafka_partition_events.control.groups.state import SETTLE_S
 
 BEGIN = "<!-- begin: python -m benchmarks.gate; do not edit by hand -->"
 END = "<!-- end: python -m benchmarks.gate -->"
@@ -17,7 +18,7 @@ NEW_PAGE = f"# Gated growth\n\n{BEGIN}\n{END}\n"
 _INTRODUCTION = f"""## How it was measured
 
 Real Kafka on one machine: a broker whose topics grow (three, with three replicas, where coordinators fail
-over), and a broker of another cluster for the control topics.
+over). In the rounds of 2026 the control topics had a broker of their own; they are on the same one now.
 A run is a fresh topic that grows from {plan.OLD} to {plan.GROWN} partitions, one producer
 ({plan.RATE} records/s, every second one with a key) and a group of two consumers with
 `auto.offset.reset=latest`. Consumers look for new partitions every {plan.CONSUMERS_LOOK_S:.0f} s (Kafka's
@@ -38,7 +39,7 @@ they share. A cell is two batches. kafka-python has no KIP-848 groups.
 _GUARDS: Final = {
     "none": "Not gated",
     "hook": "Gated, consumers with the hook",
-    "probed": f"Gated, consumers without it (the tracker asks the brokers; settle_s={plan.SETTLE_S:.0f})",
+    "probed": f"Gated, consumers without it (the tracker asks the brokers; settle_s={SETTLE_S:.0f})",
 }
 
 

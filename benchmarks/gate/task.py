@@ -22,9 +22,9 @@ class Task:
         role: Which of the two; the name of the module.
         name: What the process is called among its kind, over restarts.
         client: Which client it uses.
-        bootstrap: The data cluster.
-        control: The control topics' cluster; None if the process does not run the library's agent or hook.
-        prefix: What the names of the control topics begin with.
+        bootstrap: The cluster.
+        prefix: What the names of the control topics begin with; None if the process does not run the
+            library's agent or hook.
         topics: The topics; a topic's group has its name.
         out: Its diary.
         new_protocol: Whether groups are of KIP-848.
@@ -34,8 +34,7 @@ class Task:
     name: str
     client: Client
     bootstrap: str
-    control: str | None
-    prefix: str
+    prefix: str | None
     topics: tuple[str, ...]
     out: Path
     new_protocol: bool = False

@@ -20,7 +20,7 @@ _MODULES: Final = {  # title -> modules with an `__all__`
     "kafka-python": ("clients.kafka_python",),
     "aiokafka": ("clients.aiokafka",),
     "Ready-made listeners": ("listeners",),
-    "Change control": ("control", "control.agents.confluent", "control.agents.kafka_python"),
+    "Change control": ("control", "control.agents.confluent"),
     "Test kit": ("testing",),
     "Spark": ("spark.partition_column",),
 }

@@ -112,12 +112,10 @@ def main() -> None:
 
 def operate(story: Story) -> None:
     """Do what an operator does."""
-    change = f"--topic orders --to {TO} --gate consumers-first"
+    change = f"--topic orders --to {TO} --gate"
     story.kpe("instances ls --output table")
     story.kpe(f"change plan {change} --output table")
-    story.kpe(
-        f"change request {change} --execute --yes --settle 10s --id {CHANGE} --actor alice --output table"
-    )
+    story.kpe(f"change request {change} --execute --yes --id {CHANGE} --output table")
     story.kpe(f"change wait {CHANGE} --timeout 2m --output table")
     story.kpe(f"ack ls {CHANGE} --output table")
 

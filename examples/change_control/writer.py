@@ -39,7 +39,7 @@ def main() -> None:
     config = {"bootstrap.servers": arguments.bootstrap_servers}
     with (
         PartitioningProducer(config, poller_options={"interval": 5.0}) as producer,
-        ProducerAgent(producer.poller, ControlLink(config, producer), arguments.name),
+        ProducerAgent(producer.poller, ControlLink(config), arguments.name),
     ):
         number = 0
         while not stopped.is_set():

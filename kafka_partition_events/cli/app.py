@@ -46,7 +46,6 @@ _GROUPS: Final = {
     "change": {
         "change": ("change.app:change_app", "Plan, request and follow a change of partitions."),
         "tracker": ("change.tracker:tracker_app", "Run the change controller (one per cluster)."),
-        "groups": ("change.groups:groups_command", "Show how far consumer groups are with partitions."),
     },
     "spark": {
         "spark": ("spark.app:spark_app", "Compute from the events, by Spark, what happened to a fleet.")

@@ -9,8 +9,8 @@ Six rooms; what is in one may use those named before it only:
 - `operate`: what an operator's commands need;
 - `tracker`: the service that decides.
 
-An application imports its agent from here, and what belongs to its client, `ControlLink` and `RebalanceHook`,
-from `agents.confluent` or `agents.kafka_python`. Importing this imports no Kafka client.
+An application imports its agent from here, and `ControlLink` and `RebalanceHook` from `agents.confluent`.
+Importing this imports no Kafka client.
 """
 
 import importlib

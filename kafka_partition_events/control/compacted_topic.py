@@ -11,24 +11,18 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.acls import Right
-from kafka_partition_events.clients.confluent.answers import (
-    ELECTING,
-    described_topic,
-    error_name,
-    is_of_the_group,
-)
+from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, is_of_the_group
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting, login_of
 from kafka_partition_events.clients.rights import is_refusal
+from kafka_partition_events.control.described import describe_topics
 from kafka_partition_events.control.protocol.topics import CURE
-from kafka_partition_events.errors import ControlTopicError
-from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
+from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.process import OwnProcess
 
 _READING: Final = {
@@ -147,17 +141,14 @@ class CompactedTopic:
         return ends
 
     def _places(self, topics: list[str], deadline: float) -> list[_Place]:
-        wanted = TopicCollection(topics)
-        answers = self._connection.admin().describe_topics(wanted, request_timeout=time_left(deadline))
+        try:
+            found = describe_topics(self._connection, topics, time_left(deadline), "Read")
+        except MetadataFetchError as error:
+            raise ControlTopicError(str(error)) from error
         places: list[_Place] = []
-        for topic, answer in answers.items():
-            try:
-                with self._naming(topic):
-                    info = described_topic(answer.result(time_left(deadline)))
-            except KafkaException as error:
-                if error_name(error.args[0]) == UNKNOWN_TOPIC:
-                    raise ControlTopicError(f"there is no topic {topic}; {CURE}") from error
-                raise
+        for topic in topics:
+            if (info := found.get(topic)) is None:
+                raise ControlTopicError(f"there is no topic {topic}; {CURE}")
             if self._ids.setdefault(topic, info.topic_id) != info.topic_id:
                 self._next = {place: offset for place, offset in self._next.items() if place[0] != topic}
                 self._ids[topic] = info.topic_id

@@ -24,7 +24,7 @@ _PRODUCERS_POLL_S: Final = 0.5
 _CONSUMERS_POLL_S: Final = 10.0
 """How often clients poll metadata, and so find new partitions. Kafka's default is 300 s, for both."""
 
-_TRACKER: Final = "tracker --listen 127.0.0.1:0 --interval 2s"
+_TRACKER: Final = "tracker --listen 127.0.0.1:0"
 _CHANGE: Final = "orders-to-12"
 _COMMAND_LIMIT_S: Final = 180.0
 _FLOW_LIMIT_S: Final = 60.0
@@ -138,7 +138,7 @@ def _grow(cluster: KafkaCluster, bootstrap: str, lines: Lines) -> bool:
     """Let both grow; return whether each producer of the one with the gate was known to hold it."""
     lines.write(f"$ kafka-topics --alter --topic {PLAIN} --partitions {AFTER}")
     cluster.grow_topic(PLAIN, AFTER)
-    gate = "--gate consumers-first --execute --yes --settle 3s"
+    gate = "--gate --execute --yes"
     _kpe(lines, bootstrap, f"change request --topic {GATED} --to {AFTER} {gate} --id {_CHANGE}")
     lines.write("== the topic grows when its producer holds the gate: producers read kpe.changes every 30 s")
     return "did not hold the gate" not in _kpe(lines, bootstrap, f"change wait {_CHANGE} --timeout 2m")
@@ -239,7 +239,7 @@ def _gated(bootstrap: str) -> Iterator[Side]:
             # An application makes its agent before the first record. But then its first lease names no topic,
             # and a change that is requested before the second one, up to 5 s later, does not wait for it.
             _await_flow([side])
-            with ProducerAgent(producer.poller, ControlLink(config, producer), "shop-0"):
+            with ProducerAgent(producer.poller, ControlLink(config), "shop-0"):
                 yield side
 
 

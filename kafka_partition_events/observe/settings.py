@@ -34,7 +34,7 @@ class Kafka:
 
     ``name`` is the label ``kafka_cluster`` of metrics and alerts; without it that is the cluster's id.
     ``client`` polls the cluster; Kafka sinks are confluent-kafka's, whatever it is. ``allow_code`` lets
-    properties, those of sinks and of ``[control]`` too, load libraries and run commands.
+    properties, those of sinks too, load libraries and run commands.
     """
 
     name: Name | None = None
@@ -105,12 +105,10 @@ class Metrics:
 
 @frozen(kw_only=True)
 class Control:
-    """``[control]``: label events as planned or not, by the control topics of this cluster or another one."""
+    """``[control]``: label events as planned or not, by the control topics."""
 
     enabled: bool = False
     prefix: Text = PREFIX
-    bootstrap_servers: Text | None = None
-    properties: Properties = field(default=_NONE, repr=False)
 
 
 @frozen(kw_only=True)

@@ -76,8 +76,8 @@ def open_link(control: Control, kafka: Kafka) -> Link:
     """Return a link to the control topics; connecting happens in the background.
 
     Args:
-        control: Where they are; they are on the observed cluster if it names no other.
-        kafka: How that one is reached.
+        control: What their names begin with.
+        kafka: How the cluster is reached.
 
     Raises:
         ConfigurationError: librdkafka refuses a property; the message holds no secret.
@@ -85,11 +85,7 @@ def open_link(control: Control, kafka: Kafka) -> Link:
     """
     from kafka_partition_events.control.agents.confluent import ControlLink  # noqa: PLC0415 - an extra
 
-    servers: str | None = control.bootstrap_servers
-    properties: Mapping[str, str] = control.properties
-    if servers is None:
-        servers, properties = kafka.bootstrap_servers, {**kafka.properties, **properties}
-    config = {**properties, "bootstrap.servers": str(servers)}
+    config = {**kafka.properties, "bootstrap.servers": str(kafka.bootstrap_servers)}
     try:
         return ControlLink(config, prefix=control.prefix)
     except ConfigurationError as error:

@@ -12,12 +12,8 @@ from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
-from kafka_partition_events.control.agents.agent_thread import Link
-from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
-from kafka_partition_events.control.agents.confluent import RebalanceHook as ConfluentHook
+from kafka_partition_events.control.agents.confluent import ControlLink, RebalanceHook
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
-from kafka_partition_events.control.agents.kafka_python import RebalanceHook as KafkaPythonHook
 from tests.chaos.diary import Diary, Task, named, stopped_by_sigterm
 
 GROUP: Final = "gated"
@@ -25,13 +21,6 @@ GROUP: Final = "gated"
 _START_S = 100.0
 _LOOK_MS = 5_000
 _SESSION_MS = 10_000
-
-
-def agent_of(task: Task, link: Link) -> ConsumerAgent:
-    agent = ConsumerAgent(link, task.name, GROUP)
-    if not agent.start(_START_S):
-        raise SystemExit(f"the control topics can't be read: {agent.last_error}")
-    return agent
 
 
 def consume_confluent(task: Task, diary: Diary, stop: threading.Event) -> None:
@@ -46,8 +35,10 @@ def consume_confluent(task: Task, diary: Diary, stop: threading.Event) -> None:
             "topic.metadata.refresh.interval.ms": _LOOK_MS,
         }
     )
-    agent = agent_of(task, ConfluentControlLink(servers))
-    ConfluentHook(agent).subscribe(consumer, [GROUP])
+    agent = ConsumerAgent(ControlLink(servers), task.name, GROUP)
+    if not agent.start(_START_S):
+        raise SystemExit(f"the control topics can't be read: {agent.last_error}")
+    RebalanceHook(agent).subscribe(consumer, [GROUP])
     while not stop.is_set():
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
@@ -58,16 +49,14 @@ def consume_confluent(task: Task, diary: Diary, stop: threading.Event) -> None:
 
 
 def consume_kafka_python(task: Task, diary: Diary, stop: threading.Event) -> None:
-    servers = {"bootstrap_servers": task.bootstrap.split(",")}
     consumer: Any = KafkaConsumer(
-        **servers,
+        bootstrap_servers=task.bootstrap.split(","),
         group_id=GROUP,
-        auto_offset_reset="latest",
+        auto_offset_reset="earliest",  # there is no hook: a new partition is to be read from its beginning
         session_timeout_ms=_SESSION_MS,
         metadata_max_age_ms=_LOOK_MS,
     )
-    agent = agent_of(task, KafkaPythonControlLink(servers))
-    KafkaPythonHook(consumer, agent).subscribe([GROUP])
+    consumer.subscribe([GROUP])
     while not stop.is_set():
         try:
             polled = consumer.poll(timeout_ms=1_000)
@@ -77,7 +66,6 @@ def consume_kafka_python(task: Task, diary: Diary, stop: threading.Event) -> Non
         for record in chain.from_iterable(polled.values()):
             diary.note("c", record.partition, record.offset, named(record.value))
     consumer.close()
-    agent.close()
 
 
 def main(text: str) -> None:

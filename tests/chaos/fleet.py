@@ -77,7 +77,7 @@ class Fleet:
             return [*_CLI, "observe", "--config", self._configs[name]]
         if name == "tracker":
             listen = f"{HOST}:{self._tracker_port}"
-            return [*_CLI, "tracker", "-b", self.bootstrap, "--interval", "2s", "--listen", listen]
+            return [*_CLI, "tracker", "-b", self.bootstrap, "--listen", listen]
         role = "load" if name in WRITERS else "consume" if name in CONSUMERS else "spark_load"
         task = Task(
             role=role,

@@ -27,9 +27,7 @@ from kafka_partition_events.clients import aiokafka
 from kafka_partition_events.clients.confluent import AsyncPartitioningProducer, PartitioningProducer
 from kafka_partition_events.clients.flight.key_moves import KeysMode
 from kafka_partition_events.clients.kafka_python import attach
-from kafka_partition_events.control.agents.agent_thread import Link
-from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
-from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from tests.chaos.diary import Diary, Task, stopped_by_sigterm
@@ -79,7 +77,7 @@ class ConfluentSender:
         )
         self._producer = producer
         if "gated" in writer.special:
-            start_agent(producer.poller, ConfluentControlLink(settings), task, writer)
+            start_agent(producer.poller, task)
 
     def send(self, number: int, topic: str, key: bytes | None, value: bytes) -> None:
         try:
@@ -126,8 +124,7 @@ class KafkaPythonSender:
         if writer.ours:
             poller = attach(self._producer, rescue=writer.rescue, keys=keys_of(writer), interval=_LOOK_S)
             if "gated" in writer.special:
-                servers = {"bootstrap_servers": task.bootstrap.split(",")}
-                start_agent(poller, KafkaPythonControlLink(servers), task, writer)
+                start_agent(poller, task)
 
     def send(self, number: int, topic: str, key: bytes | None, value: bytes) -> None:
         try:
@@ -248,9 +245,10 @@ def partitioner_of(task: Task, writer: Writer) -> Partitioner:
     return AdaptivePartitioner() if writer.librdkafka else DefaultPartitioner()
 
 
-def start_agent(poller: MetadataPoller, link: Link, task: Task, writer: Writer) -> None:
+def start_agent(poller: MetadataPoller, task: Task) -> None:
     """Let growth of its topics wait for consumers; the agent ends with the poller."""
-    agent = ProducerAgent(poller, link, task.name, idempotent=writer.idempotent)
+    link = ControlLink({"bootstrap.servers": task.bootstrap, "log_level": 2})
+    agent = ProducerAgent(poller, link, task.name)
     if not agent.start(_FINISH_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")
 

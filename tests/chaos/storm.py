@@ -209,8 +209,8 @@ class World:
         return path
 
     def _request_growth(self, partitions: int) -> None:
-        words = f"change request --topic gated --to {partitions} --gate consumers-first --execute --yes"
-        self.kpe(*words.split(), "--deadline", "3m", "--settle", "10s")
+        words = f"change request --topic gated --to {partitions} --gate --execute --yes"
+        self.kpe(*words.split(), "--deadline", "3m")
 
     def kpe(self, *words: str) -> None:
         """Type what an operator would type.

@@ -29,7 +29,6 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control import ConsumerAgent, ProducerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
-from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.protocol.acls import Part
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.observe.config import load_config
@@ -137,15 +136,13 @@ def printed(world: World) -> list[str]:
 
 @pytest.fixture(scope="module")
 def tracker(world: World, printed: list[str]) -> Iterator[Tracker]:
-    config = world.config(Part.TRACKER)
-    tracker = Tracker(config, interval=0.5, open_prober=lambda: GroupProber(config))
+    tracker = Tracker(world.config(Part.TRACKER))
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
     yield tracker
     stop.set()
     thread.join()
-    tracker.close()
 
 
 def test_there_is_a_line_for_each_right(printed: list[str]) -> None:
@@ -156,7 +153,7 @@ def test_there_is_a_line_for_each_right(printed: list[str]) -> None:
 def test_a_change_takes_everybodys_rights_and_each_has_his_own(
     world: World, tracker: Tracker, capsys: Captured
 ) -> None:
-    wait_until(lambda: tracker.standing.elected and tracker.standing.trouble is None, "it is elected")
+    wait_until(lambda: tracker.status.elected and tracker.status.trouble is None, "it is elected")
     config = world.config(Part.PRODUCER)
     with (
         PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.5}) as producer,
@@ -168,7 +165,7 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
         assert (shop.last_error, billing.last_error) == (None, None)
 
         wait_until(
-            lambda: dict(tracker.standing.instances) == {"producer": 1, "consumer": 1}, "both have leases"
+            lambda: dict(tracker.status.instances) == {"producer": 1, "consumer": 1}, "both have leases"
         )
 
         asked = (
@@ -183,7 +180,7 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
             "--id",
             "orders-8",
         )
-        assert world.kpe(Part.REQUESTER, *asked, "--actor", "mallory") == 0
+        assert world.kpe(Part.REQUESTER, *asked) == 0
 
         def converged() -> bool:
             producer.poll(0.1)
@@ -195,14 +192,13 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
     assert world.kpe(Part.READER, "change", "ls", "--all") == 0
     (change,) = documents(capsys.readouterr().out)
     assert (change["change_id"], change["state"]) == ("orders-8", "converged")
-    assert change["answers"][0]["actor"] == "mallory", "whatever name is given"
 
 
 def test_of_what_the_tracker_may_not_do_the_change_tells(
     world: World, tracker: Tracker, capsys: Captured
 ) -> None:
     asked = ("change", "request", "--topic", "payments", "--to", "8", "--execute", "--yes", "--id", "pay-8")
-    assert world.kpe(Part.REQUESTER, *asked, "--actor", "bob") == 0
+    assert world.kpe(Part.REQUESTER, *asked) == 0
 
     def tells() -> bool:
         capsys.readouterr()
@@ -213,7 +209,7 @@ def test_of_what_the_tracker_may_not_do_the_change_tells(
         )
 
     wait_until(tells, "the change says that the topic may not be altered")
-    assert world.kpe(Part.REQUESTER, "change", "cancel", "pay-8", "--actor", "bob") == 0
+    assert world.kpe(Part.REQUESTER, "change", "cancel", "pay-8") == 0
 
 
 def test_an_observer_looks_and_delivers(world: World, tmp_path: Path, capsys: Captured) -> None:

@@ -1,16 +1,15 @@
 """What can go wrong with a change, with a real tracker, real records and a real cluster that is changed.
 
-Producers are records here where a real one could not be made to do it on demand. The control topics are on
-another cluster, so that the one that is changed can be frozen. Tracker and control topics that fail:
-test_tracker. Clocks: tests/unit/control, with clocks that are injected.
+Producers are records here where a real one could not be made to do it on demand. Tracker and control topics
+that fail: test_tracker. Clocks: tests/unit/control, with clocks that are injected.
 """
 
+import contextlib
 import random
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,19 +18,14 @@ from confluent_kafka import Producer
 
 from kafka_partition_events import BufferBudget, DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
-from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.described import describe_topics
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.codec import Record, encode, key_of
 from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease, TopicUse
-from kafka_partition_events.control.protocol.vocabulary import (
-    GateRule,
-    OnDeadline,
-    State,
-    Status,
-    Verb,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import ack, growth
@@ -45,10 +39,9 @@ TOPICS = {Command: "commands", Lease: "leases", Ack: "acks"}
 
 @define
 class World:
-    """Two clusters, a tracker, and what is said in the control topics."""
+    """A cluster, a tracker, and what is said in the control topics."""
 
     cluster: KafkaCluster
-    control: dict[str, str]
     prefix: str
     tracker: Tracker
     topic: str = ""
@@ -56,8 +49,12 @@ class World:
     _producer: Producer = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.log = ControlLog(self.control, self.prefix)
-        self._producer = Producer({**self.control, "partitioner": "murmur2_random"})
+        self.log = ControlLog(self.config, self.prefix)
+        self._producer = Producer({**self.config, "partitioner": "murmur2_random"})
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.cluster.bootstrap_servers}
 
     @property
     def change_id(self) -> str:
@@ -86,7 +83,6 @@ class World:
                     "incarnation": f"{name}-1",
                     "lease_seq": time.monotonic_ns(),
                     "born_ms": born_ms,
-                    "cluster_id": self.cluster_id,
                     "view": (use,),
                     **fields,
                 }
@@ -99,20 +95,14 @@ class World:
         known = {"change_id": self.change_id, "ack_seq": time.monotonic_ns(), "born_ms": born_ms}
         return ack(name, status, **{**known, **fields})
 
-    @property
-    def cluster_id(self) -> str:
-        cluster = self.tracker.poller.cluster
-        assert cluster is not None
-        return str(cluster.cluster_id)
-
     def request(self, **fields: Any) -> None:
         """Ask for more partitions, and wait until the tracker follows."""
-        seen = self.tracker.poller.cluster
-        assert seen is not None
+        with contextlib.closing(Connection(self.config)) as connection:
+            info = describe_topics(connection, [self.topic], LIMIT_S)[self.topic]
         known = {
             "topic": self.topic,
-            "topic_id": seen.by_topic[self.topic].topic_id,
-            "cluster_id": self.cluster_id,
+            "topic_id": info.topic_id,
+            "cluster_id": self.cluster.cluster_id,
             "required_groups": (),
         }
         spec = growth(**{**known, **fields})
@@ -130,20 +120,17 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def watched(kafka_cluster: KafkaCluster, own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
-    cluster = own_kafka_cluster(brokers=1, session_timeout_ms=60_000)  # to freeze it is not to lose it
-    control = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+def watched(kafka_cluster: KafkaCluster) -> Iterator[World]:
     prefix = own_control_topics(kafka_cluster.bootstrap_servers, wait_until)
-    config = {"bootstrap.servers": cluster.bootstrap_servers}
-    tracker, stop = Tracker(config, control, prefix=prefix, interval=0.5), threading.Event()
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    tracker, stop = Tracker(config, prefix=prefix), threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
-    wait_until(lambda: tracker.standing.elected, "a tracker is elected")
-    made = World(cluster, control, prefix, tracker)
+    wait_until(lambda: tracker.status.elected, "a tracker is elected")
+    made = World(kafka_cluster, prefix, tracker)
     yield made
     stop.set()
     thread.join(LIMIT_S)
-    tracker.close()
     made.log.close()
 
 
@@ -151,7 +138,6 @@ def watched(kafka_cluster: KafkaCluster, own_kafka_cluster: Callable[..., KafkaC
 def world(watched: World) -> World:
     watched.topic = f"orders-{uuid.uuid4().hex[:8]}"
     watched.cluster.create_topic(watched.topic, 6)
-    wait_until(lambda: watched.topic in _topics(watched), "the tracker sees the topic")
     return watched
 
 
@@ -173,13 +159,12 @@ def test_growth_to_another_number_is_a_conflict(world: World) -> None:
 
 
 def test_a_producer_without_memory_for_all_is_capped_and_says_why(world: World) -> None:
-    config = {"bootstrap.servers": world.cluster.bootstrap_servers}
     partitioner = DefaultPartitioner(budget=BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384))
-    with PartitioningProducer(config, partitioner, poller_options={"interval": 0.3}) as producer:
+    with PartitioningProducer(world.config, partitioner, poller_options={"interval": 0.3}) as producer:
         producer.produce(world.topic, b"v")
         producer.flush(LIMIT_S)
-        link = ControlLink(world.control, prefix=world.prefix)
-        agent = ProducerAgent(producer.poller, link, "tiny", duties=partial(ProducerDuties, spread=0.2))
+        link = ControlLink(world.config, prefix=world.prefix)
+        agent = ProducerAgent(producer.poller, link, "tiny", spread=0.2)
         assert agent.start(LIMIT_S)
         wait_until(lambda: _has_lease(world, "tiny"), "it has a lease")
         world.request()
@@ -212,7 +197,7 @@ def test_doubled_and_shuffled_answers_count_once_and_the_last_one_counts(world: 
 def test_a_topic_that_grows_before_all_hold_the_gate_is_not_verified(world: World) -> None:
     world.lives("in-time")
     world.lives("too-late")
-    world.request(gate=GateRule.CONSUMERS_FIRST, gate_on_deadline=OnDeadline.HOLD)
+    world.request(gate=True)
     # The tracker looks at the cluster after both hold; only one of them did before it saw new partitions.
     world.write(
         world.says("in-time", Status.HELD, armed_count=6),
@@ -223,27 +208,6 @@ def test_a_topic_that_grows_before_all_hold_the_gate_is_not_verified(world: Worl
     change = world.until(lambda change: change.state.happened, "it has happened")
     assert change.totals.unarmed == 1
     assert "producers that did not hold the gate when the topic grew: 1" in change.unverified
-
-
-def test_while_the_cluster_can_not_be_seen_nothing_is_observed_and_that_is_told(world: World) -> None:
-    world.lives("a")
-    world.request()
-    world.cluster.freeze(1)
-    try:
-        change = world.until(lambda change: "the cluster can't be seen" in change.unverified, "it is blind")
-        assert change.state is State.REQUESTED
-        assert "the cluster can't be seen" in change.unverified
-    finally:
-        world.cluster.thaw(1)
-    world.cluster.grow_topic(world.topic, 12)
-    world.lives("a", seen=12)
-    change = world.until(lambda change: change.state.final, "it is over")
-    assert change.state is State.CONVERGED
-
-
-def _topics(world: World) -> set[str]:
-    cluster = world.tracker.poller.cluster
-    return set() if cluster is None else {*cluster.by_topic}
 
 
 def _has_lease(world: World, name: str) -> bool:

@@ -1,18 +1,16 @@
 """An agent's link on a real Kafka: transactions and their marks; and a gate from request to opening."""
 
-import gc
+import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
 from kafka_partition_events import ControlTopicError, DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.control.agents.agent_thread import Link
-from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
-from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change
@@ -42,34 +40,11 @@ def tracker(kafka_cluster: KafkaCluster, prefix: str) -> Producer:
     return producer
 
 
-def confluent(cluster: KafkaCluster, prefix: str) -> Link:
-    return ConfluentControlLink({"bootstrap.servers": cluster.bootstrap_servers}, prefix=prefix)
-
-
-def kafka_python(cluster: KafkaCluster, prefix: str) -> Link:
-    return KafkaPythonControlLink({"bootstrap_servers": cluster.bootstrap_servers.split(",")}, prefix=prefix)
-
-
-Opens = Callable[[str], Link]
-
-
-@pytest.fixture(params=[confluent, kafka_python], ids=["confluent-kafka", "kafka-python"])
-def opens(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Iterator[Opens]:
-    opened: list[Link] = []
-
-    def opens(prefix: str) -> Link:
-        opened.append(request.param(kafka_cluster, prefix))
-        return opened[-1]
-
-    yield opens
-    for link in opened:
-        link.close()
-    gc.collect()  # of kafka-python's sockets, while their warning is filtered
-
-
 @pytest.fixture
-def link(opens: Opens, prefix: str) -> Link:
-    return opens(prefix)
+def link(kafka_cluster: KafkaCluster, prefix: str) -> Iterator[ControlLink]:
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    with contextlib.closing(ControlLink(config, prefix=prefix)) as link:
+        yield link
 
 
 def write(tracker: Producer, prefix: str, change: Change, *, commit: bool = True) -> None:
@@ -89,7 +64,7 @@ def a_change(**fields: object) -> Change:
 
 
 def test_it_reads_what_was_committed_to_the_end_and_then_what_is_new(
-    tracker: Producer, prefix: str, link: Link
+    tracker: Producer, prefix: str, link: ControlLink
 ) -> None:
     change = a_change()
     assert link.read_changes(LIMIT_S) == []
@@ -104,7 +79,7 @@ def test_it_reads_what_was_committed_to_the_end_and_then_what_is_new(
     wait_until(lambda: link.read_changes(LIMIT_S) == expected, "the next one is read")
 
 
-def test_it_tells_when_a_record_was_appended(link: Link) -> None:
+def test_it_tells_when_a_record_was_appended(link: ControlLink) -> None:
     done: list[int | None] = []
     before = time.time() * 1_000
     link.publish("leases", "a", b"{}", done.append)
@@ -119,9 +94,13 @@ def test_it_tells_when_a_record_was_appended(link: Link) -> None:
     assert before - 1_000 < at_ms < time.time() * 1_000 + 1_000
 
 
-def test_topics_that_are_not_there_are_an_error_with_a_cure(opens: Opens) -> None:
-    with pytest.raises(ControlTopicError, match="kpe tracker init"):
-        opens("no-such.").read_changes(5.0)
+def test_topics_that_are_not_there_are_an_error_with_a_cure(kafka_cluster: KafkaCluster) -> None:
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    with (
+        contextlib.closing(ControlLink(config, prefix="no-such.")) as link,
+        pytest.raises(ControlTopicError, match="kpe tracker init"),
+    ):
+        link.read_changes(5.0)
 
 
 def test_a_gate_is_held_and_opened_on_a_real_producer(
@@ -140,7 +119,7 @@ def test_a_gate_is_held_and_opened_on_a_real_producer(
     change = a_change(topic=topic, topic_id=None, cluster_id=cluster.cluster_id)
     write(tracker, prefix, change)
 
-    link = ConfluentControlLink(config, producer, prefix=prefix)
+    link = ControlLink(config, prefix=prefix)
     agent = ProducerAgent(producer.poller, link, "a")
     try:
         assert agent.start(LIMIT_S)

@@ -1,6 +1,5 @@
 """Consumers with `latest` and new partitions, on a real Kafka: what a hook saves, and what is lost."""
 
-import gc
 import threading
 import time
 import uuid
@@ -10,10 +9,8 @@ from typing import Any, Protocol
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaConsumer
 
 from kafka_partition_events.control.agents import confluent as of_confluent
-from kafka_partition_events.control.agents import kafka_python as of_kafka_python
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Link, grown, growth
@@ -76,41 +73,6 @@ class ConfluentReader:
         self.consumer.close()
 
 
-class KafkaPythonReader:
-    def __init__(
-        self,
-        cluster: KafkaCluster,
-        topic: str,
-        group: str,
-        agent: ConsumerAgent | None,
-        hook: bool,
-    ) -> None:
-        self.consumer = KafkaConsumer(
-            bootstrap_servers=cluster.bootstrap_servers,
-            group_id=group,
-            auto_offset_reset="latest",
-            metadata_max_age_ms=500,
-        )
-        if hook:
-            of_kafka_python.RebalanceHook(self.consumer, agent).subscribe([topic])
-        else:
-            self.consumer.subscribe([topic])
-
-    def read(self, seconds: float) -> list[int]:
-        deadline, found = time.monotonic() + seconds, []
-        while time.monotonic() < deadline:
-            # Where it takes longer to join than one poll lasts, kafka-python never gets there.
-            for records in self.consumer.poll(timeout_ms=1_000).values():
-                found += [record.partition for record in records]
-        return found
-
-    def assigned(self) -> set[int]:
-        return {tp.partition for tp in self.consumer.assignment()}
-
-    def close(self) -> None:
-        self.consumer.close()
-
-
 MakesReader = Callable[..., Reader]
 
 
@@ -124,10 +86,6 @@ def cooperative(*args: Any) -> Reader:
 
 def kip848(*args: Any) -> Reader:
     return ConfluentReader(*args, more={"group.protocol": "consumer"})
-
-
-def kafka_python(*args: Any) -> Reader:
-    return KafkaPythonReader(*args)
 
 
 @pytest.fixture
@@ -152,7 +110,7 @@ def grow_and_write(cluster: KafkaCluster, producer: Producer, topic: str) -> Non
     assert producer.flush(LIMIT_S) == 0
 
 
-PROTOCOLS = [eager, cooperative, *([kip848] if HAS_NEW_GROUPS else []), kafka_python]
+PROTOCOLS = [eager, cooperative, *([kip848] if HAS_NEW_GROUPS else [])]
 
 
 @pytest.fixture(params=PROTOCOLS, ids=lambda make: make.__name__)
@@ -166,7 +124,6 @@ def make(request: pytest.FixtureRequest) -> Iterator[MakesReader]:
     yield make
     for reader in made:
         reader.close()
-    gc.collect()  # of kafka-python's sockets, while their warning is filtered
 
 
 def test_a_hook_saves_what_is_lost_without_one(
@@ -204,7 +161,6 @@ def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
     assert sorted(received) == sorted(list(NEW) * EACH)
     assert link.of("acks", "positioned")[-1] == "6-11"
     assert link.of("acks", "assigned")[-1] == "6-11"
-    assert link.of("leases", "cluster_id")[-1] == kafka_cluster.cluster_id
 
 
 class Freezing(Consumer):

@@ -25,7 +25,6 @@ from kafka_partition_events.clients.kafka_python.properties import kafka_python_
 from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.control import ConsumerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
-from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.topics import EVERYTHING
 from kafka_partition_events.errors import ControlTopicError
@@ -165,25 +164,23 @@ class TestLogins:
         assert kpe(world, way, ALLOWED, "snapshot", "--out", "-") == 0
         assert '"orders"' in output.read()[0]
 
-    def test_agents_of_either_client(self, world: World, way: str) -> None:
-        names = {f"{way}-{client}" for client in ("confluent", "kafka-python")}
+    def test_an_agent(self, world: World, way: str) -> None:
         with (
             contextlib.closing(ControlLog(world.config(way), "kpe.")) as log,
-            ConsumerAgent(ControlLink(world.config(way)), f"{way}-confluent", "billing"),
-            ConsumerAgent(KafkaPythonControlLink(world.kafka_python_config(way)), f"{way}-kafka-python", "g"),
+            ConsumerAgent(ControlLink(world.config(way)), f"{way}-agent", "billing"),
         ):
 
-            def have_leases() -> bool:
+            def has_a_lease() -> bool:
                 log.read(LIMIT_S, EVERYTHING)
-                return names <= {each.record.instance_id for each in log.ledger.leases.values()}
+                return f"{way}-agent" in log.ledger.leases
 
-            wait_until(have_leases, "both have leases")
+            wait_until(has_a_lease, "it has a lease")
 
 
 @pytest.mark.parametrize("way", [OAUTH, CERTIFICATE])  # of the other ones SCRAM is tested in test_acls.py
 def test_a_tracker(world: World, way: str) -> None:
     with tracking(world, way) as tracker:
-        wait_until(lambda: tracker.standing.elected and tracker.standing.trouble is None, "it is elected")
+        wait_until(lambda: tracker.status.elected and tracker.status.trouble is None, "it is elected")
 
 
 def test_observers_by_every_way_look_and_deliver(world: World, tmp_path: Path) -> None:
@@ -320,15 +317,12 @@ class TestRoles:
         assert [error.name() for error in told] == ["TOPIC_AUTHORIZATION_FAILED"]
         assert re.search(on("DESCRIBE", "orders"), caplog.text)
 
-    @pytest.mark.parametrize("client", ["confluent", "kafka-python"])
-    def test_an_agent_without_its_topics(
-        self, world: World, client: str, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with agent(world, client, REFUSED) as refused:
+    def test_an_agent_without_its_topics(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
+        with agent(world, REFUSED) as refused:
             wait_until(lambda: refused.last_error is not None, "it has looked")
             assert re.search(on("READ", "kpe.changes"), str(refused.last_error))
         wanted = lacks("WRITE", "topic", "kpe.leases", f"User:{ALLOWED}")
-        with world.denied(SCRAM_512, "TOPIC", "kpe.leases", "WRITE"), agent(world, client, ALLOWED) as denied:
+        with world.denied(SCRAM_512, "TOPIC", "kpe.leases", "WRITE"), agent(world, ALLOWED) as denied:
 
             def has_told() -> bool:
                 denied._wake()  # else it looks again in half a minute, and is told of its lease only then
@@ -344,9 +338,9 @@ class TestRoles:
             ("TOPIC", "kpe.leases", "WRITE"),
         ):
             with world.denied(SCRAM_512, kind, name, operation), tracking(world, SCRAM_512) as tracker:
-                wait_until(lambda t=tracker: t.standing.trouble is not None, f"{operation} on {name} is told")  # type: ignore[misc]
+                wait_until(lambda t=tracker: t.status.trouble is not None, f"{operation} on {name} is told")  # type: ignore[misc]
                 wanted = lacks(operation, kind.lower().replace("_", "-"), name, f"User:{ALLOWED}")
-                assert re.search(wanted, str(tracker.standing.trouble))
+                assert re.search(wanted, str(tracker.status.trouble))
 
     def test_an_observer_without_one_of_its_rights(
         self, world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture

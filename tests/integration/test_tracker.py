@@ -13,7 +13,6 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Collection, Iterator
-from functools import partial
 from typing import Any, Self
 
 import pytest
@@ -26,17 +25,15 @@ from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
-from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.operate.control_log import ControlLog
-from kafka_partition_events.control.protocol.codec import Skipped, decode, encode, key_of
+from kafka_partition_events.control.protocol.codec import decode, encode, key_of
 from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import control_topics, tracker_name
-from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Reason, State, Verb
+from kafka_partition_events.control.protocol.topics import control_topics
+from kafka_partition_events.control.protocol.vocabulary import Reason, State, Verb
 from kafka_partition_events.control.tracker.election import SESSION_S
-from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig, Watcher
+from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
@@ -115,9 +112,7 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
     producer.produce(topic, b"v", b"k")
     producer.flush(LIMIT_S)
     link = ControlLink(config, prefix=prefix)
-    agent = ProducerAgent(
-        producer.poller, link, "a", idempotent=True, duties=partial(ProducerDuties, spread=0.2)
-    )
+    agent = ProducerAgent(producer.poller, link, "a", spread=0.2)
     reader = ControlLink(config, prefix=prefix)
     made = World(config, prefix, topic, producer, partitioner, agent, reader)
     wait_until(lambda: made.route() == 6, "the topic is known")
@@ -140,8 +135,7 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
 
 @pytest.fixture
 def tracker(world: World) -> Iterator[Tracker]:
-    config = world.config
-    tracker = Tracker(config, prefix=world.prefix, interval=1.0, open_prober=lambda: GroupProber(config))
+    tracker = Tracker(world.config, prefix=world.prefix)
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -149,7 +143,6 @@ def tracker(world: World) -> Iterator[Tracker]:
     stop.set()
     thread.join(LIMIT_S)
     assert not thread.is_alive()
-    tracker.close()
 
 
 @pytest.fixture
@@ -178,10 +171,8 @@ def group(world: World) -> Iterator[str]:
 
 
 def test_an_increase_from_request_to_convergence(world: World, group: str, tracker: Tracker) -> None:
-    wait_until(lambda: tracker.standing.elected, "it is elected")
-    spec = world.increase(
-        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=(group,), settle_s=1.0
-    )
+    wait_until(lambda: tracker.status.elected, "it is elected")
+    spec = world.increase(execute=True, gate=True, required_groups=(group,))
     world.command("chg-1", Verb.REQUEST, spec=spec)
     wait_until(lambda: world.states("chg-1")[-1:] == [State.CONVERGED], "the change has converged")
     assert world.states("chg-1") == [
@@ -219,41 +210,39 @@ def logged() -> Iterator[list[Any]]:
 def test_odd_records_in_every_control_topic_stop_nobody(
     kafka_cluster: KafkaCluster, world: World, group: str, logged: list[Any], tracker: Tracker
 ) -> None:
-    wait_until(lambda: tracker.standing.elected, "it is elected")
-    setbacks = tracker.standing.setbacks
+    wait_until(lambda: tracker.status.elected, "it is elected")
+    setbacks = tracker.status.setbacks
     producer = Producer(world.config)
     for topic, value in _odd_records():
         producer.produce(f"{world.prefix}{topic}", value, b"odd")
         producer.poll(0)
     assert producer.flush(LIMIT_S) == 0
     for topic in ("__consumer_offsets", f"{world.prefix}commands"):
-        request = world.increase(topic=topic, from_count=1, to_count=2, execute=Execute.TRACKER)
+        request = world.increase(topic=topic, from_count=1, to_count=2, execute=True)
         world.command(f"hostile-{topic.lstrip('_')}", Verb.REQUEST, spec=request)
-    spec = world.increase(
-        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=(group,), settle_s=1.0
-    )
+    spec = world.increase(execute=True, gate=True, required_groups=(group,))
     world.command("wanted", Verb.REQUEST, spec=spec)
     with Process(world) as stand_by:
         wait_until(lambda: stand_by.ready == "ok, standing by", "another one stands by")
         wait_until(lambda: world.states("wanted")[-1:] == [State.CONVERGED], "what was wanted has converged")
     hostile = [change for change in world.read() if change.change_id.startswith("hostile")]
     assert {(c.state, c.answers[0].refused) for c in hostile} == {(State.REJECTED, Reason.NOT_ALLOWED)}
-    assert tracker.standing.setbacks == setbacks
-    assert tracker.standing.skipped["malformed"] > 300
+    assert tracker.status.setbacks == setbacks
+    assert tracker.status.skipped["malformed"] > 300
     odd = [line for line in logged if line["event"] == "record_skipped"]
     assert all(line["topic"].startswith(world.prefix) and line["reason"] for line in odd)
-    skipped = sum(tracker.standing.skipped.values())
+    skipped = sum(tracker.status.skipped.values())
     assert 0 < sum(1 + line["more"] for line in odd) <= skipped
 
 
 def test_what_can_not_grow_is_told(world: World) -> None:
     story = Story()
-    change = story.request(world.increase(execute=Execute.TRACKER, topic="no-such-topic"))
+    change = story.request(world.increase(execute=True, topic="no-such-topic"))
     assert change is not None
     grower = Grower(world.config)
-    assert not grower.grow([change], lambda: True)
-    assert grower.troubles["chg-1"].startswith("the tracker can't add partitions to no-such-topic")
-    assert not grower.grow([], lambda: True)
+    grower.grow([change], lambda: True)
+    assert grower.troubles["chg-1"] == "there is no topic no-such-topic"
+    grower.grow([], lambda: True)
     assert not grower.troubles
     grower.close()
 
@@ -263,30 +252,18 @@ def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: Worl
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
     told = "there is no topic no-such.commands; `kpe tracker init` creates the control topics"
-    wait_until(lambda: tracker.standing.trouble == told, "it is told")
+    wait_until(lambda: tracker.status.trouble == told, "it is told")
     assert thread.is_alive()
     stop.set()
     thread.join(LIMIT_S)
-    tracker.close()
 
 
 # -- several trackers ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def setting(world: World) -> Iterator[TrackerConfig]:
-    watcher, grower = Watcher(world.config, 1.0), Grower(world.config)
-    with watcher.poller, contextlib.closing(grower):
-        yield TrackerConfig(
-            config=world.config,
-            prefix=world.prefix,
-            name=tracker_name(world.prefix),
-            watcher=watcher,
-            grower=grower,
-            open_prober=None,
-            policy=Policy(),
-            skipped=Skipped(),
-        )
+def setting(world: World) -> TrackerConfig:
+    return TrackerConfig(config=world.config, prefix=world.prefix, policy=Policy())
 
 
 def test_a_tracker_that_was_fenced_writes_nothing(world: World, setting: TrackerConfig) -> None:
@@ -307,7 +284,7 @@ def test_a_tracker_that_was_fenced_writes_nothing(world: World, setting: Tracker
 def test_a_gate_opens_by_its_producers_clock_when_tracker_and_control_topics_are_gone(
     kafka_cluster: KafkaCluster, world: World, setting: TrackerConfig
 ) -> None:
-    spec = world.increase(gate=GateRule.CONSUMERS_FIRST, deadline_s=3.0)
+    spec = world.increase(gate=True, deadline_s=3.0)
     with contextlib.closing(Leadership(setting)) as leadership:
         request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=spec)
         leadership.round([Given(request, 0, leadership.now_ms)])
@@ -388,7 +365,7 @@ class Process:
     """``kpe tracker``."""
 
     def __init__(self, world: World, *options: str) -> None:
-        command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--interval", "1s"]
+        command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker"]
         where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix]
         self._process = subprocess.Popen(
             [*command, *where, "--listen", "127.0.0.1:0", *options], stderr=subprocess.PIPE, text=True

@@ -12,9 +12,7 @@ from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
-    Execute,
     Gate,
-    OnDeadline,
     State,
     Status,
     Verb,
@@ -28,9 +26,9 @@ specs = st.sampled_from(
     [
         growth(),
         growth(required_groups=()),
-        gated(execute=Execute.TRACKER),
-        gated(execute=Execute.TRACKER, required_groups=None),
-        gated(gate_on_deadline=OnDeadline.HOLD),
+        gated(execute=True),
+        gated(execute=True, required_groups=None),
+        gated(deadline_s=120.0),
     ]
 )
 
@@ -98,7 +96,7 @@ class OneChange(RuleBasedStateMachine):
         opens = was.holds and now.gate is Gate.OPEN
         if opens and not by_command:
             deadline_ms = was.deadline_ms or 0
-            in_time = was.spec.gate_on_deadline is OnDeadline.OPEN and self.story.now_ms >= deadline_ms > 0
+            in_time = self.story.now_ms >= deadline_ms > 0
             assert self.story.evidence.positioned or in_time
             assert now.opened_by == ("deadline" if not self.story.evidence.positioned else "evidence")
         if by_command and now.gate is not was.gate:
@@ -131,8 +129,7 @@ class OneChange(RuleBasedStateMachine):
         limited = self.limited()
         if change.holds and self.story.cluster.topic_id == "topic-id-1":
             due = self.knew_at is not None and now_ms / 1_000 >= self.knew_at / 1_000 + change.spec.deadline_s
-            opens = due and change.spec.gate_on_deadline is OnDeadline.OPEN
-            assert limited is not opens
+            assert limited is not due
 
     def limited(self) -> bool:
         """Tell whether a producer keeps to the old partitions."""

@@ -14,7 +14,7 @@ from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Execute, State
+from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, lease
 from tests.property.examples import scaled
@@ -79,7 +79,7 @@ class GatedGrowth(RuleBasedStateMachine):
         self.fleet = [Producer(self, name, 0) for name in "abc"]
         for producer in self.fleet:
             producer.look()
-        self.story.request(gated(execute=Execute.TRACKER, deadline_s=DEADLINE_S, expires_s=86_400))
+        self.story.request(gated(execute=True, deadline_s=DEADLINE_S))
         self.log.append(self.story.change)
         if grown:  # else most stories would end before it
             for producer in self.fleet:

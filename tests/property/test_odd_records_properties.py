@@ -3,12 +3,14 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_partition_events.control.changes import transitions
 from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip, encode
 from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease
-from kafka_partition_events.control.protocol.vocabulary import Execute, Gate, State, Status
+from kafka_partition_events.control.protocol.vocabulary import Gate, State, Status
 from tests.control_kit import ack, damaged, gated
 from tests.property.examples import scaled
 from tests.property.test_control_codec_properties import ANYTHING
@@ -37,9 +39,14 @@ def take(world: World, record: Any, value: bytes, skipped: Skipped) -> list[Give
 @settings(max_examples=scaled(60))
 @given(ODD)
 def test_a_growth_among_them_goes_its_way(odd: list[tuple[Any, list[int], Any]]) -> None:
-    world, skipped = World(), Skipped()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(transitions, "EXPIRES_S", 86_400.0)
+        _play(World(), Skipped(), odd)
+
+
+def _play(world: World, skipped: Skipped, odd: list[tuple[Any, list[int], Any]]) -> None:
     world.lives("z")
-    spec = gated(execute=Execute.TRACKER, deadline_s=60.0, expires_s=86_400.0)
+    spec = gated(execute=True, deadline_s=60.0)
     world.round(asks(change_id="wanted", spec=spec))
     for record, way, something in odd:
         value = json.dumps(damaged(json.loads(encode(record)), way, something)).encode()

@@ -33,7 +33,7 @@ class TestPlan:
         desk = StoryClient(readers=(BILLING,))
         desk.story.lives("a")
         assert desk.kpe(*self.PLAN) == 1
-        assert desk.kpe(*self.PLAN, "--gate", "consumers-first") == 0
+        assert desk.kpe(*self.PLAN, "--gate") == 0
         groups = [plan["groups"] for plan in documents(capsys.readouterr().out)]
         common = {"group": "billing", "protocol": "classic", "state": "stable", "members": 2, "hooked": 0}
         assert groups == [[{**common, "safety": "exposed"}], [{**common, "safety": "gate"}]]
@@ -57,7 +57,7 @@ class TestPlan:
     def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
         desk = StoryClient(readers=(BILLING,))
         desk.story.lives("a")
-        gate = "--gate", "consumers-first", "--required-group", "billing", "--required-group", "biling"
+        gate = "--gate", "--required-group", "billing", "--required-group", "biling"
         assert desk.kpe(*self.PLAN, *gate) == 0
         assert documents(capsys.readouterr().out)[0]["strangers"] == ["biling"]
         assert desk.kpe(*self.PLAN, *gate, "--output", "table") == 0

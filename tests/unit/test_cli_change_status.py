@@ -38,16 +38,6 @@ def finishing(story: Story) -> Callable[[], Any]:
     return follow
 
 
-def hears_the_tracker(story: Story, seconds: int) -> list[Callable[[], Any]]:
-    """Let the tracker's leases come, by which those who only read know the time."""
-
-    def tells_the_time() -> None:
-        story.now_ms += 30_000
-        story.lives(["kpe-tracker"], view=())
-
-    return [tells_the_time] * (seconds // 30)
-
-
 class TestStatus:
     def test_open_changes_in_a_pipe(self, capsys: Captured) -> None:
         assert at(requested()).kpe("change", "ls") == 0
@@ -158,36 +148,42 @@ class TestWaitUntilArmed:
     def wait(self, story: Story, *news: Callable[[], Any], timeout: str = "20m") -> int:
         return at(story, *news).kpe("change", "wait", ONE, "--armed", "--timeout", timeout)
 
+    def says(self, story: Story, name: str) -> Callable[[], Any]:
+        def hold() -> None:
+            story.says(name, Status.HELD)
+            story.tick()
+
+        return hold
+
     def test_all_hold_the_gate(self, capsys: Captured) -> None:
         story = requested()
-        assert self.wait(story, lambda: story.says("a", Status.HELD), timeout="1s") == 3
-        assert self.wait(story, lambda: story.says("b", Status.HELD)) == 0
-        assert capsys.readouterr().err.endswith("kpe: 2 producers hold the gate\n")
+        assert self.wait(story, self.says(story, "a"), timeout="1s") == 3
+        assert capsys.readouterr().err.endswith(
+            "not armed within 1 s: 1 producer not known to hold the gate\n"
+        )
+        assert self.wait(story, self.says(story, "b")) == 0
+        assert capsys.readouterr().err.endswith("kpe: 2 live producers hold the gate\n")
 
-    def test_who_is_missing_is_named(self, capsys: Captured) -> None:
-        story = requested("abcdefg")
-        story.says("g", Status.HELD)
-        assert self.wait(story, timeout="2s") == 3
-        assert capsys.readouterr().err.endswith("not armed within 2 s: 6 producers (a, b, c, d, e, ...)\n")
+    def test_not_before_the_tracker_has_looked(self) -> None:
+        story = Story()
+        story.lives("ab")
+        story.request(gated())
+        assert self.wait(story, timeout="1s") == 3
 
-    def test_one_that_is_lost_is_not_waited_for_for_ever(self) -> None:
-        story = requested()
+    def test_not_before_the_tracker_knows_which_groups_to_wait_for(self, capsys: Captured) -> None:
+        story = Story()
+        story.lives("a")
+        story.sees(readers=None)
+        story.request(gated(required_groups=None))
         story.says("a", Status.HELD)
-        assert self.wait(story, *hears_the_tracker(story, seconds=120), timeout="2m") == 3
-        assert (
-            self.wait(story, *hears_the_tracker(story, seconds=120), timeout="2m") == 0
-        )  # two times to live
-
-    def test_this_machine_s_clock_makes_nobody_lost(self) -> None:
-        story = requested()
-        story.says("a", Status.HELD)
-        desk = at(story)
-        story.now_ms += 3_600_000  # which `StoryClient` takes for this machine's time; no record is so new
-        assert desk.kpe("change", "wait", ONE, "--armed", "--timeout", "1s") == 3
+        story.tick()
+        assert self.wait(story, timeout="1s") == 3
+        assert "the tracker does not yet know which groups to wait for" in capsys.readouterr().err
 
     def test_it_happened_too_early(self, capsys: Captured) -> None:
         story = requested()
         story.says("a", Status.HELD)
+        story.tick()
 
         def grow() -> None:
             story.sees(count=12)
@@ -205,7 +201,7 @@ class TestWaitUntilArmed:
 
     def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:
         assert self.wait(requested("")) == 0
-        assert "note: no live producer runs the library" in capsys.readouterr().err
+        assert "0 live producers hold the gate" in capsys.readouterr().err
 
     def test_without_a_gate_there_is_nothing_to_arm(self, capsys: Captured) -> None:
         assert self.wait(grown(growth())) == 2

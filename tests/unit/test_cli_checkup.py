@@ -150,7 +150,6 @@ def test_the_topic_that_labels_events() -> None:
         (Control(), None),
         (Control(enabled=True), "kpe.changes"),
         (Control(enabled=True, prefix="staging."), "staging.changes"),
-        (Control(enabled=True, bootstrap_servers="control:9092"), None),
     ],
 )
 def test_it_is_asked_for_where_it_is(control: Control, asked: str | None) -> None:

@@ -50,12 +50,12 @@ def test_a_property_that_kafka_python_can_not_follow_is_told_with_the_cure() -> 
     )
 
 
-def test_a_link_to_the_control_topics_is_made_as_the_cluster_is_reached_or_as_they_are() -> None:
+def test_a_link_to_the_control_topics_is_made_as_the_cluster_is_reached() -> None:
     kafka = Kafka(bootstrap_servers="x:1", properties={"security.protocol": "hunter2"})
     with pytest.raises(ConfigurationError, match=r"control: .*Invalid value \*\*\*") as refused:
         open_link(Control(enabled=True), kafka)
     assert "hunter2" not in str(refused.value)
-    open_link(Control(enabled=True, bootstrap_servers="127.0.0.1:1"), kafka).close()
+    open_link(Control(enabled=True), Kafka(bootstrap_servers="127.0.0.1:1")).close()
 
 
 def test_what_librdkafka_refuses_is_told_without_its_value() -> None:

@@ -9,7 +9,6 @@ from kafka_partition_events.cli.change.text import subject
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.settings import ControlOptions
-from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.topics import CHANGES
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
@@ -53,5 +52,4 @@ def cancel_command(
             without = f" without {late}" if late else ""
             what = "open the gate" if open_gate else "end the change"
             options.confirm(f"{what}{without}: {subject(known.spec)}, on {at.cluster}", yes=yes)
-        command = Command(change_id=change_id, verb=verb, actor=options.who, reason=options.reason)
-        give(command, at, options)
+        give(at, options, verb, change_id)

@@ -1,19 +1,17 @@
 """What the commands of change control share: options, the way to the control topics, giving a command."""
 
 import contextlib
-import os
-import pwd
+import getpass
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from attrs import define, field, frozen
+from attrs import frozen
 
 from kafka_partition_events.cli.change.text import change_lines, document, refused
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
-from kafka_partition_events.cli.common.options import parse_duration
 from kafka_partition_events.cli.common.output import (
     Output,
     OutputChoice,
@@ -25,10 +23,10 @@ from kafka_partition_events.cli.common.output import (
 from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.control.changes.commands import reply_to
-from kafka_partition_events.control.protocol.clock import newest_ms
+from kafka_partition_events.control.changes.commands import LASTS_S, reply_to
 from kafka_partition_events.control.protocol.codec import RecordError
 from kafka_partition_events.control.protocol.records import Change, Command
+from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import EVERYTHING
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.errors import (
@@ -40,8 +38,8 @@ from kafka_partition_events.errors import (
 if TYPE_CHECKING:
     from kafka_partition_events.control.operate.client import ControlClient
 
-READ_S: Final = 15.0
-SEND_S: Final = 15.0
+ANSWER_S: Final = 10.0
+"""How long a command waits for the tracker's answer."""
 LOOK_S: Final = 0.5
 """How long a command that waits for news lets pass between two looks."""
 
@@ -54,28 +52,19 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 @frozen(kw_only=True)
 class CommandOptions:
-    """Who gives a command, why, and how: a group of options."""
+    """Why a command is given, and how: a group of options."""
 
-    actor: Annotated[
-        str | None, typer.Option("--actor", metavar="NAME", help="Who requests it; default: this user.")
-    ] = None
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to others.")] = ""
-    timeout: Annotated[
-        str,
-        typer.Option("--timeout", metavar="DURATION", help="Wait no longer than this."),
-    ] = "10s"
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False
     output: OutputChoice = None
 
     @property
-    def who(self) -> str:
-        """Who asks: by what is given, by $USER, or as the system calls who runs this."""
-        if actor := self.actor or os.environ.get("USER", ""):
-            return actor
+    def actor(self) -> str:
+        """Who asks: by $USER, or as the system calls who runs this; in a container there may be no name."""
         try:
-            return pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError:
-            return f"uid {os.geteuid()}"  # in a container there may be no name
+            return getpass.getuser()
+        except (KeyError, OSError):
+            return "nameless"
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask on the terminal whether something is meant that can't be called back; return if it is.
@@ -98,7 +87,7 @@ class CommandOptions:
             raise typer.Exit(EXIT_REFUSED)
 
 
-@define
+@frozen
 class CommandContext:
     """The control topics, read to their ends, and where to write what they tell."""
 
@@ -107,7 +96,6 @@ class CommandContext:
     where: ControlTopics
     output: Output
     reads: Collection[str]
-    _complained: bool = field(default=False, init=False)
 
     @property
     def cluster(self) -> str:
@@ -125,20 +113,16 @@ class CommandContext:
             raise CliError(f"there is no change {change_id}; see `kpe change ls --all`")
         return change
 
-    def host_ms(self) -> int:
+    def now_ms(self) -> int:
         """Return the time by this machine's clock, in milliseconds since 1970."""
         return round(1_000 * self.services.clock.now().timestamp())
-
-    def now_ms(self) -> int:
-        """Return the same, or the time of the newest record if that is later: then this clock is behind."""
-        return max(self.host_ms(), newest_ms(self.client.ledger))
 
     def looks(self, timeout: float) -> Iterator[None]:
         """Read the control topics on, twice a second, until the time is over; yield after each time.
 
         That they can't be read for a while is told once, and does not end it.
         """
-        clock = self.services.clock
+        clock, complained = self.services.clock, False
         deadline = clock.monotonic() + timeout
         yield
         while (left := deadline - clock.monotonic()) > 0:
@@ -146,13 +130,13 @@ class CommandContext:
             with passing:
                 clock.wait(passing, min(LOOK_S, left))
             try:
-                self.client.read(READ_S, self.reads)
+                self.client.read(self.reads)
             except ControlTopicError as error:
-                if not self._complained:
-                    tell(redacted(one_line(error), self.where.control))
-                self._complained = True
+                if not complained:
+                    tell(redacted(one_line(error), self.where.config))
+                complained = True
                 continue
-            self._complained = False
+            complained = False
             yield
 
     def show(self, change: Change) -> None:
@@ -181,27 +165,29 @@ def command_context(
     services: Services = context.obj
     found = where.find()
     try:
-        with contextlib.closing(services.open_client(found.config, found.control, found.prefix)) as client:
-            client.read(READ_S, reads)
+        with contextlib.closing(services.open_client(found.config, found.prefix)) as client:
+            client.read(reads)
             yield CommandContext(client, services, found, choose_output(output), reads)
     except (CliError, ConfigurationError, ControlTopicError, MetadataFetchError, RecordError) as error:
-        raise CliError(redacted(one_line(error), {**found.control, **found.config})) from error
+        raise CliError(redacted(one_line(error), found.config)) from error
 
 
-def give(command: Command, at: CommandContext, options: CommandOptions) -> None:
+def give(
+    at: CommandContext, options: CommandOptions, verb: Verb, change_id: str, spec: Spec | None = None
+) -> None:
     """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
 
     Raises:
         RecordError: something in it is too long or no text, so it would not be read; nothing was written.
         typer.Exit: it was refused, or no tracker has answered.
     """
-    seconds = parse_duration(options.timeout)
+    command = Command(change_id=change_id, verb=verb, actor=options.actor, reason=options.reason, spec=spec)
     if options.dry_run:
         write_json_line(document(command))
         tell("note: nothing was written; it would be")
         return
-    given = at.client.send(command, SEND_S)
-    for _ in at.looks(seconds):
+    given = at.client.send(command)
+    for _ in at.looks(ANSWER_S):
         answer = reply_to(given, at.client.ledger.changes.get(command.change_id))
         if answer is None or answer.change is None:
             continue
@@ -212,16 +198,12 @@ def give(command: Command, at: CommandContext, options: CommandOptions) -> None:
             tell(refused(answer.refusal))
             raise typer.Exit(EXIT_REFUSED)
         return
-    _unanswered(command, at, seconds)
-
-
-def _unanswered(command: Command, at: CommandContext, seconds: float) -> NoReturn:
     if at.output is Output.TABLE:
         write_line(f"{command.change_id}  {command.verb} written, not answered")
     else:
         write_json_line(document(command))
     tell(
-        f"no tracker has answered within {seconds:g} s; it waits for one for {command.ttl_s:g} s: "
+        f"no tracker has answered within {ANSWER_S:g} s; it waits for one for {LASTS_S:g} s: "
         f"start `kpe tracker`, then see `kpe change show {command.change_id}`"
     )
     raise typer.Exit(EXIT_UNANSWERED)

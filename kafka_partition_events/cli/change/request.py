@@ -3,13 +3,11 @@
 import os
 import re
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 import yaml
-from attrs import fields
 
 from kafka_partition_events.cli.change.context import (
     CommandContext,
@@ -19,20 +17,19 @@ from kafka_partition_events.cli.change.context import (
     give,
 )
 from kafka_partition_events.cli.change.plan import exposure, make_plan
-from kafka_partition_events.cli.change.spec import GateChoice, Terms, Wanted, read_cluster, spec_of
+from kafka_partition_events.cli.change.spec import Wanted, spec_of
 from kafka_partition_events.cli.change.text import subject
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.common.settings import ControlOptions
-from kafka_partition_events.control.protocol.records import Command
-from kafka_partition_events.control.protocol.vocabulary import Execute, OnDeadline, Verb
+from kafka_partition_events.cli.services.services import look_once
+from kafka_partition_events.control.protocol.vocabulary import Verb
 
 _KEYS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(("id", "topic", "deadline", "expires", "settle"), str),
+    **dict.fromkeys(("id", "topic", "deadline"), str),
     **dict.fromkeys(("from", "to"), int),
-    "gate": GateChoice,
-    "on_deadline": OnDeadline,
+    "gate": bool,
     "execute": bool,
     "required_groups": list,
 }
@@ -47,7 +44,6 @@ _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 def request_command(
     context: typer.Context,
     wanted: Wanted,
-    terms: Terms,
     *,
     id_: Annotated[
         str | None,
@@ -62,7 +58,7 @@ def request_command(
     """Request more partitions from the tracker, and show its answer.
 
     \b
-    kpe change request -b localhost:9092 --topic orders --to 24 --gate consumers-first --execute
+    kpe change request -b localhost:9092 --topic orders --to 24 --gate --execute
     kpe change request -b localhost:9092 --topic orders --to 24 --execute --yes         in a script
     id=$(kpe change request -b localhost:9092 --topic orders --to 24 | jq -r .change_id)
 
@@ -70,16 +66,16 @@ def request_command(
     tracker takes the request up, it refuses (compare-and-set). One change of a topic is open at a time.
 
     Without --execute you let the topic grow yourself, after `kpe change wait --armed`. With --gate
-    consumers-first producers keep to the old partitions until the groups have a position on the new ones.
-    Kafka can't shrink a topic: with --execute it asks first, unless --yes is given, and says what
-    `kpe change plan` says where records may be missed.
+    producers keep to the old partitions until the groups have a position on the new ones. Kafka can't shrink
+    a topic: with --execute it asks first, unless --yes is given, and says what `kpe change plan` says where
+    records may be missed.
 
     Exit codes: 0 the tracker has taken it; 1 refused, and why, or you said no; 2 no such topic, no terminal
     to ask on and no --yes, wrong option or address, no control topics; 3 it was written, and no tracker has
     answered.
     """  # noqa: D301
     with command_context(context, where, options.output) as at:
-        _request(at, wanted, terms, id_, options, yes=yes)
+        _request(at, wanted, id_, options, yes=yes)
 
 
 @with_options
@@ -102,14 +98,14 @@ def apply_command(
     topic: orders
     from: 12
     to: 24
-    gate: consumers-first
+    gate: true
     execute: true
-    deadline: 30m              # also: on_deadline, expires, settle, required_groups (a list)
+    deadline: 30m              # also: required_groups, a list
 
     Exit codes: 0 the tracker has taken it, now or before; 1 refused, and why, or you said no; 2 the file is
     wrong, no such topic, no control topics, wrong address; 3 written, and no tracker has answered.
     """  # noqa: D301
-    id_, wanted, terms = read_request(request_file)
+    id_, wanted = read_request(request_file)
     with command_context(context, where, options.output) as at:
         known = at.client.ledger.changes.get(id_)
         same = known is not None and (known.spec.topic, known.spec.to_count) == (wanted.topic, wanted.to)
@@ -117,36 +113,30 @@ def apply_command(
             at.show(known)
             tell(f"note: {id_} was requested before")
             return
-        _request(at, wanted, terms, id_, options, yes=yes)
+        _request(at, wanted, id_, options, yes=yes)
 
 
-def read_request(file: Path) -> tuple[str, Wanted, Terms]:
-    """Return the id, the change and its terms that a file says.
+def read_request(file: Path) -> tuple[str, Wanted]:
+    """Return the id and the change that a file says.
 
     Raises:
         CliError: it can't be read, or does not say a change; the message names the key.
     """
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise CliError(f"{file}: {one_line(error)}") from error
     if not isinstance(found, dict):
         raise CliError(f"{file} holds no keys such as topic: orders")
     if unknown := sorted(map(str, found.keys() - _KEYS.keys())):
         raise CliError(f"{file}: {', '.join(unknown)}: there is no such key; there are {', '.join(_KEYS)}")
-    given = dict[str, Any]()
     for name, value in found.items():
-        kind = _KEYS[name]
-        try:
-            if type(value) is not (str if issubclass(kind, StrEnum) else kind):
-                raise ValueError(value)  # noqa: TRY301 - as of a word that there is not
-            given[_ARGUMENTS.get(name) or name] = kind(value)
-        except ValueError as error:
-            raise CliError(f"{file}: {name} can't be {value!r}") from error
+        if type(value) is not _KEYS[name]:
+            raise CliError(f"{file}: {name} can't be {value!r}")
     if missing := [name for name in ("id", "topic", "to") if name not in found]:
         raise CliError(f"{file} lacks {', '.join(missing)}")
-    terms = Terms(**{field.name: given.pop(field.name) for field in fields(Terms) if field.name in given})
-    return given.pop("id"), Wanted(**given), terms
+    given = {_ARGUMENTS.get(name) or name: value for name, value in found.items()}
+    return given.pop("id"), Wanted(**given)
 
 
 def ulid(now_ms: int) -> str:
@@ -156,29 +146,16 @@ def ulid(now_ms: int) -> str:
 
 
 def _request(
-    at: CommandContext,
-    wanted: Wanted,
-    terms: Terms,
-    id_: str | None,
-    options: CommandOptions,
-    *,
-    yes: bool,
+    at: CommandContext, wanted: Wanted, id_: str | None, options: CommandOptions, *, yes: bool
 ) -> None:
     if id_ and not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
     if id_ in at.client.ledger.retired:
         raise CliError(f"--id {id_}: there was a change of that id before; take another one")
-    cluster = read_cluster(at)
-    spec = spec_of(wanted, cluster, at.where.prefix, terms)
-    if spec.execute is Execute.TRACKER and not options.dry_run:
-        for line in exposure(make_plan(at, cluster, spec, records=0)):
+    cluster = look_once(at.services, at.where.config)
+    spec = spec_of(wanted, cluster, at.where.prefix)
+    if spec.execute and not options.dry_run:
+        for line in exposure(make_plan(at, cluster, spec)):
             tell(f"warning: {line}")
         options.confirm(f"{subject(spec)}, on {at.cluster}, for good: Kafka can't shrink a topic", yes=yes)
-    command = Command(
-        change_id=id_ or ulid(at.host_ms()),
-        verb=Verb.REQUEST,
-        actor=options.who,
-        reason=options.reason,
-        spec=spec,
-    )
-    give(command, at, options)
+    give(at, options, Verb.REQUEST, id_ or ulid(at.now_ms()), spec)

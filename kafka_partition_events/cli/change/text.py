@@ -41,8 +41,7 @@ def change_line(change: Change) -> str:
 def producers(totals: Totals) -> str:
     """Return how many producers say what."""
     said = [f"{getattr(totals, name):,} {name}" for name in _SAID if getattr(totals, name)]
-    words = counted(totals.live, "producer") + (f": {', '.join(said)}" if said else "")
-    return words + (f"; at least {totals.uncovered:,} without a lease" if totals.uncovered else "")
+    return counted(totals.live, "producer") + (f": {', '.join(said)}" if said else "")
 
 
 def change_lines(change: Change) -> Iterator[str]:
@@ -75,8 +74,7 @@ def _times(change: Change) -> Iterator[str]:
     if change.observed_ms is not None:
         yield f"  happened {moment(change.observed_ms)}"
     if change.finished_ms is not None:
-        late = ", after the deadline" if change.late else ""
-        yield f"  finished {moment(change.finished_ms)}{late}"
+        yield f"  finished {moment(change.finished_ms)}"
     elif change.deadline_ms is not None:
         yield f"  deadline {moment(change.deadline_ms)}"
 

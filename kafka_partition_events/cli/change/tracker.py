@@ -3,13 +3,12 @@
 import contextlib
 import faulthandler
 import threading
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
-from kafka_partition_events.cli.common.options import parse_address, parse_duration, with_options
+from kafka_partition_events.cli.common.options import parse_address, with_options
 from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import (
     OF_CONTROL,
@@ -21,18 +20,8 @@ from kafka_partition_events.cli.common.stopping import wait_until_stopped
 from kafka_partition_events.cli.services.services import check_options, refusals_in_one_line
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.acls import as_commands
-from kafka_partition_events.control.protocol.topics import (
-    PREFIX,
-    Action,
-    ControlTopic,
-    Difference,
-    control_topics,
-    differences,
-)
+from kafka_partition_events.control.protocol.topics import PREFIX, Difference, control_topics, differences
 from kafka_partition_events.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 
 LEAVING_S: Final = 45.0
 """How many seconds it may take to end, once it is told to."""
@@ -49,9 +38,6 @@ tracker_app = typer.Typer(rich_markup_mode=None)
 def tracker_group(
     context: typer.Context,
     *,
-    interval: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two polls of the cluster's topics.")
-    ] = "10s",
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address of metrics and health checks.")
     ] = "127.0.0.1:9405",
@@ -76,13 +62,12 @@ def tracker_group(
     curl -s localhost:9405/metrics | grep kpe_change
 
     It carries out what `kpe change` requests. Reads commands, leases and acknowledgements from the control
-    topics, polls the cluster and its consumer groups, and writes the state of each change, with who has
-    followed, to kpe.changes. It creates partitions where a change says so.
+    topics, describes the topics in question and consumer groups, and writes the state of each change, with
+    who has followed, to kpe.changes. It creates partitions where a change says so.
 
-    What it allows: --may-grow, --max-partitions, or [policy] of --config, which all trackers of a
-    cluster should share; [kafka] there says where brokers
-    are, and [control] where the control topics are, if elsewhere. Kafka's own topics and the control topics
-    are never changed, nor those of Schema Registry, Connect and Streams.
+    What it allows: --may-grow, --max-partitions, or [policy] of --config, which all trackers of a cluster
+    should share. Kafka's own topics and the control topics are never changed, nor those of Schema Registry,
+    Connect and Streams.
 
     One for each cluster. Run a second one elsewhere: it stands by, and is elected after 10 seconds in which
     nothing was heard of the first, at once if that one is stopped; then it reads what the fleet has said (8
@@ -102,20 +87,18 @@ def tracker_group(
     overrides = {f"policy.{name}": str(value) for name, value in typed.items() if value is not None}
     found = where.find(overrides, sections=OF_CONTROL | {"policy", "http"})
     log_as_service(found.loaded, verbose=where.verbose)
-    seconds, address = parse_duration(interval), parse_address(listen, "--listen")
+    address = parse_address(listen, "--listen")
     try:
         with needing("confluent,cli,metrics"):
-            for each in (found.config, found.control):
-                check_options(each)
+            check_options(found.config)
             _check_topics(found)
-            service = _Service(found, seconds, address)
+            service = _Service(found, address)
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
     faulthandler.enable(2)  # librdkafka aborts the process where it finds itself wrong
     with contextlib.closing(service), contextlib.suppress(KeyboardInterrupt):
         service.start()
-        servers, others = found.config["bootstrap.servers"], found.control["bootstrap.servers"]
-        tell(f"tracking {servers}, control topics {found.prefix}* at {others}")
+        tell(f"tracking {found.config['bootstrap.servers']}, control topics {found.prefix}*")
         tell(f"{service.http.url} has /metrics, /livez, /readyz")
         wait_until_stopped()
     tell("stopped")
@@ -125,10 +108,6 @@ def tracker_group(
 @with_options
 def init_command(
     *,
-    replicas: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Of new topics. Default: 3, or as many as there are brokers."),
-    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; do nothing.")] = False,
     print_acls: Annotated[
         bool, typer.Option("--print-acls", help="Print who needs which rights, for a shell; do nothing.")
@@ -149,57 +128,48 @@ def init_command(
     \b
     kpe tracker init -b localhost:9092 --dry-run
     kpe tracker init -b localhost:9092
-    kpe tracker init -b localhost:9092 --prefix staging. --replicas 1
+    kpe tracker init -b localhost:9092 --prefix staging.
     kpe tracker init -b localhost:9092 --print-acls --grow 'shop.*' | sed s/User:tracker/User:kpe/
 
     Shows each difference. Done twice, the second time does nothing. A setting of a topic that change control
-    does not depend on is left alone. Needs the rights to describe, create and alter these topics.
+    does not depend on is left alone. New topics get three replicas, or as many as there are brokers. Needs
+    the rights to describe, create and alter these topics.
 
     Exit codes: 0 they are as they should be (with --dry-run: shown); 2 one has too many partitions; wrong
     address, refused, unknown option.
     """  # noqa: D301
     found = where.find()
     if print_acls:
-        for line in as_commands(found.control["bootstrap.servers"], found.prefix, grows or ()):
+        for line in as_commands(found.config["bootstrap.servers"], found.prefix, grows or ()):
             write_line(line)
         return
-    check_options(found.control)
-    with refusals_in_one_line(), _administered(found) as (admin, wanted):
-        there = admin.look(wanted)
-        differing = differences(wanted, there)
-        held = replicas or admin.replicas()
-        if not dry_run:
-            admin.carry_out(differing, held)
+    check_options(found.config)
+    with refusals_in_one_line():
+        differing = _look(found, repair=not dry_run)
     listing.write(differing, lambda one: _document(one, done=not dry_run), (), lambda one: (str(one),))
-    if few := [topic for topic in there.values() if topic.replicas < held]:
-        told = ", ".join(f"{topic.name} ({topic.replicas})" for topic in few)
-        tell(f"note: fewer than {held} replicas: {told}; kafka-reassign-partitions.sh adds some")
-    _refuse_unfit(differing)
     if dry_run or not differing:
         note = "nothing was done; it would be" if differing else "all topics are as they should be"
         tell(f"note: {note}")
 
 
-@contextlib.contextmanager
-def _administered(found: ControlTopics) -> Iterator[tuple["ControlTopicAdmin", tuple[ControlTopic, ...]]]:
-    """Open a way to the control topics, and tell what they should be."""
+def _look(found: ControlTopics, *, repair: bool = False) -> tuple[Difference, ...]:
+    """Return what is otherwise than it should be with the control topics; set it right, if asked to."""
     from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin  # noqa: PLC0415 - an extra
 
-    with contextlib.closing(ControlTopicAdmin(found.control)) as admin:
-        yield admin, control_topics(found.prefix)
-
-
-def _refuse_unfit(differing: Iterable[Difference]) -> None:
-    if unfit := [str(one) for one in differing if one.action is Action.UNFIT]:
-        raise CliError("; ".join(unfit))
+    wanted = control_topics(found.prefix)
+    with contextlib.closing(ControlTopicAdmin(found.config)) as admin:
+        differing = differences(wanted, admin.look(wanted))
+        if repair:
+            admin.carry_out(differing)
+    return differing
 
 
 def _document(difference: Difference, *, done: bool) -> dict[str, Any]:
     topic = difference.topic
     return {
         "topic": topic.name,
-        "action": difference.action,
-        "done": done and difference.action is not Action.UNFIT,
+        "action": "create" if difference.found is None else "configure",
+        "done": done,
         "partitions": topic.partitions,
         "config": dict(topic.config),
         "found": difference.found,
@@ -209,20 +179,16 @@ def _document(difference: Difference, *, done: bool) -> dict[str, Any]:
 class _Service:
     """A tracker on a thread of its own, and what it tells by HTTP."""
 
-    def __init__(self, found: ControlTopics, interval: float, address: tuple[str, int]) -> None:
+    def __init__(self, found: ControlTopics, address: tuple[str, int]) -> None:
         from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
 
-        from kafka_partition_events.control.groups.prober import GroupProber  # noqa: PLC0415
         from kafka_partition_events.control.tracker.tracker import Tracker  # noqa: PLC0415
         from kafka_partition_events.observe.http import HttpServer  # noqa: PLC0415
         from kafka_partition_events_listeners.prometheus.changes import ChangeCollector  # noqa: PLC0415
 
         self._tracker = tracker = Tracker(
             found.config,
-            found.control,
             prefix=found.prefix,
-            interval=interval,
-            open_prober=lambda: GroupProber(found.config),
             policy=Policy(
                 may_grow=found.loaded.settings.policy.may_grow,
                 max_partitions=found.loaded.settings.policy.max_partitions,
@@ -231,15 +197,15 @@ class _Service:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=tracker.run, args=(self._stop,), name="kpe-tracker")
         registry = CollectorRegistry()
-        registry.register(ChangeCollector(lambda: tracker.standing, kafka_cluster=self._cluster_id))
+        registry.register(ChangeCollector(lambda: tracker.status))
 
         def livez() -> tuple[str | None, str]:
             stuck = tracker.idle_s > _STUCK_S
             return (f"it has done nothing for {tracker.idle_s:.0f} s" if stuck else None), "ok"
 
         def readyz() -> tuple[str | None, str]:
-            standing = tracker.standing
-            return standing.trouble, "ok" if standing.elected else "ok, standing by"
+            status = tracker.status
+            return status.trouble, "ok" if status.elected else "ok, standing by"
 
         probes = {"/livez": livez, "/readyz": readyz}
         self.http = HttpServer(address, registry, probes, found.loaded.settings.http)
@@ -253,21 +219,13 @@ class _Service:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(LEAVING_S)
-        self._tracker.close()
         self.http.close()
-
-    def _cluster_id(self) -> str:
-        cluster = self._tracker.poller.cluster
-        return (cluster and cluster.cluster_id) or "unknown"
 
 
 def _check_topics(found: ControlTopics) -> None:
-    with _administered(found) as (admin, wanted):
-        differing = differences(wanted, admin.look(wanted))
-    _refuse_unfit(differing)
-    if differing:
+    if differing := _look(found):
         raise CliError(
             f"the control topics are not as they should be ({differing[0]}); run: kpe tracker init "
-            f"-b {found.control['bootstrap.servers']}"
+            f"-b {found.config['bootstrap.servers']}"
             + ("" if found.prefix == PREFIX else f" --prefix {found.prefix}")
         )

@@ -4,26 +4,17 @@ from typing import Annotated
 
 import typer
 
-from kafka_partition_events.cli.change.context import ChangeId, CommandContext, command_context
+from kafka_partition_events.cli.change.context import ChangeId, command_context
 from kafka_partition_events.cli.change.text import change_line
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import parse_duration, with_options
 from kafka_partition_events.cli.common.output import OutputChoice, tell
 from kafka_partition_events.cli.common.settings import ControlOptions
-from kafka_partition_events.control.changes.evidence import (
-    GROUPS_UNKNOWN,
-    ClusterView,
-    Evidence,
-    Fleet,
-    evidence,
-)
-from kafka_partition_events.control.protocol.clock import newest_ms
+from kafka_partition_events.control.changes.evidence import GROUPS_UNKNOWN
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.topics import CHANGES, EVERYTHING
-from kafka_partition_events.control.protocol.vocabulary import Gate, State
-
-_NAMED = 5
+from kafka_partition_events.control.protocol.topics import CHANGES
+from kafka_partition_events.control.protocol.vocabulary import State
 
 
 @with_options
@@ -54,71 +45,47 @@ def wait_command(
     gate to arm, no control topics, wrong address, unknown option; 3 the time was over first.
     """  # noqa: D301
     seconds = parse_duration(timeout)
-    reads = EVERYTHING if armed else CHANGES
-    with command_context(context, where, output, reads) as at:
-        if armed and at.change(change_id).gate is Gate.NONE:
+    with command_context(context, where, output, CHANGES) as at:
+        change = at.change(change_id)
+        if armed and not change.spec.gate:
             raise CliError(f"{change_id} has no gate: no producer is to be armed")
-        waiting = _Waiting(at, change_id, armed=armed)
-        reached = next((r for _ in at.looks(seconds) if (r := waiting.look()) is not None), None)
-        at.show(at.change(change_id))
+        state, reached = None, None
+        for _ in at.looks(seconds):
+            change = at.change(change_id)
+            if change.state is not state:
+                state = change.state
+                tell(change_line(change))
+            reached = is_armed(change) if armed else is_converged(change)
+            if reached is not None:
+                break
+        at.show(change)
         if reached is None:
-            tell(f"not {'armed' if armed else 'converged'} within {seconds:g} s{waiting.missing()}")
+            lacking = missing(change) if armed else ""
+            tell(f"not {'armed' if armed else 'converged'} within {seconds:g} s{lacking}")
             raise typer.Exit(EXIT_UNKNOWN)
+        if armed and change.totals.unarmed:
+            tell(f"it happened while {counted(change.totals.unarmed, 'producer')} did not hold the gate")
+        elif armed and reached:
+            tell(f"{counted(change.totals.live, 'live producer')} hold the gate")
         if not reached:
             raise typer.Exit(EXIT_DIFFERENT)
 
 
-class _Waiting:
-    """Looks at one change again and again."""
+def is_converged(change: Change) -> bool | None:
+    """Return whether all have followed; None as long as the change is open."""
+    return change.state is State.CONVERGED if change.state.final else None
 
-    def __init__(self, at: CommandContext, change_id: str, *, armed: bool) -> None:
-        self._at = at
-        self._id = change_id
-        self._to_be_armed = armed
-        self._state: State | None = None
 
-    def look(self) -> bool | None:
-        """Tell whether it is reached; None as long as it is open."""
-        change = self._at.change(self._id)
-        if change.state is not self._state:
-            self._state = change.state
-            tell(change_line(change))
-        if not self._to_be_armed:
-            return change.state is State.CONVERGED if change.state.final else None
-        if change.state.happened:
-            return self._happened(change)
-        if change.state.final:
-            return False
-        return self._armed(change, self._evidence(change))
+def is_armed(change: Change) -> bool | None:
+    """Return whether all producers hold the gate, and groups are known; None: not yet."""
+    if change.state.happened or change.state.final:
+        return change.state.happened and not change.totals.unarmed
+    return None if missing(change) else True
 
-    def missing(self) -> str:
-        """Return what is missing, in words."""
-        if not self._to_be_armed:
-            return ""
-        change = self._at.change(self._id)
-        names = self._evidence(change).unarmed
-        if not names:
-            return ": the tracker does not yet know which groups to wait for"
-        more = ", ..." if len(names) > _NAMED else ""
-        return f": {counted(len(names), 'producer')} ({', '.join(names[:_NAMED])}{more})"
 
-    def _evidence(self, change: Change) -> Evidence:
-        ledger = self._at.client.ledger
-        fleet = Fleet(leases=ledger.leases, acks=ledger.acks.get(change.change_id, {}))
-        return evidence(change, fleet, ClusterView(), newest_ms(ledger))
-
-    def _armed(self, change: Change, found: Evidence) -> bool | None:
-        """Tell whether all producers hold the gate, and the tracker has seen which groups there are."""
-        if found.unarmed or GROUPS_UNKNOWN in change.unverified:
-            return None
-        if not found.totals.live:
-            tell("note: no live producer runs the library, so none had to be armed")
-        else:
-            tell(f"{counted(found.totals.live, 'producer')} hold the gate")
-        return True
-
-    def _happened(self, change: Change) -> bool:
-        unarmed = change.totals.unarmed
-        if unarmed:
-            tell(f"it happened while {counted(unarmed, 'producer')} did not hold the gate")
-        return not unarmed
+def missing(change: Change) -> str:
+    """Return what is missing until all producers are armed, in words."""
+    if change.totals.unarmed:
+        return f": {counted(change.totals.unarmed, 'producer')} not known to hold the gate"
+    unknown = GROUPS_UNKNOWN in change.unverified or change.revision == 1
+    return ": the tracker does not yet know which groups to wait for" if unknown else ""

@@ -54,8 +54,7 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE.toml",
-        help="The configuration, as `kpe observe` has it: [kafka] and [control] name the brokers. "
-        "Default: KPE_CONFIG.",
+        help="The configuration, as `kpe observe` has it: [kafka] names the brokers. Default: KPE_CONFIG.",
     ),
 ]
 

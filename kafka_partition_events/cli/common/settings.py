@@ -124,14 +124,12 @@ class ControlTopics:
     """Where the control topics are.
 
     Attributes:
-        config: How confluent-kafka connects to the cluster in question,
-        control: and to the one with the control topics.
-        prefix: What their names begin with.
+        config: How confluent-kafka connects to the cluster.
+        prefix: What the names of the control topics begin with.
         loaded: All settings.
     """
 
     config: dict[str, str] = field(repr=False)
-    control: dict[str, str] = field(repr=False)
     prefix: str
     loaded: Config
 
@@ -152,14 +150,10 @@ class ControlOptions(ClusterOptions):
         told_elsewhere: Collection[str] = SHOWN_AS_EVENTS,
         sections: Collection[str] = OF_CONTROL,
     ) -> ControlTopics:
-        """Return where the control topics are: where [control] says, or on the cluster; as `load`."""
+        """Return where the control topics are; as `load`."""
         loaded = self.load(overrides, told_elsewhere=told_elsewhere, sections=sections)
-        config, control = connecting_by(loaded.settings), loaded.settings.control
         return ControlTopics(
-            config=config,
-            control=config
-            if control.bootstrap_servers is None
-            else {**control.properties, "bootstrap.servers": control.bootstrap_servers},
-            prefix=control.prefix if self.prefix is None else self.prefix,
+            config=connecting_by(loaded.settings),
+            prefix=loaded.settings.control.prefix if self.prefix is None else self.prefix,
             loaded=loaded,
         )

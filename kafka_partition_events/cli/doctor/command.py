@@ -83,10 +83,9 @@ def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
     ]
     topics = events_topics or here or ([] if settings.sinks else ["kpe.events"])
     control = settings.control
-    labels = control.enabled and control.bootstrap_servers is None
     return Needs(
         event_topics=sorted(set(topics)),
-        changes_topic=f"{control.prefix}changes" if labels else None,
+        changes_topic=f"{control.prefix}changes" if control.enabled else None,
         observed=settings.observer.topics,
     )
 

@@ -124,10 +124,8 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     return sample_topic(config, request, tell)
 
 
-def open_confluent_client(
-    config: Mapping[str, str], control: Mapping[str, str], prefix: str
-) -> "ControlClient":
-    """Return a way to a cluster and to the control topics, which may be on another, by confluent-kafka.
+def open_confluent_client(config: Mapping[str, str], prefix: str) -> "ControlClient":
+    """Return a way to a cluster and its control topics, by confluent-kafka.
 
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
@@ -135,9 +133,8 @@ def open_confluent_client(
     with refusals_in_one_line():
         from kafka_partition_events.control.operate.client import ControlClient  # noqa: PLC0415
 
-        for each in (config, control):
-            check_options(each)
-        return ControlClient(config, control, prefix)
+        check_options(config)
+        return ControlClient(config, prefix)
 
 
 @frozen(kw_only=True)
@@ -146,9 +143,7 @@ class Services:
 
     open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
     sample: Sampler = sample_with_confluent
-    open_client: Callable[[Mapping[str, str], Mapping[str, str], str], "ControlClient"] = (
-        open_confluent_client
-    )
+    open_client: Callable[[Mapping[str, str], str], "ControlClient"] = open_confluent_client
     clock: Clock = field(factory=SystemClock)
 
 

@@ -1,7 +1,4 @@
-"""What all agents share: the thread that reads ``kpe.changes`` and publishes, and the link to do so by.
-
-Each client has a link of its own: `control.agents.confluent`, `control.agents.kafka_python`.
-"""
+"""What all agents share: the thread that reads ``kpe.changes`` and publishes, and the link to do so by."""
 
 import threading
 from abc import ABC, abstractmethod

@@ -1,12 +1,20 @@
-"""Change control through confluent-kafka: the control topics, and the rebalance hook of a consumer."""
+"""Change control through confluent-kafka: the control topics, and the rebalance hook of a consumer.
 
-import threading
+Agents of kafka-python's producers reach the control topics by this `ControlLink`, too.
+"""
+
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as ConfluentPartition
+try:
+    from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+    from confluent_kafka import TopicPartition as ConfluentPartition
+except ImportError as error:
+    raise ImportError(
+        "change control needs confluent-kafka, with kafka-python's producers too; install the extra: "
+        'pip install "kafka-partition-events[confluent]"'
+    ) from error
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, error_text
@@ -28,27 +36,16 @@ _WRITING: Final = {
     "partitioner": "murmur2_random",  # as with the other client, so that a key stays on its partition
 }
 _CLOSING_S: Final = 1.0
-_PRODUCE: Final = (
-    Producer.produce
-)  # of a producer of ours too: the application's partitioner has no part in it
 
 
 class ControlLink:
-    """Reads with a consumer of its own, writes with the application's producer or one of its own.
+    """Reads and writes with clients of its own. One thread at a time."""
 
-    Thread-safe.
-    """
-
-    def __init__(
-        self, config: Mapping[str, Any], producer: Producer | None = None, *, prefix: str = PREFIX
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], *, prefix: str = PREFIX) -> None:
         """Make a link; connecting happens in the background.
 
         Args:
             config: The settings of any librdkafka client; those that say how to connect are used.
-            producer: The application's producer, if it writes to the same cluster and is not transactional:
-                no further connections then, and what arrives proves that its way is open. The application
-                polls it. None: a producer of its own.
             prefix: What the names of the control topics begin with.
 
         Raises:
@@ -57,17 +54,15 @@ class ControlLink:
         self._config = config
         self._changes = CompactedTopic(config)
         self._prefix = prefix
-        self._lock = threading.Lock()
-        self._borrowed = producer
-        self._own: Producer | None = None
+        self._producer: Producer | None = None
         self._refused: set[str] = set()
 
     # -- reading -------------------------------------------------------------------------------------
 
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
         """Return what was appended since the last call; see `Link`."""
-        if self._own is not None:
-            self._own.poll(0)
+        if self._producer is not None:
+            self._producer.poll(0)
         found = self._changes.read([f"{self._prefix}changes"], timeout)
         return [(message.key() or b"", message.value()) for message in found]
 
@@ -84,23 +79,17 @@ class ControlLink:
             on_done(message.timestamp()[1] if error is None else None)
 
         try:
-            _PRODUCE(self._producer(), f"{self._prefix}{topic}", value, key, on_delivery=delivered)
-        except (KafkaException, BufferError, RuntimeError):  # the last: it was closed
+            if self._producer is None:
+                self._producer = Producer({"log_level": 2, **connecting(self._config), **_WRITING})
+            self._producer.produce(f"{self._prefix}{topic}", value, key, on_delivery=delivered)
+        except (KafkaException, BufferError):
             on_done(None)
 
-    def _producer(self) -> Producer:
-        if self._borrowed is not None:
-            return self._borrowed
-        with self._lock:
-            if self._own is None:
-                self._own = Producer({"log_level": 2, **connecting(self._config), **_WRITING})
-            return self._own
-
     def close(self) -> None:
-        """Close the own connections. A producer of the application's is left alone."""
-        if self._own is not None:
-            self._own.flush(_CLOSING_S)
-            self._own = None
+        """Close the connections."""
+        if self._producer is not None:
+            self._producer.flush(_CLOSING_S)
+            self._producer = None
         self._changes.close()
 
 
@@ -225,7 +214,7 @@ class RebalanceHook:
                 return
             metadata = found.topics.get(topic)
             if metadata is not None and metadata.error is None:
-                self._mine.knows(topic, len(metadata.partitions), found.cluster_id)
+                self._mine.knows(topic, len(metadata.partitions))
 
     def _pin(self, consumer: Consumer, new: list[TopicPartition], deadline: float) -> set[TopicPartition]:
         """Commit the beginning of those without a commit; return all that have one now."""

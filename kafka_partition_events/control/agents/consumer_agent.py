@@ -46,7 +46,7 @@ class ConsumerAgent(ControlAgent):
         self._duties = ConsumerDuties(lease)
         self._reading = Reading()
         self.changes: tuple[Change, ...] = ()
-        """Changes of all clusters, as last read: the open ones, and those that have waited for the group."""
+        """Changes as last read: the open ones, and those that have waited for the group."""
         super().__init__(link, self._duties, clock)
 
     def tell(self, reading: Reading) -> None:

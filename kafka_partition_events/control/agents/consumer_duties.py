@@ -16,14 +16,12 @@ class Reading:
     """What a process reads now.
 
     Attributes:
-        cluster_id: The cluster; None: not known.
         counts: How many partitions it knows of the topics that it reads.
         assigned: The partitions that it has now.
         positioned: Those on which its group has a position that a restart keeps, as far as it knows; it does
             not have to have them any more.
     """
 
-    cluster_id: str | None = None
     counts: Mapping[str, int] = field(factory=dict)
     assigned: frozenset[TopicPartition] = frozenset()
     positioned: frozenset[TopicPartition] = frozenset()
@@ -49,7 +47,7 @@ class ConsumerDuties(Leaseholder):
         changes = [change for change in self.ledger.changes.values() if _concerns(change, reading)]
         self._said = {c.change_id: self._said[c.change_id] for c in changes if c.change_id in self._said}
         acks = tuple(self._ack(c, reading) for c in changes if self._said.get(c.change_id) != _of(c, reading))
-        lease = self.next_lease(_view(reading, changes), reading.cluster_id, now)
+        lease = self.next_lease(_view(reading, changes), now)
         return Reports(acks=acks, lease=lease, again_at=self.lease_due, busy=bool(changes))
 
     def _ack(self, change: Change, reading: Reading) -> Ack:
@@ -73,9 +71,7 @@ class ConsumerDuties(Leaseholder):
 
 
 def _concerns(change: Change, reading: Reading) -> bool:
-    spec = change.spec
-    here = reading.cluster_id is None or spec.cluster_id == reading.cluster_id
-    return here and not change.state.final and spec.topic in reading.counts
+    return not change.state.final and change.spec.topic in reading.counts
 
 
 def _of(change: Change, reading: Reading) -> Coverage:

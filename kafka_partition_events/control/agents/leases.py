@@ -54,16 +54,13 @@ class Leaseholder(ABC):
     _lease_due: float = field(default=-math.inf, init=False)
     _acks: int = field(default=0, init=False)
 
-    def next_lease(self, view: tuple[TopicUse, ...], cluster_id: str | None, now: float) -> Lease | None:
+    def next_lease(self, view: tuple[TopicUse, ...], now: float) -> Lease | None:
         """Return a sign of life if one is due: every 30 s or so, and soon after the view has changed.
 
         Args:
             view: The topics that the instance uses, those that matter most first.
-            cluster_id: Their cluster; None: as before.
             now: The time.
         """
-        if cluster_id is not None:
-            self.lease = evolve(self.lease, cluster_id=cluster_id)
         if view != self._view:
             self._view = view
             self._lease_due = min(self._lease_due, now + ack_delay("", self.lease.instance_id, self.spread))

@@ -65,7 +65,7 @@ class Assignments:
     agent: ConsumerAgent | None
     reading: Reading = field(factory=Reading)
 
-    def knows(self, topic: str, count: int, cluster_id: str | None = None) -> None:
+    def knows(self, topic: str, count: int) -> None:
         """Take note of how many partitions a topic has.
 
         The lowest number counts: what was not there when the consumer first saw the topic is new to it, until
@@ -73,7 +73,7 @@ class Assignments:
         growth when an assignment does not, and the next assignment would bring nothing new.
         """
         counts = {**self.reading.counts, topic: min(count, self.reading.counts.get(topic, count))}
-        self.reading = evolve(self.reading, counts=counts, cluster_id=cluster_id or self.reading.cluster_id)
+        self.reading = evolve(self.reading, counts=counts)
 
     def unknown_topics(self, assigned: Iterable[TopicPartition]) -> set[str]:
         """Return the topics whose number of partitions is not known."""
@@ -83,10 +83,8 @@ class Assignments:
         self, assigned: Iterable[TopicPartition], committed: Collection[TopicPartition]
     ) -> list[TopicPartition]:
         """Return the partitions whose beginning is to be committed."""
-        cluster_id = self.reading.cluster_id
         changes = () if self.agent is None else self.agent.changes
-        here = [c for c in changes if cluster_id is None or c.spec.cluster_id == cluster_id]
-        return to_pin(assigned, committed, self.reading.counts, here)
+        return to_pin(assigned, committed, self.reading.counts, changes)
 
     def gained(self, assigned: Iterable[TopicPartition], positioned: Iterable[TopicPartition]) -> None:
         """Take note of an assignment, whole or a part of one, and of positions that a restart keeps."""

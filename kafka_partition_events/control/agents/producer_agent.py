@@ -1,10 +1,11 @@
 """The agent: beside a poller, it holds and opens gates, and tells the tracker what this process does."""
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from kafka_partition_events.control.agents.agent_thread import START_LIMIT_S, ControlAgent, Link
+from kafka_partition_events.control.agents.leases import ACK_SPREAD_S
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.records import Lease
 from kafka_partition_events.metadata.clock import Clock
@@ -23,7 +24,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
 
     It is made after the producer that is to be gated, and begins before the first record::
 
-        with ProducerAgent(producer.poller, ControlLink(config, producer), "shop-0"):
+        with ProducerAgent(producer.poller, ControlLink(config), "shop-0"):
             ...
 
     It looks at ``kpe.changes`` every 30 s or so, every 2 s while a change of its topics is open, and at once
@@ -43,8 +44,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         link: Link,
         instance_id: str,
         *,
-        idempotent: bool = False,
-        duties: Callable[[Lease], ProducerDuties] = ProducerDuties,
+        spread: float = ACK_SPREAD_S,
         clock: Clock | None = None,
     ) -> None:
         """Make an agent; nothing is asked before `start`.
@@ -53,14 +53,11 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
             poller: Whose partitioners are told what to do.
             link: Reaches the control topics; the agent closes it.
             instance_id: What this process is called over restarts; no two processes share one.
-            idempotent: Whether the producer is (``enable.idempotence``): brokers know such ones by an id, and
-                the tracker counts those that have no lease.
-            duties: For tests.
+            spread: Over how many seconds the answers of a fleet are spread.
             clock: For tests.
         """
-        incarnation = uuid.uuid4().hex
-        lease = Lease(instance_id=instance_id, incarnation=incarnation, lease_seq=0, idempotent=idempotent)
-        self._duties = duties(lease)
+        lease = Lease(instance_id=instance_id, incarnation=uuid.uuid4().hex, lease_seq=0)
+        self._duties = ProducerDuties(lease, spread=spread)
         self._poller = poller
         self._awaited = 0
         super().__init__(link, self._duties, clock)

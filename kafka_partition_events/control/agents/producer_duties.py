@@ -19,7 +19,7 @@ from attrs import define, field
 from kafka_partition_events.control.agents.leases import Leaseholder, Reports, ack_delay
 from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.control.protocol.records import Ack, Change, TopicUse
-from kafka_partition_events.control.protocol.vocabulary import OnDeadline, Status
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.budget import share_out
 from kafka_partition_events.routing.limits import Limits
@@ -62,8 +62,8 @@ class ProducerDuties(Leaseholder):
         That includes topics that the instance does not use yet: it may begin to in the middle of a change.
 
         Args:
-            cluster: The poller's snapshot; None before its first answer. Then it is not known which cluster
-                this is, and what holds for a topic on any of them holds.
+            cluster: The poller's snapshot; None before its first answer: then what holds for a topic of that
+                name holds.
             now: The time.
         """
         counts: dict[str, int] = {}
@@ -76,16 +76,11 @@ class ProducerDuties(Leaseholder):
         return Limits(counts=counts)
 
     def _here(self, cluster: Cluster | None) -> Iterator[Change]:
-        """Yield the open changes of the cluster, of topics as they are."""
+        """Yield the open changes of topics as they are."""
         for change in self.ledger.changes.values():
-            spec = change.spec
-            if change.state.final or (
-                cluster is not None and cluster.cluster_id not in {None, spec.cluster_id}
-            ):
-                continue
-            info = None if cluster is None else cluster.by_topic.get(spec.topic)
-            ids = {spec.topic_id, None if info is None else info.topic_id}
-            if None in ids or len(ids) == 1:
+            info = None if cluster is None else cluster.by_topic.get(change.spec.topic)
+            ids = {change.spec.topic_id, None if info is None else info.topic_id}
+            if not change.state.final and (None in ids or len(ids) == 1):
                 yield change
 
     def _holds(self, change: Change, now: float) -> bool:
@@ -93,10 +88,7 @@ class ProducerDuties(Leaseholder):
 
     def opens_itself_at(self, change: Change) -> float:
         """Return when the instance opens a held gate by itself."""
-        grown_at = self._grown_at.get(change.change_id)
-        if change.spec.gate_on_deadline is OnDeadline.HOLD or grown_at is None:
-            return math.inf
-        return grown_at + change.spec.deadline_s
+        return self._grown_at.get(change.change_id, math.inf) + change.spec.deadline_s
 
     # -- what is said --------------------------------------------------------------------------------
 
@@ -118,7 +110,7 @@ class ProducerDuties(Leaseholder):
             use = uses.get(change.spec.topic, TopicUse(topic=change.spec.topic, seen=0, used=0))
             self._note(change, self._status(change, use, now), use, now)
         acks = tuple(self._ack(change) for change in mine if self._is_due(change, now))
-        lease = self.next_lease(view, None if cluster is None else cluster.cluster_id, now)
+        lease = self.next_lease(view, now)
         moments = [self.opens_itself_at(change) for change in mine if change.holds]
         moments += [said.due for said in self._said.values() if said.due is not None]
         again_at = min((moment for moment in moments if moment > now), default=math.inf)

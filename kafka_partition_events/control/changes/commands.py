@@ -11,7 +11,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from kafka_partition_events.control.changes.evidence import ClusterView
-from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.changes.policy import DEFAULT_POLICY, Policy
 from kafka_partition_events.control.changes.transitions import to
 from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Change, Command, Given
 from kafka_partition_events.control.protocol.vocabulary import Reason, State, Verb
@@ -19,11 +19,15 @@ from kafka_partition_events.control.protocol.vocabulary import Reason, State, Ve
 MOST_OPEN: Final = 100
 """How many changes may be open: each costs a look at all instances, each second."""
 
+LASTS_S: Final = 900.0
+"""For how many seconds after it was appended a command may be carried out."""
+
 RETIRED_AFTER_MS: Final = 30 * 86_400_000
 """For how long a change that is finished is kept."""
 
-REFUSED_AFTER_MS: Final = 3_600_000
-"""For how long a request is kept that was refused at once: the one who asked has read it."""
+REFUSED_AFTER_MS: Final = 60_000
+"""For how long a request is kept that was refused at once: the one who asked has read it by then. Each
+process with the library reads them all."""
 
 
 @frozen
@@ -41,7 +45,7 @@ def obey(
     *,
     epoch: int,
     now_ms: int,
-    policy: Policy | None = None,
+    policy: Policy = DEFAULT_POLICY,
     retired: Collection[str] = (),
 ) -> Outcome:
     """Carry out a command.
@@ -52,7 +56,7 @@ def obey(
         cluster: What is seen of the topic that the command is about, or its change.
         epoch: The tracker's epoch.
         now_ms: The time now by the brokers' clock.
-        policy: What is allowed; None: what is by default.
+        policy: What is allowed.
         retired: Ids of changes that are over and forgotten.
     """
     command = given.command
@@ -80,7 +84,7 @@ def obey(
             why=command.reason,
             requested_ms=given.at_ms,
         )
-        carry_out = partial(_take_up, others=changes.values(), policy=policy or Policy())
+        carry_out = partial(_take_up, others=changes.values(), policy=policy)
     try:
         _check_age(given, now_ms)
         after = carry_out(change, command, cluster, now_ms)
@@ -130,9 +134,8 @@ _Verb = Callable[[Change, Command, ClusterView, int], Change]
 
 
 def _check_age(given: Given, now_ms: int) -> None:
-    ttl_s = given.command.ttl_s
-    if now_ms > given.at_ms + 1_000 * ttl_s:
-        raise _RefusedError(Reason.COMMAND_EXPIRED, f"no tracker took it up within {ttl_s:g} s; ask again")
+    if now_ms > given.at_ms + 1_000 * LASTS_S:
+        raise _RefusedError(Reason.COMMAND_EXPIRED, f"no tracker took it up within {LASTS_S:g} s; ask again")
 
 
 def _take_up(

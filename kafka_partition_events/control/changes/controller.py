@@ -7,7 +7,7 @@ returns in one transaction and then says so: `Controller.wrote`. What was not wr
 """
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from attrs import define, evolve, field, frozen
@@ -21,12 +21,9 @@ from kafka_partition_events.control.protocol.codec import RecordError, encode
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Answer, Change, Given
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Execute, Reason, State
+from kafka_partition_events.control.protocol.vocabulary import Reason, State
 from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata.cluster import Cluster
-
-TOTALS_MS: Final = 5_000
-"""How long after a record of a change the next one comes that differs only in how far instances are."""
 
 LOST_AFTER_MS: Final = 2 * 86_400_000
 """After how long a lease is forgotten, as ``kpe.leases`` forgets it."""
@@ -34,11 +31,6 @@ LOST_AFTER_MS: Final = 2 * 86_400_000
 CLOCKS_MAY_DIFFER_S: Final = 30.0
 """By how much the clocks of brokers may differ: leases last 90 s, and their leaders stamp them."""
 
-MOST_REFUSED: Final = 100
-"""How many requests that were refused at once are kept; each process with the library reads them all."""
-
-ANSWER_READ_MS: Final = 60_000
-"""After how long the one who has asked has read the answer."""
 
 _MOST_TEXT: Final = 1_000
 
@@ -71,7 +63,6 @@ class ClusterSnapshotForControl:
             readers=probe.readers.get(spec.topic),
             readers_are_old=change_id not in probe.after,
             unseen_groups=probe.unseen,
-            writers=probe.writers.get(spec.topic),
         )
 
     @property
@@ -133,7 +124,6 @@ class Controller:
     ledger: Ledger
     epoch: int
     policy: Policy = field(factory=Policy)
-    _written_ms: dict[str, int] = field(factory=dict)
 
     def decide(self, commands: Iterable[Given], seen: ClusterSnapshotForControl, now_ms: int) -> Decision:
         """Return what is to be written and done now.
@@ -155,17 +145,15 @@ class Controller:
             change.change_id for change in [*decision.known.values()] if self._go_on(decision, change, seen)
         ]
         decision.due = [decision.known[id_] for id_ in due]
-        decision.retired = [*_forgettable(decision.known.values(), now_ms)]
+        decision.retired = [c for c in decision.known.values() if may_be_forgotten(c, now_ms)]
         return decision
 
     def wrote(self, decision: Decision) -> None:
         """Take note that a decision was written."""
         for change in decision.changes:
             self.ledger.take_change(change)
-            self._written_ms[change.change_id] = decision.at_ms
         for change in decision.retired:
             self.ledger.take_tombstone(change.change_id)
-            self._written_ms.pop(change.change_id, None)
         self.ledger.drop_finished()
 
     @property
@@ -222,15 +210,12 @@ class Controller:
             acks=self.ledger.acks.get(id_, {}),
             groups=seen.probe.groups.get(id_, {}),
         )
-        if change.spec.execute is Execute.TRACKER and not change.state.happened:
+        if change.spec.execute and not change.state.happened:
             trouble = legible(seen.doubt or seen.troubles.get(id_, ""), _MOST_TEXT)
             if trouble != change.detail:
                 change = self._next(evolve(change, detail=trouble))
                 decision.write(change)
         while (after := step(change, fleet, view, epoch=self.epoch, now_ms=decision.at_ms)) is not change:
-            soon = decision.at_ms < self._written_ms.get(id_, -TOTALS_MS) + TOTALS_MS
-            if soon and _only_totals_differ(change, after):
-                break
             decision.write(after)
             change = after
         return not seen.doubt and is_due(change, fleet, view, decision.at_ms)
@@ -239,27 +224,5 @@ class Controller:
         return evolve(change, revision=change.revision + 1, tracker_epoch=self.epoch)
 
 
-def _forgettable(changes: Collection[Change], now_ms: int) -> Iterator[Change]:
-    """Yield what gets a tombstone now: what is over for long, or was refused before many others were."""
-    refused = sorted((c for c in changes if c.refused_at_once), key=lambda change: change.finished_ms or 0)
-    # Not at once: the one who has asked is to read the answer.
-    old = (c for c in refused[:-MOST_REFUSED] if now_ms >= (c.finished_ms or 0) + ANSWER_READ_MS)
-    surplus = {change.change_id for change in old}
-    for change in changes:
-        if change.change_id in surplus or may_be_forgotten(change, now_ms):
-            yield change
-
-
 def _in_words(error: Exception) -> str:
     return legible(f"the tracker can't carry it out: {error!r}", _MOST_TEXT)
-
-
-def _only_totals_differ(one: Change, other: Change) -> bool:
-    return one == evolve(
-        other,
-        revision=one.revision,
-        tracker_epoch=one.tracker_epoch,
-        totals=one.totals,
-        groups=one.groups,
-        unverified=one.unverified,
-    )

@@ -23,7 +23,6 @@ from kafka_partition_events.control.protocol.bounds import MOST_ITEMS, MOST_TEXT
 from kafka_partition_events.control.protocol.ledger import Appended
 from kafka_partition_events.control.protocol.partition_set import Coverage
 from kafka_partition_events.control.protocol.records import (
-    MOST_TOPICS,
     Ack,
     Change,
     GroupProgress,
@@ -49,8 +48,6 @@ class ClusterView:
         readers: The groups with members that read the topic; None: not known.
         readers_are_old: Whether they were last looked for before the topic had grown.
         unseen_groups: Groups that no broker describes to us now: they may read it.
-        writers: How many producers brokers know to be writing (DescribeProducers); None: not known. That is
-            a lower bound: brokers know idempotent ones only.
     """
 
     blind: bool = False
@@ -59,7 +56,6 @@ class ClusterView:
     readers: frozenset[str] | None = None
     readers_are_old: bool = False
     unseen_groups: frozenset[str] = frozenset()
-    writers: int | None = None
 
 
 @frozen(kw_only=True)
@@ -110,15 +106,9 @@ class Evidence:
 
 def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> Evidence:
     """Return what is known of a change at a moment of the brokers' clock."""
-    said = Counter[Status | None]()
-    unarmed, writing, vague = [], 0, 0
-    for one in live_producers(change, fleet, now_ms):
-        said[one.status] += 1
-        writing += one.idempotent
-        if not one.armed:
-            unarmed.append(one.instance_id)
-    for lease in fleet.leases.values():
-        vague += _may_leave_out(lease.record, change)
+    live = [*live_producers(change, fleet, now_ms)]
+    said = Counter(one.status for one in live)
+    unarmed = sorted(one.instance_id for one in live if not one.armed)
     totals = Totals(
         applied=said[Status.APPLIED],
         capped=said[Status.CAPPED],
@@ -126,7 +116,6 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
         pending=said[Status.OBSERVED] + said[None],
         # From the growth on it is how many there were then.
         unarmed=change.totals.unarmed if change.state.happened else len(unarmed),
-        uncovered=None if cluster.writers is None else max(0, cluster.writers - writing),
     )
     affected, groups = change.spec.affected, coverage(change, fleet, cluster, now_ms)
     # A group may have begun to read between the last look and growth.
@@ -139,12 +128,12 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
         and (named or not cluster.readers_are_old)
         and all(affected <= one.positioned for one in groups.values()),
         readers_known=known,
-        unarmed=tuple(sorted(unarmed)),
+        unarmed=tuple(unarmed),
         totals=totals,
         groups=tuple(
             GroupProgress(group=name, followed=affected <= one.positioned) for name, one in groups.items()
         ),
-        unverified=tuple(_doubts(change, cluster, totals, vague=vague, known=known)),
+        unverified=tuple(_doubts(change, cluster, totals, known=known)),
     )
 
 
@@ -159,13 +148,11 @@ class Producer:
         instance_id: Its name.
         status: What it says or its lease shows; None: nothing yet.
         armed: Whether it is known to have written to no new partition, and to hold the gate.
-        idempotent: Whether brokers know it as a writer, and its lease is good.
     """
 
     instance_id: str
     status: Status | None
     armed: bool
-    idempotent: bool
 
 
 def live_producers(change: Change, fleet: Fleet, now_ms: int) -> Iterator[Producer]:
@@ -173,10 +160,8 @@ def live_producers(change: Change, fleet: Fleet, now_ms: int) -> Iterator[Produc
     spec = change.spec
     for name, appended in fleet.leases.items():
         lease = appended.record
-        if lease.group is not None or lease.cluster_id not in {None, spec.cluster_id}:
-            continue
         use = lease.use_of(spec.topic, spec.topic_id)
-        if use is None or has_departed(appended, now_ms):
+        if lease.group is not None or use is None or has_departed(appended, now_ms):
             continue
         found = fleet.acks.get(name)
         # What another process under the same name has said does not hold for this one.
@@ -185,8 +170,7 @@ def live_producers(change: Change, fleet: Fleet, now_ms: int) -> Iterator[Produc
         # so it says how many it saw when it began to hold the gate.
         armed = ack is not None and ack.status is Status.HELD and ack.armed_count is not None
         armed = armed and ack.armed_count < spec.to_count  # type: ignore[union-attr, operator]
-        known = lease.idempotent and is_up(appended, now_ms)
-        yield Producer(name, _status(change, use, ack), armed, known)
+        yield Producer(name, _status(change, use, ack), armed)
 
 
 def is_up(lease: Appended[Lease], now_ms: int) -> bool:
@@ -211,17 +195,6 @@ def _status(change: Change, use: TopicUse, ack: Ack | None) -> Status | None:
     return Status.CAPPED if change.gate is Gate.NONE and change.state.happened else said
 
 
-def _may_leave_out(lease: Lease, change: Change) -> bool:
-    """Tell whether a producer may use the topic and not say so, since it lists no more."""
-    spec = change.spec
-    return (
-        len(lease.view) >= MOST_TOPICS
-        and lease.group is None
-        and lease.cluster_id in {None, spec.cluster_id}
-        and lease.use_of(spec.topic, spec.topic_id) is None
-    )
-
-
 # -- groups ------------------------------------------------------------------------------------------------
 
 
@@ -235,9 +208,7 @@ def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
     reading = set[str]()
     for name, appended in fleet.leases.items():
         lease = appended.record
-        if lease.group is None or lease.cluster_id not in {None, spec.cluster_id}:
-            continue
-        if has_departed(appended, now_ms):
+        if lease.group is None or has_departed(appended, now_ms):
             continue
         if lease.use_of(spec.topic, spec.topic_id) is not None:
             reading.add(lease.group)
@@ -255,20 +226,15 @@ def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
 # -- what is not known -------------------------------------------------------------------------------------
 
 
-def _doubts(
-    change: Change, cluster: ClusterView, totals: Totals, *, vague: int, known: bool
-) -> Iterator[str]:
+def _doubts(change: Change, cluster: ClusterView, totals: Totals, *, known: bool) -> Iterator[str]:
     doubts = {
         "the cluster can't be seen": cluster.blind,
         "no producer with the library uses it": not totals.live,
         GROUPS_UNKNOWN: not known,
         f"groups that can't be seen: {_listed(cluster.unseen_groups)}": bool(cluster.unseen_groups),
-        "which producers write without the library is not known": totals.uncovered is None,
-        f"producers without a lease write: {totals.uncovered}": bool(totals.uncovered),
         f"producers that did not hold the gate when the topic grew: {totals.unarmed}": (
             change.state.happened and change.gate is not Gate.NONE and totals.unarmed > 0
         ),
-        f"instances that do not list all of their topics: {vague}": vague > 0,
         "the topic's id is not known": cluster.topic_id is None,
     }
     yield from (legible(text, MOST_TEXT) for text, applies in doubts.items() if applies)

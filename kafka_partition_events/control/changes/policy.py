@@ -11,7 +11,6 @@ from attrs import frozen
 
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import PREFIX, control_topics
-from kafka_partition_events.control.protocol.vocabulary import Execute
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import INTERNAL_TOPICS
 
@@ -52,11 +51,14 @@ class Policy:
         """Return why a change must not be made, and who could allow it; None: it may."""
         if (why := fixed(spec.topic, self.prefix)) is not None:
             return why
-        if spec.execute is Execute.TRACKER and not re.fullmatch(self.may_grow, spec.topic):
+        if spec.execute and not re.fullmatch(self.may_grow, spec.topic):
             return f"the tracker may grow {self.may_grow}, not {spec.topic} (policy.may_grow)"
         if self.max_partitions is not None and spec.to_count > self.max_partitions:
             return f"{spec.to_count} partitions are more than {self.max_partitions} (policy.max_partitions)"
         return None
+
+
+DEFAULT_POLICY: Final = Policy()
 
 
 def fixed(topic: str, prefix: str = PREFIX) -> str | None:

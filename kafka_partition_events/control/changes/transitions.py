@@ -11,7 +11,8 @@ from attrs import evolve, frozen
 
 from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, Fleet, evidence
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Execute, Gate, OnDeadline, State
+from kafka_partition_events.control.protocol.spec import EXPIRES_S
+from kafka_partition_events.control.protocol.vocabulary import Gate, State
 
 
 @frozen
@@ -29,14 +30,9 @@ class Case:
         return self.change.deadline_ms is not None and self.now_ms >= self.change.deadline_ms
 
     @property
-    def ready(self) -> bool:
-        """Whether no gate is held."""
-        return not self.change.holds
-
-    @property
     def complete(self) -> bool:
         """Whether all that are waited for have followed, as far as each can afford."""
-        return self.ready and self.known.acked and self.known.assigned
+        return self.known.acked and self.known.assigned
 
 
 @frozen
@@ -113,34 +109,27 @@ TABLE: Final = (
     Step(
         (State.REQUESTED,),
         State.EXPIRED,
-        "`expires_s` have passed",
+        "an hour has passed",
         lambda case: (
-            not case.cluster.blind
-            and case.now_ms >= case.change.requested_ms + 1_000 * case.change.spec.expires_s
+            not case.cluster.blind and case.now_ms >= case.change.requested_ms + 1_000 * EXPIRES_S
         ),
     ),
     Step((State.REQUESTED,), State.CANCELLED, "`kpe change cancel`", None),
     Step(
-        (State.GATED, State.OVERDUE),
+        (State.GATED,),
         State.CONVERGING,
         "every group has a position: the gate opens",
-        lambda case: case.change.holds and case.known.positioned,
+        lambda case: case.known.positioned,
         lambda _case: {"opened_by": "evidence"},
     ),
     Step(
         (State.GATED,),
         State.CONVERGING,
-        "the deadline has passed, `on_deadline` is `open`: the gate opens",
-        lambda case: case.overdue and case.change.spec.gate_on_deadline is OnDeadline.OPEN,
+        "the deadline has passed: the gate opens",
+        lambda case: case.overdue,
         lambda _case: {"opened_by": "deadline"},
     ),
-    Step(
-        (State.GATED,),
-        State.OVERDUE,
-        "the deadline has passed, `on_deadline` is `hold`",
-        lambda case: case.overdue,
-    ),
-    Step((State.GATED, State.OVERDUE), State.CONVERGING, "`kpe change cancel --open-gate`", None),
+    Step((State.GATED,), State.CONVERGING, "`kpe change cancel --open-gate`", None),
     Step(
         _AT_WORK,
         State.CONVERGED,
@@ -157,7 +146,7 @@ TABLE: Final = (
         _AT_WORK,
         State.PARTIALLY_CONVERGED,
         "the deadline has passed, and no live producer is waited for",
-        lambda case: case.ready and case.overdue and case.known.followed,
+        lambda case: case.overdue and case.known.followed,
     ),
     Step(
         (State.CONVERGING,),
@@ -209,7 +198,7 @@ def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> b
     hold it, and it is known which groups to wait for: one that leaves during the growth is waited for, too.
     """
     spec = change.spec
-    if spec.execute is not Execute.TRACKER or change.state is not State.REQUESTED:
+    if not spec.execute or change.state is not State.REQUESTED:
         return False
     known = evidence(change, fleet, cluster, now_ms)
     if cluster.blind or cluster.count != spec.from_count or _is_another(Case(change, known, cluster, now_ms)):

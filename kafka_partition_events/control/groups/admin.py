@@ -4,20 +4,20 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events.acls import Right
-from kafka_partition_events.clients.confluent.answers import described_topic, error_name, error_text
+from kafka_partition_events.clients.confluent.answers import error_name, error_text
 from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.groups.state import DEAD, Group, Member
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
-from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
+from kafka_partition_events.metadata.cluster import TopicPartition
 
+_IDLE: Final = frozenset({"EMPTY", DEAD})
 _NO_SUCH_GROUP: Final = "GROUP_ID_NOT_FOUND"
 _GRACE_S: Final = 1.0
 """How much longer than librdkafka itself we wait for its answer."""
@@ -25,8 +25,6 @@ _NO_TOPIC: Final = "."
 """Asked for when it only matters whether anybody answers: Kafka forbids the name."""
 _AT_ONCE: Final = 8
 """How many groups' offsets are asked for at a time."""
-_KEPT: Final = 16
-"""How many groups' connections are kept for the next time."""
 
 Key = TypeVar("Key")
 OffsetsByPartition = dict[TopicPartition, int]
@@ -37,10 +35,9 @@ _log = get_logger(__name__)
 class GroupAdmin:
     """The groups of one cluster. Blocks for I/O; one thread at a time.
 
-    What can't be told (of a group whose coordinator is loading or that we may not see, of a partition without
-    a leader) is left out, and logged once. So is a topic that is not there, without a word; but a group that
-    is not there is dead and has no offsets. If nobody answers in time, that is an error, and whatever else is
-    still asked is given up.
+    What can't be told (of a group whose coordinator is loading or that we may not see) is left out, and
+    logged once; a group that is not there is dead and has no offsets. If nobody answers in time, that is an
+    error, and whatever else is still asked is given up.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -54,36 +51,21 @@ class GroupAdmin:
         """
         self._connection = Connection(config)
         self._config = config
-        self._consumers: dict[str, Consumer] = {}
-        self.left_out: dict[str, str] = {}
-        """Why something can't be told, by what: ``group billing``."""
+        self._left_out: dict[str, str] = {}
         self._reached = False
 
-    def cluster_id(self, timeout: float) -> str | None:
-        """Return Kafka's id of the cluster.
+    def groups(self, timeout: float, *, without_members: bool = True) -> set[str]:
+        """Return the names of all groups; also, or not, of those that have offsets and no members.
 
         Raises:
             MetadataFetchError: nobody answers within ``timeout`` seconds; so with the others.
         """
-        futures = {"": self._connection.admin().describe_cluster(request_timeout=timeout)}
-        answers = self._all("cluster", futures, timeout).values()
-        return next((answer.cluster_id for answer in answers), None)
-
-    def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicInfo]:
-        """Return those of the topics that are there."""
-        if not names:
-            return {}
-        admin = self._connection.admin()
-        futures = admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout)
-        return {name: described_topic(found) for name, found in self._all("topic", futures, timeout).items()}
-
-    def groups(self, timeout: float) -> list[str]:
-        """Return the names of all groups that have members or offsets."""
         futures = {"": self._connection.admin().list_consumer_groups(request_timeout=timeout)}
         answers = self._all("consumer groups", futures, timeout).values()
         for error in (error for answer in answers for error in answer.errors):
             raise self._failure("consumer groups", error) from error
-        return [listed.group_id for answer in answers for listed in answer.valid]
+        listed = (one for answer in answers for one in answer.valid)
+        return {one.group_id for one in listed if without_members or one.state.name not in _IDLE}
 
     def describe(self, group_ids: Collection[str], timeout: float) -> dict[str, Group]:
         """Return the groups that can be seen; one that does not exist is dead and has no members."""
@@ -102,22 +84,20 @@ class GroupAdmin:
 
         By a consumer for each group, which joins nothing: where an `AdminClient` is told that the coordinator
         is another one by now, librdkafka (2.16) ends the process (confluentinc/librdkafka#5040). A group
-        that is asked for the first time takes 70 ms, and 11 ms each where there are many.
+        takes 70 ms, and 11 ms each where there are many.
 
         Args:
             wanted: The partitions to ask for, by group.
             timeout: Seconds after which to give up.
         """
         asked = {group: partitions for group, partitions in wanted.items() if partitions}
-        for group in self._consumers.keys() - asked.keys():
-            self._consumers.pop(group).close()
         if not asked:
             return {}
         self._reaching(timeout)
         with ThreadPoolExecutor(_AT_ONCE, "kpe-offsets") as pool:
             futures = {
-                group: pool.submit(self._places, group, partitions, timeout, keep=number < _KEPT)
-                for number, (group, partitions) in enumerate(asked.items())
+                group: pool.submit(self._places, group, partitions, timeout)
+                for group, partitions in asked.items()
             }
             try:
                 found = self._all("offsets of group", futures, timeout)
@@ -135,14 +115,12 @@ class GroupAdmin:
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
-        while self._consumers:
-            self._consumers.popitem()[1].close()
 
     def _places(
-        self, group: str, partitions: Iterable[TopicPartition], timeout: float, *, keep: bool
+        self, group: str, partitions: Iterable[TopicPartition], timeout: float
     ) -> list[ConfluentPartition]:
-        """Ask for the offsets of one group; on a thread of its own, so nobody else asks for this one."""
-        consumer = self._consumers.pop(group, None) or Consumer(
+        """Ask for the offsets of one group; on a thread of its own."""
+        consumer = Consumer(
             {
                 "log_level": 2,
                 **connecting(self._config),
@@ -151,15 +129,9 @@ class GroupAdmin:
             }
         )
         try:
-            found = consumer.committed([ConfluentPartition(*tp) for tp in partitions], timeout=timeout)
-        except BaseException:
+            return consumer.committed([ConfluentPartition(*tp) for tp in partitions], timeout=timeout)
+        finally:
             consumer.close()
-            raise
-        if keep:
-            self._consumers[group] = consumer
-        else:
-            consumer.close()
-        return found
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -197,9 +169,8 @@ class GroupAdmin:
                     answers[key] = None
                 elif reason.code() < 0 and name != "_UNKNOWN_PARTITION":
                     raise self._failure(f"{what} {key}", error) from error
-                elif name != UNKNOWN_TOPIC:
-                    kind = "group" if "group" in what else "topic"
-                    needed = Right(("Describe",), kind, getattr(key, "topic", str(key)))
+                else:
+                    needed = Right(("Describe",), "group", str(key))
                     self._leave_out(f"{what} {key}", error_text(reason, self._config, needed))
             except TimeoutError as error:
                 late = TimeoutError(f"no answer in {timeout:g} s")
@@ -214,8 +185,8 @@ class GroupAdmin:
         return failure
 
     def _leave_out(self, what: str, error: str) -> None:
-        if self.left_out.get(what) != error:
-            self.left_out[what] = error
+        if self._left_out.get(what) != error:
+            self._left_out[what] = error
             _log.warning("left_out_of_the_probe", what=what, error=error)
 
 
@@ -225,7 +196,6 @@ def _described(group_id: str, found: Any) -> Group:
     members = tuple(
         Member(
             member_id=member.member_id,
-            host=member.host.removeprefix("/"),
             assigned=_plain(member.assignment),
             target=None if member.target_assignment is None else _plain(member.target_assignment),
         )

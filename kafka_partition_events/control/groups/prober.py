@@ -1,199 +1,157 @@
 """The prober: how far consumer groups are that do not run the library. Needs confluent-kafka."""
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from kafka_partition_events.control.groups.admin import GroupAdmin
-from kafka_partition_events.control.groups.index import GroupIndex
-from kafka_partition_events.control.groups.state import DEAD, Group, Probe, Settling, coverage_of
-from kafka_partition_events.control.groups.writers import Writers
+from kafka_partition_events.control.groups.state import DEAD, Group, Probe, Settling, coverage_of, reads
 from kafka_partition_events.control.protocol.partition_set import Coverage
 from kafka_partition_events.control.protocol.records import Change, group_name
+from kafka_partition_events.control.protocol.vocabulary import State
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
-from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
+from kafka_partition_events.metadata.cluster import TopicPartition
 
-SCAN_EVERY_S: Final = 600.0
-"""How old what is known of all groups may be, where nothing calls for a scan at once."""
+LOOK_S: Final = 5.0
+"""Seconds between two rounds of questions."""
 
 _ANSWER_S: Final = 5.0
 
+_log = get_logger(__name__)
+
 
 class GroupProber:
-    """Looks at groups and writers from outside. Blocks for a few seconds; one thread at a time.
+    """Sees groups from outside, as long as there are open changes. One thread at a time.
 
-    A look asks only for what open changes concern: one request to describe their groups, one for the offsets
-    of each. A scan of all groups, and of where they are in these topics,
-    comes before the first look for a topic, when a change has happened, and then every `SCAN_EVERY_S`
-    seconds. Without open changes nothing is asked. A group that a scan can not describe may read anything; so
-    it is looked at each time, until it can be seen.
+    It asks for all groups with members, since any of them may begin to read a topic, and for the offsets
+    of those that a change waits for. One that can't be seen now (its members are rebalancing, its coordinator
+    is loading, we may not see it) is never taken for one that does not read a topic. What it keeps
+    can be thrown away at any time; another prober takes longer to be sure, and nothing else.
 
-    Writers are told where kafka-python is installed and can connect as the settings say.
+    Attributes:
+        probe: What was seen last; empty if no broker answers.
     """
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        *,
-        clock: Clock | None = None,
-        admin: Callable[[Mapping[str, Any]], GroupAdmin] = GroupAdmin,
-        writers: Callable[[Mapping[str, Any]], Writers] = Writers,
-    ) -> None:
-        """Connect in the background.
+    def __init__(self, admin: GroupAdmin, *, clock: Clock | None = None) -> None:
+        """Take over a connection; nothing is asked yet.
 
         Args:
-            config: librdkafka's settings for the cluster that is changed; those that say how to connect are
-                used.
+            admin: Reaches the brokers; the prober closes it.
             clock: For tests.
-            admin: Likewise.
-            writers: Likewise.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
         """
-        self._admin = admin(config)
-        self._writers = writers(config)
+        self.probe = Probe()
+        self._admin = admin
         self._clock = clock or SystemClock()
-        self._cluster_id: str | None = None
-        self._index = GroupIndex()
-        self._scanned: frozenset[tuple[str, bool]] = frozenset()
-        self._scanned_at = 0.0
+        self._topics: dict[str, frozenset[str]] = {}  # of each group that was seen, as last seen
         self._settling: dict[str, dict[str, Settling]] = {}
+        self._seen = frozenset[tuple[str, State]]()
+        self._due = 0.0
+        self._failing = False
 
-    def look(self, changes: Collection[Change], now_ms: int) -> Probe:
-        """Look at what open changes concern.
-
-        It keeps what it needs between looks, for one: since when an assignment has stood unchanged. It can be
-        thrown away at any time; another one takes longer to be sure, and nothing else.
+    def watch(self, changes: Collection[Change], now_ms: int) -> None:
+        """Probe for open changes now and then; at once if one is new, or has another state. Raises nothing.
 
         Args:
             changes: The open changes.
             now_ms: The time now by the brokers' clock.
+        """
+        states = frozenset((change.change_id, change.state) for change in changes)
+        if states <= self._seen and self._clock.monotonic() < self._due:
+            return
+        try:
+            self.probe = self.look(changes, now_ms)
+        except MetadataFetchError as error:
+            if not self._failing:
+                _log.warning("prober_failed", error=str(error))
+            self.probe, self._failing = Probe(), True
+        else:
+            self._failing = False
+        self._seen, self._due = states, self._clock.monotonic() + LOOK_S
+
+    def look(self, changes: Collection[Change], now_ms: int) -> Probe:
+        """Probe once what open changes concern, for a few seconds.
 
         Raises:
             MetadataFetchError: nobody answers.
         """
-        by_topic = self._of_this_cluster(changes)
-        self._forget_all_but(by_topic)
-        if not by_topic:
+        self._settling = {change.change_id: self._settling.get(change.change_id, {}) for change in changes}
+        if not changes:
             return Probe()
-        self._scan_if_due(by_topic)
-        concerned = {name for topic in by_topic for name in self._concerned(topic, by_topic[topic])}
-        groups = self._admin.describe(concerned, _ANSWER_S)
-        for group in groups.values():
-            self._index.saw(group)
-        topics = self._admin.topics(by_topic.keys(), _ANSWER_S)
-        readers = {topic: self._index.readers(topic, groups) for topic in by_topic}
-        writers = {name: self._writers.count(_led(info), now_ms) for name, info in topics.items()}
+        # While coordinators move a list may lack groups that are there; who is gone is described as dead.
+        listed = self._topics.keys() | self._admin.groups(_ANSWER_S, without_members=False)
+        awaited = {name for change in changes for name in _awaited(change) if group_name(name) == name}
+        described = self._admin.describe(listed | awaited, _ANSWER_S)
+        groups = {name: group for name, group in described.items() if group.state != DEAD}
+        hidden = listed - described.keys()
+        counts = {c.spec.topic: c.spec.to_count if c.state.happened else c.spec.from_count for c in changes}
+        readers = {topic: self._readers(topic, count, groups, hidden) for topic, count in counts.items()}
+        kept = {name: self._topics.get(name, frozenset()) for name in groups.keys() | hidden}
+        self._topics = kept | {name: group.topics for name, group in groups.items() if not group.hides}
         return Probe(
             readers={topic: _named(found) for topic, found in readers.items() if found is not None},
-            writers={topic: count for topic, count in writers.items() if count is not None},
-            groups=self._progress(by_topic, topics, groups, now_ms),
-            unseen=_named(concerned - groups.keys()),
+            groups={change.change_id: self._progress(change, described, now_ms) for change in changes},
+            unseen=_named((listed | awaited) - described.keys()),
+            after=frozenset(change.change_id for change in changes if change.state.happened),
         )
 
     def close(self) -> None:
         """Release the connections."""
         self._admin.close()
-        self._writers.close()
 
-    # -- which groups --------------------------------------------------------------------------------
+    def _readers(
+        self, topic: str, count: int, groups: Mapping[str, Group], hidden: Collection[str]
+    ) -> set[str] | None:
+        """Return the groups with members that read a topic; None if that is not known of one."""
+        did = {name for name, topics in self._topics.items() if topic in topics}
+        unclear = {n for n, group in groups.items() if reads(group, topic, did=n in did) is None}
+        places = [TopicPartition(topic, partition) for partition in range(count)]
+        committed = self._admin.committed(dict.fromkeys(unclear, places), _ANSWER_S)
+        did |= {name for name, offsets in committed.items() if offsets}
+        known = {name: reads(group, topic, did=name in did) for name, group in groups.items()}
+        known |= {name: True if name in did else None for name in hidden}
+        return None if None in known.values() else {name for name, does in known.items() if does}
 
-    def _of_this_cluster(self, changes: Iterable[Change]) -> dict[str, list[Change]]:
-        """Return the open changes, by topic."""
-        open_ones = [change for change in changes if not change.state.final]
-        if open_ones and self._cluster_id is None:
-            self._cluster_id = self._admin.cluster_id(_ANSWER_S)
-        by_topic: dict[str, list[Change]] = defaultdict(list)
-        for change in open_ones:
-            if change.spec.cluster_id == self._cluster_id:
-                by_topic[change.spec.topic].append(change)
-        return by_topic
-
-    def _forget_all_but(self, by_topic: Mapping[str, list[Change]]) -> None:
-        ids = [change.change_id for changes in by_topic.values() for change in changes]
-        self._settling = {id_: self._settling.get(id_, {}) for id_ in ids}
-
-    def _scan_if_due(self, by_topic: Mapping[str, list[Change]]) -> None:
-        """Scan now and then, for each new topic, and when a change has happened: that opens its gate."""
-        wanted = frozenset((topic, c.state.happened) for topic in by_topic for c in by_topic[topic])
-        now = self._clock.monotonic()
-        if wanted <= self._scanned and now < self._scanned_at + SCAN_EVERY_S:
-            return
-        scan(self._admin, self._index, by_topic.keys(), _ANSWER_S)
-        self._scanned, self._scanned_at = wanted, now
-
-    def _concerned(self, topic: str, changes: Iterable[Change]) -> set[str]:
-        return self._index.of(topic).union(*(self._awaited(change) for change in changes))
-
-    def _awaited(self, change: Change) -> set[str]:
-        """Return the groups that a change waits for; where records can't hold a name, by what they hold."""
-        awaited = {one.group for one in change.groups}.union(change.spec.required_groups or ())
-        known = self._index.names
-        return (
-            awaited & known
-            | {n for n in known if group_name(n) in awaited}
-            | {name for name in awaited - known if group_name(name) == name}
-        )
-
-    # -- how far groups are --------------------------------------------------------------------------
-
-    def _progress(
-        self,
-        by_topic: Mapping[str, list[Change]],
-        topics: Mapping[str, TopicInfo],
-        groups: Mapping[str, Group],
-        now_ms: int,
-    ) -> dict[str, dict[str, Coverage]]:
-        asked = [
-            (change, topics[topic], name)
-            for topic in by_topic.keys() & topics.keys()
-            for change in by_topic[topic]
-            for name in groups.keys() & self._asked_for(change, groups)
-        ]
-        wanted: dict[str, set[TopicPartition]] = defaultdict(set)
-        for change, info, name in asked:
-            wanted[name].update(each.tp for each in info.partitions if each.partition in change.spec.affected)
-        committed = self._admin.committed({name: sorted(tps) for name, tps in wanted.items()}, _ANSWER_S)
-        found: dict[str, dict[str, Coverage]] = defaultdict(dict)
-        for change, info, name in asked:
-            if wanted[name] and name not in committed:
+    def _progress(self, change: Change, groups: Mapping[str, Group], now_ms: int) -> dict[str, Coverage]:
+        """Return how far the groups are that read a change's topic, or that it waits for."""
+        topic, affected, awaited = change.spec.topic, [*change.spec.affected], _awaited(change)
+        asked = {
+            n for n, g in groups.items() if topic in g.topics or n in awaited or group_name(n) in awaited
+        }
+        places = [TopicPartition(topic, partition) for partition in affected if change.state.happened]
+        committed = self._admin.committed(dict.fromkeys(asked, places), _ANSWER_S)
+        found, memory = dict[str, Coverage](), self._settling[change.change_id]
+        for name in asked:
+            if places and name not in committed:
                 continue  # nobody may read its offsets
-            offsets = {tp.partition for tp in committed.get(name, ()) if tp.topic == info.name}
-            affected, memory = [*change.spec.affected], self._settling[change.change_id]
-            settling = memory.get(name, Settling()).looked(groups[name], info.name, affected, now_ms)
-            memory[name] = settling
-            settled = settling.settled(change.spec.settle_s, now_ms)
-            found[change.change_id][group_name(name)] = coverage_of(
-                groups[name], info.name, affected, offsets, settled=settled
-            )
+            offsets = {tp.partition for tp in committed.get(name, ())}
+            memory[name] = memory.get(name, Settling()).looked(groups[name], topic, affected, now_ms)
+            settled = memory[name].settled(now_ms)
+            found[group_name(name)] = coverage_of(groups[name], topic, affected, offsets, settled=settled)
         return found
 
-    def _asked_for(self, change: Change, groups: Mapping[str, Group]) -> set[str]:
-        reading = {name for name, group in groups.items() if change.spec.topic in group.topics}
-        return reading | self._awaited(change)
 
-
-def scan(admin: GroupAdmin, index: GroupIndex, topics: Collection[str], timeout: float) -> dict[str, Group]:
-    """Let an index take in all groups, and which have offsets of some topics; return those that can be seen.
+def groups_of(admin: GroupAdmin, topic: str, count: int, timeout: float) -> dict[str, Group | None]:
+    """Return the groups that read a topic, or have committed offsets of it; None: it can't be seen.
 
     Raises:
-        MetadataFetchError: nobody answers within `timeout` seconds.
+        MetadataFetchError: nobody answers.
     """
-    # While coordinators move a list may lack groups that are there; who is gone is described as dead.
-    ids = index.names.union(admin.groups(timeout))
-    groups = admin.describe(ids, timeout)
-    there = {name for name in ids if name not in groups or groups[name].state != DEAD}
-    places = [each.tp for info in admin.topics(topics, timeout).values() for each in info.partitions]
-    offsets = admin.committed(dict.fromkeys(there & groups.keys(), places), timeout)
-    commits = {name: frozenset(tp.topic for tp in found) for name, found in offsets.items()}
-    index.scan(there, (groups[name] for name in there & groups.keys()), commits)
-    return groups
+    names = admin.groups(timeout)
+    groups = admin.describe(names, timeout)
+    places = [TopicPartition(topic, partition) for partition in range(count)]
+    offsets = admin.committed(dict.fromkeys(groups, places), timeout)
+    return {
+        name: groups.get(name)
+        for name in names
+        if name not in offsets or offsets[name] or groups[name].hides or topic in groups[name].topics
+    }
 
 
-def _named(groups: Iterable[str]) -> frozenset[str]:
+def _awaited(change: Change) -> frozenset[str]:
+    """Return the groups that a change waits for, as records name them."""
+    return frozenset(one.group for one in change.groups).union(change.spec.required_groups or ())
+
+
+def _named(groups: Collection[str]) -> frozenset[str]:
     return frozenset(group_name(name) for name in groups)
-
-
-def _led(info: TopicInfo) -> list[TopicPartition]:
-    return [each.tp for each in info.partitions if each.leader is not None]

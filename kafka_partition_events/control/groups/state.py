@@ -15,6 +15,10 @@ from kafka_partition_events.metadata.cluster import TopicPartition
 STABLE: Final = "STABLE"
 DEAD: Final = "DEAD"
 
+SETTLE_S: Final = 10.0
+"""How long a group's complete assignment must stand unchanged to count as a position without a commit: the
+gate was measured with it."""
+
 
 @frozen(kw_only=True)
 class Member:
@@ -22,13 +26,11 @@ class Member:
 
     Attributes:
         member_id: The broker's name for it.
-        host: From where it has connected.
         assigned: What it has.
         target: What it is to have (KIP-848); None: the same.
     """
 
     member_id: str
-    host: str = ""
     assigned: frozenset[TopicPartition] = frozenset()
     target: frozenset[TopicPartition] | None = None
 
@@ -62,6 +64,11 @@ class Group:
         every = (tp for m in self.members for tp in m.assigned | (m.target or frozenset()))
         return frozenset(tp.topic for tp in every)
 
+    @property
+    def hides(self) -> bool:
+        """Whether brokers do not report who has what: so it is while members of a classic group rebalance."""
+        return bool(self.members) and not self.topics and self.state != STABLE
+
     def shares(self, topic: str) -> frozenset[tuple[str, int]]:
         """Return who has which partition of a topic: member ids and partitions."""
         return frozenset(
@@ -75,7 +82,6 @@ class Probe:
 
     Attributes:
         readers: The groups with members that read a topic, by topic.
-        writers: How many producers brokers know to be writing to it (DescribeProducers), by topic.
         groups: How far the groups are that a change waits for, by change and group.
         unseen: The groups that could not be described though they matter, or might: their coordinator is
             loading or moving, or we may not see them. One that does not exist is not among them.
@@ -84,7 +90,6 @@ class Probe:
     """
 
     readers: Mapping[str, frozenset[str]] = field(factory=dict)
-    writers: Mapping[str, int] = field(factory=dict)
     groups: Mapping[str, Mapping[str, Coverage]] = field(factory=dict)
     unseen: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
@@ -117,9 +122,9 @@ class Settling:
             return self
         return Settling(shares, now_ms)
 
-    def settled(self, settle_s: float, now_ms: int) -> bool:
-        """Tell whether it has stood for so many seconds; never for 0."""
-        return settle_s > 0 and self.since_ms is not None and now_ms >= self.since_ms + 1_000 * settle_s
+    def settled(self, now_ms: int) -> bool:
+        """Tell whether it has stood for `SETTLE_S` seconds."""
+        return self.since_ms is not None and now_ms >= self.since_ms + 1_000 * SETTLE_S
 
 
 def coverage_of(
@@ -139,27 +144,20 @@ def coverage_of(
     return Coverage(assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned))
 
 
-def reads(group: Group, topic: str, *, did: bool, commits: Collection[str]) -> bool | None:
+def reads(group: Group, topic: str, *, did: bool) -> bool | None:
     """Tell whether a group reads a topic, so that it must be waited for.
 
-    While a classic group rebalances brokers do not report who has what; then what was seen before counts, or
-    what it has committed. A group without members, or whose members assign by hand, is not among the readers.
+    While its members rebalance, what was seen before counts. A group without members, or whose members assign
+    by hand, is not among the readers.
 
     Args:
         group: The group.
         topic: The topic.
-        did: Whether it was a reader when it was last seen.
-        commits: The topics that it has an offset of.
+        did: Whether it was a reader when it was last seen, or has committed offsets of the topic.
 
     Returns:
         None if it can't be told: its members are rebalancing, and nothing else is known of it.
     """
-    if not group.members:
-        return False
-    if topic in group.topics:
-        return True
-    if group.state == STABLE:
-        return False
-    if did or topic in commits:
-        return True
-    return False if group.topics or commits else None
+    if not group.members or topic in group.topics:
+        return bool(group.members)
+    return None if group.hides and not did else group.state != STABLE and did

@@ -51,8 +51,7 @@ def rights(part: Part, prefix: str = PREFIX, grows: Sequence[str] = ()) -> tuple
                 Right(("Read",), "group", own),
                 Right(("Write",), "transactional-id", own),
                 *described,
-                # To read, so that brokers tell who writes there without the library (DescribeProducers).
-                *(Right(("Alter", "Read"), "topic", topic) for topic in grows),
+                *(Right(("Alter",), "topic", topic) for topic in grows),
             )
 
 

@@ -1,11 +1,9 @@
-"""The brokers' time: as the tracker hears it, and as a reader of the control topics can tell it. Pure."""
+"""The brokers' time, as the tracker hears it. Pure."""
 
 import statistics
 from collections.abc import Hashable, Mapping
 
 from attrs import field, frozen
-
-from kafka_partition_events.control.protocol.ledger import Ledger
 
 
 @frozen
@@ -40,15 +38,3 @@ class BrokerClock:
     def spread_s(self) -> float:
         """By how many seconds they differ, or answers take."""
         return (max(self.last.values()) - min(self.last.values())) / 1_000 if self.last else 0.0
-
-
-def newest_ms(ledger: Ledger) -> int:
-    """Return the time for somebody who only reads: when the newest record was appended; 0: there is none.
-
-    It is never ahead of the brokers, so no one counts as departed too early; and while there is a tracker,
-    its leases come every 30 seconds.
-    """
-    leases = (lease.at_ms for lease in ledger.leases.values())
-    acks = (ack.at_ms for of_change in ledger.acks.values() for ack in of_change.values())
-    requests = (change.requested_ms for change in ledger.changes.values())
-    return max((*leases, *acks, *requests), default=0)

@@ -22,7 +22,6 @@ from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS,
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
     Gate,
-    GateRule,
     Reason,
     Role,
     State,
@@ -42,7 +41,6 @@ class Command:
         actor: Who asks, as typed; Kafka's ACLs say who may.
         reason: Why.
         spec: The change, for a request.
-        ttl_s: For how many seconds after it was appended the command may be carried out.
     """
 
     change_id: Id
@@ -50,7 +48,6 @@ class Command:
     actor: str
     reason: Prose = ""
     spec: Spec | None = None
-    ttl_s: float = 900.0
 
 
 @frozen(kw_only=True)
@@ -63,7 +60,6 @@ class Totals:
         held: Ready, and waiting for the gate.
         pending: Seen but not applied, or nothing heard.
         unarmed: Not known to hold the gate; from the growth on: when the topic grew.
-        uncovered: Writers that have no lease, at least; None: not known.
     """
 
     applied: int = 0
@@ -71,7 +67,6 @@ class Totals:
     held: int = 0
     pending: int = 0
     unarmed: int = 0
-    uncovered: int | None = None
 
     @property
     def live(self) -> int:
@@ -180,7 +175,7 @@ class Change:
     @property
     def gate(self) -> Gate:
         """Whether producers wait."""
-        if self.spec.gate is GateRule.NONE:
+        if not self.spec.gate:
             return Gate.NONE
         return Gate.HELD if self.opened_by is None else Gate.OPEN
 
@@ -193,11 +188,6 @@ class Change:
     def deadline_ms(self) -> int | None:
         """When all must have followed; None before the topic has grown."""
         return None if self.observed_ms is None else self.observed_ms + round(1_000 * self.spec.deadline_s)
-
-    @property
-    def late(self) -> bool:
-        """Whether its deadline had passed when it was finished."""
-        return None not in {self.deadline_ms, self.finished_ms} and self.finished_ms >= self.deadline_ms  # type: ignore[operator]
 
     @property
     def uncovered_groups(self) -> tuple[str, ...]:
@@ -256,9 +246,7 @@ class Lease:
         incarnation: A random id of this process.
         lease_seq: Counts this process's leases.
         born_ms: When its first lease was appended, as the delivery report told; None in the first one.
-        cluster_id: The cluster that it writes to or reads from.
         group: A consumer's group; None: it is a producer.
-        idempotent: Whether it is an idempotent producer, which brokers know by an id.
         ttl_s: After how many seconds without a lease the instance counts as lost; 0: it has stopped.
         view: The topics that it uses, those with open changes first; at most `MOST_TOPICS`.
     """
@@ -267,9 +255,7 @@ class Lease:
     incarnation: str
     lease_seq: int
     born_ms: Moment | None = None
-    cluster_id: str | None = None
     group: str | None = None
-    idempotent: bool = False
     ttl_s: TimeToLive = 90.0
     view: Annotated[tuple[TopicUse, ...], Items(MOST_TOPICS)] = ()
 

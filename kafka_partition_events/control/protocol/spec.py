@@ -1,13 +1,16 @@
 """What is asked for: the specification of a change."""
 
 import math
+from typing import Final
 
 from attrs import frozen
 
 from kafka_partition_events.control.protocol.bounds import MOST_IDS, Count
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
-from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, OnDeadline
 from kafka_partition_events.errors import ConfigurationError
+
+EXPIRES_S: Final = 3600.0
+"""How many seconds after the request the topic must have grown."""
 
 
 @frozen(kw_only=True)
@@ -20,13 +23,9 @@ class Spec:
         topic_id: Its id; None where the brokers do not report it: then a re-created topic is not noticed.
         from_count: How many partitions it has. Compared when the change is requested.
         to_count: How many it is to have.
-        execute: Who creates the partitions; ``"tracker"`` needs the right to alter the topic.
+        execute: Whether the tracker creates the partitions, for which it needs the right to alter the topic.
         gate: Whether producers wait until the groups have a position on the new partitions.
-        gate_on_deadline: Whether they then use them nevertheless.
-        deadline_s: How many seconds after the topic has grown all must have followed.
-        expires_s: How many seconds after the request it must have grown.
-        settle_s: How many seconds a group's complete assignment must stand unchanged to count as a position
-            where there is no commit; 0: it never does.
+        deadline_s: How many seconds after the topic has grown all must have followed, and a gate opens.
         required_groups: The groups to wait for; None: all that read the topic from the request on.
 
     Raises:
@@ -38,12 +37,9 @@ class Spec:
     topic_id: str | None = None
     from_count: Count
     to_count: Count
-    execute: Execute = Execute.EXTERNAL
-    gate: GateRule = GateRule.NONE
-    gate_on_deadline: OnDeadline = OnDeadline.OPEN
+    execute: bool = False
+    gate: bool = False
     deadline_s: float = 600.0
-    expires_s: float = 3600.0
-    settle_s: float = 30.0
     required_groups: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -63,8 +59,8 @@ class Spec:
 
 
 def _problem(spec: Spec) -> str | None:
-    if not (0 < spec.deadline_s < math.inf and 0 < spec.expires_s < math.inf and spec.settle_s >= 0):
-        return "needs a deadline_s and an expires_s of more than 0 seconds, and no negative settle_s"
+    if not 0 < spec.deadline_s < math.inf:
+        return "needs a deadline_s of more than 0 seconds"
     if not 1 <= spec.from_count < spec.to_count:
         return f"can't lead from {spec.from_count} to {spec.to_count} partitions"
     if spec.to_count - spec.from_count <= MOST_IDS:

@@ -6,12 +6,11 @@ changes have one: it elects the tracker, and it keeps their order.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from attrs import frozen
 
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 
 PREFIX: Final = "kpe."
 CURE: Final = "`kpe tracker init` creates the control topics"
@@ -22,17 +21,14 @@ EVERYTHING: Final = (*CHANGES, "leases", "acks")
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
 
-_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
 _MANY: Final = 12
-REPLICAS: Final = 3
-"""How many replicas each topic should have, where there are so many brokers."""
 # A segment is compacted only after the next one has begun. With Kafka's defaults (1 GiB, 7 days) the leases
 # of 10,000 instances would take 12 GiB before the first one is, and who starts would read a week of changes.
 _SMALL: Final = 64 * 1024**2
-_HOUR_MS: Final = _DAY_MS // 24
 # And with an hour, 1.2 million leases: `kpe change plan` and a tracker that begins would read for a minute.
 _OFTEN_MS: Final = 5 * 60_000
-_APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 
 
 @frozen(kw_only=True)
@@ -42,49 +38,32 @@ class ControlTopic:
     Attributes:
         name: Its name.
         partitions: How many it has, or is created with; where there should be one, more would be wrong.
-        replicas: How many the partition has that has fewest.
         config: Its configuration, as far as it matters.
     """
 
     name: str
     partitions: int
-    replicas: int = REPLICAS
     config: Mapping[str, str]
 
 
-class Action(StrEnum):
-    """What is to be done about a topic."""
-
-    CREATE = "create"
-    CONFIGURE = "configure"
-    UNFIT = "unfit"
-    """Nothing helps, because Kafka can't shrink a topic."""
-
-
-@frozen(kw_only=True)
+@frozen
 class Difference:
     """A topic that is otherwise than it should be.
 
     Attributes:
         topic: How it should be.
-        action: What is to be done.
-        found: What is otherwise now; None: it is not there.
+        found: Those of its settings that are otherwise, as they are now; None: there is no such topic.
     """
 
     topic: ControlTopic
-    action: Action
-    found: Mapping[str, Any] | None = None
+    found: Mapping[str, str | None] | None
 
     def __str__(self) -> str:
-        name, partitions, found = self.topic.name, self.topic.partitions, self.found or {}
-        if self.action is Action.UNFIT:
-            cure = "delete it, or choose another --prefix"
-            return f"{name}: has {found['partitions']} partitions and must have {partitions}; {cure}"
-        if self.action is Action.CREATE:
-            config = " ".join(f"{key}={value}" for key, value in self.topic.config.items())
-            return f"{name}: create with {partitions} partition(s) {config}"
-        changes = (f"{key}={self.topic.config[key]} (is {value})" for key, value in found["config"].items())
-        return f"{name}: set {' '.join(changes)}"
+        name, config = self.topic.name, self.topic.config
+        if self.found is None:
+            settings = " ".join(f"{key}={value}" for key, value in config.items())
+            return f"{name}: create with {self.topic.partitions} partition(s) {settings}"
+        return f"{name}: set {' '.join(f'{key}={config[key]} (is {is_})' for key, is_ in self.found.items())}"
 
 
 def tracker_name(prefix: str) -> str:
@@ -103,21 +82,21 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
             f"{prefix!r} can't begin the names of topics; write letters, digits, '.', '_' and '-'"
         )
 
-    def topic(name: str, partitions: int, **config: str) -> ControlTopic:
-        dotted = {key.replace("_", "."): value for key, value in config.items()}
-        often = "compact,delete" in config["cleanup_policy"]
-        segments = {"segment.bytes": str(_SMALL), "segment.ms": str(_OFTEN_MS if often else _HOUR_MS)}
-        return ControlTopic(
-            name=f"{prefix}{name}",
-            partitions=partitions,
-            config={**dotted, **_APPEND_TIME, **(segments if "compact" in config["cleanup_policy"] else {})},
-        )
+    def topic(
+        name: str, partitions: int, policy: str, kept_days: int = 0, segment_ms: int = 0
+    ) -> ControlTopic:
+        config = {"cleanup.policy": policy, "message.timestamp.type": "LogAppendTime"}
+        if kept_days:
+            config["retention.ms"] = str(kept_days * _DAY_MS)
+        if segment_ms:
+            config |= {"segment.bytes": str(_SMALL), "segment.ms": str(segment_ms)}
+        return ControlTopic(name=f"{prefix}{name}", partitions=partitions, config=config)
 
     return (
-        topic("commands", 1, cleanup_policy="delete", retention_ms=str(30 * _DAY_MS)),
-        topic("changes", 1, cleanup_policy="compact"),
-        topic("leases", _MANY, cleanup_policy="compact,delete", retention_ms=str(2 * _DAY_MS)),
-        topic("acks", _MANY, cleanup_policy="compact,delete", retention_ms=str(30 * _DAY_MS)),
+        topic("commands", 1, "delete", kept_days=30),
+        topic("changes", 1, "compact", segment_ms=_HOUR_MS),
+        topic("leases", _MANY, "compact,delete", kept_days=2, segment_ms=_OFTEN_MS),
+        topic("acks", _MANY, "compact,delete", kept_days=30, segment_ms=_OFTEN_MS),
     )
 
 
@@ -127,19 +106,23 @@ def differences(wanted: Iterable[ControlTopic], found: Mapping[str, ControlTopic
     Args:
         wanted: How topics should be.
         found: Those that are there, by name.
+
+    Raises:
+        ControlTopicError: one has more partitions than it may have. Nothing helps: Kafka can't shrink it.
     """
     return tuple(difference for topic in wanted for difference in _differences(topic, found.get(topic.name)))
 
 
 def _differences(topic: ControlTopic, present: ControlTopic | None) -> Iterator[Difference]:
     if present is None:
-        yield Difference(topic=topic, action=Action.CREATE)
+        yield Difference(topic, None)
         return
     if topic.partitions == 1 < present.partitions:
-        yield Difference(topic=topic, action=Action.UNFIT, found={"partitions": present.partitions})
+        has = f"{topic.name}: has {present.partitions} partitions and must have 1"
+        raise ControlTopicError(f"{has}; delete it, or choose another --prefix")
     here = {name: present.config.get(name) for name in topic.config}
-    if config := {name: is_ for name, is_ in here.items() if _words(is_) != _words(topic.config[name])}:
-        yield Difference(topic=topic, action=Action.CONFIGURE, found={"config": config})
+    if other := {name: is_ for name, is_ in here.items() if _words(is_) != _words(topic.config[name])}:
+        yield Difference(topic, other)
 
 
 def _words(value: str | None) -> set[str] | None:

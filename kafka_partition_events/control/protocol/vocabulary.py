@@ -12,7 +12,7 @@ class State(StrEnum):
     CONVERGING = "converging"
     """The topic has grown, and producers begin to use the new partitions."""
     OVERDUE = "overdue"
-    """The deadline has passed, and a producer has not followed or the gate is held. Not final."""
+    """The deadline has passed, and a producer has not followed. Not final."""
     CONVERGED = "converged"
     PARTIALLY_CONVERGED = "partially_converged"
     REJECTED = "rejected"
@@ -46,27 +46,6 @@ class Gate(StrEnum):
     """They were never asked to."""
     HELD = "held"
     OPEN = "open"
-
-
-class GateRule(StrEnum):
-    """What was asked for."""
-
-    NONE = "none"
-    CONSUMERS_FIRST = "consumers_first"
-
-
-class OnDeadline(StrEnum):
-    """What becomes of a gate when the deadline passes."""
-
-    OPEN = "open"
-    HOLD = "hold"
-
-
-class Execute(StrEnum):
-    """Who creates the partitions."""
-
-    EXTERNAL = "external"
-    TRACKER = "tracker"
 
 
 class Verb(StrEnum):

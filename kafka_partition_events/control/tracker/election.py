@@ -35,8 +35,8 @@ class Membership:
         """Make it; nothing is asked before `join`.
 
         Args:
-            config: librdkafka's settings for the cluster of the control topics.
-            prefix: What their names begin with.
+            config: librdkafka's settings for the cluster.
+            prefix: What the names of the control topics begin with.
             skipped: Counts commands that are not understood.
 
         Raises:
@@ -70,17 +70,6 @@ class Membership:
         Raises:
             ControlTopicError: there is no such topic, or nobody answers.
         """
-        self.check()
-        self._consumer.subscribe(
-            [self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
-        )
-
-    def check(self) -> None:
-        """See whether the topic is there: who stands by would not notice.
-
-        Raises:
-            ControlTopicError: it is not, or nobody answers.
-        """
         try:
             found = self._consumer.list_topics(self._topic, timeout=_LIMIT_S).topics[self._topic]
         except KafkaException as error:
@@ -88,6 +77,9 @@ class Membership:
             raise ControlTopicError(f"the brokers of the control topics do not answer: {text}") from error
         if found.error is not None:
             raise self._failure(found.error)
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
+        )
 
     def commands(self, timeout: float) -> list[Given]:
         """Return the commands that have come; wait for one if there is none.

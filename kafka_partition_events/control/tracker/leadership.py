@@ -5,7 +5,7 @@ import math
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,73 +14,29 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name
-from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.control.changes.controller import ClusterSnapshotForControl, Controller, Decision
 from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.groups.admin import GroupAdmin
 from kafka_partition_events.control.groups.prober import GroupProber
-from kafka_partition_events.control.groups.prober_thread import Probing
-from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.clock import BrokerClock
 from kafka_partition_events.control.protocol.codec import Record, Skipped, encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change, Given, Lease
+from kafka_partition_events.control.protocol.topics import tracker_name
 from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.poller import MetadataPoller
 
 LEASE_S: Final = 30.0
 """Seconds between two leases of the tracker: they tell that there is one, and tell it the brokers' time."""
 
-_LOOK_S: Final = 5.0
-_FETCH_S: Final = 10.0
-_BLIND_AFTER: Final = 3
-
-
-class Watcher:
-    """A poller, and when its snapshot is too old to decide by. Thread-safe.
-
-    Attributes:
-        poller: The poller.
-    """
-
-    def __init__(self, config: Mapping[str, Any], interval: float) -> None:
-        """Make it; nothing is asked before the poller is started.
-
-        Args:
-            config: librdkafka's settings; those that say how to connect are used.
-            interval: Seconds between two looks.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a settings.
-        """
-        self._needed_from = -math.inf
-        self._too_old_s = _BLIND_AFTER * interval + _FETCH_S
-        self.poller = MetadataPoller(
-            ConfluentMetadataSource(config), interval=interval, fetch_timeout=_FETCH_S
-        )
-
-    def refresh(self) -> None:
-        """Look now, and wait for the answer for a few seconds; what was seen before counts no more."""
-        self._needed_from = time.monotonic()
-        self.poller.refresh("the tracker needs it", wait=_LOOK_S)
-
-    def cluster(self) -> Cluster | None:
-        """Return what was seen last; None if that is nothing, or too old."""
-        seen_at = self.poller.health.last_success
-        if seen_at is None or seen_at < self._needed_from or time.monotonic() > seen_at + self._too_old_s:
-            return None
-        return self.poller.cluster
-
-
 _LIMIT_S: Final = 30.0
 _READ_S: Final = 10.0
 _READ_ALL_S: Final = 120.0
-_PROBE_S: Final = 15.0
 _PROOF_LASTS_S: Final = SESSION_S / 2
 _WRITING: Final = {
     "linger.ms": 0,
@@ -95,24 +51,21 @@ class TrackerConfig:
     """Where a tracker works.
 
     Attributes:
-        config: librdkafka's settings for the cluster of the control topics.
-        prefix: What their names begin with.
-        name: The tracker's group, its transactional id, and the id of its leases.
-        watcher: Looks at the cluster that is changed.
-        grower: Creates its partitions.
-        open_prober: Makes what looks at its consumer groups; None: nothing is known of them.
+        config: librdkafka's settings for the cluster.
+        prefix: What the names of the control topics begin with.
         policy: What is allowed.
         skipped: Counts records that are not understood.
     """
 
     config: Mapping[str, Any] = field(repr=False)
     prefix: str
-    name: str
-    watcher: Watcher
-    grower: Grower
-    open_prober: Callable[[], GroupProber] | None
     policy: Policy
-    skipped: Skipped
+    skipped: Skipped = field(factory=Skipped)
+
+    @property
+    def name(self) -> str:
+        """The tracker's group, its transactional id, and the id of its leases."""
+        return tracker_name(self.prefix)
 
 
 class Leadership:
@@ -130,35 +83,30 @@ class Leadership:
             ControlTopicError: the control topics can't be read.
             ConfigurationError: librdkafka refuses a settings.
         """
-        self._settings = settings
+        self._settings, config = settings, settings.config
+        self.cluster_id: str | None = None
+        """Kafka's id of the cluster."""
         self._clock = BrokerClock()
         self._now_ms = 0
         self._lease = Lease(instance_id=settings.name, incarnation=uuid.uuid4().hex, lease_seq=0)
         self._lease_due = 0.0
         self._proven_at = -math.inf
         self._producer = Producer(
-            {
-                "log_level": 2,
-                **connecting(settings.config),
-                **_WRITING,
-                "transactional.id": settings.name,
-            }
+            {"log_level": 2, **connecting(config), **_WRITING, "transactional.id": settings.name}
         )
         with contextlib.ExitStack() as parts:
             parts.callback(_destroy, self._producer)
-            self._log = parts.enter_context(contextlib.closing(ControlLog(settings.config, settings.prefix)))
+            self._log = parts.enter_context(contextlib.closing(ControlLog(config, settings.prefix)))
             self._log.skipped = settings.skipped
             with self._naming():
                 self._producer.init_transactions(_LIMIT_S)
             self._write([self._next_lease()])  # the first answer tells the brokers' time
             self._log.read(_READ_ALL_S)
             self._controller = Controller(self._log.ledger, self._log.ledger.next_epoch(), settings.policy)
-            self._probing: Probing | None = None
-            if settings.open_prober is not None:
-                self._probing = parts.enter_context(contextlib.closing(Probing(settings.open_prober())))
-                # What nobody has looked at would pass for unknown.
-                self._probing.watch(self._controller.open_changes, self.now_ms, _PROBE_S)
-            settings.watcher.refresh()
+            self._grower = parts.enter_context(contextlib.closing(Grower(config, settings.policy)))
+            self._prober = parts.enter_context(contextlib.closing(GroupProber(GroupAdmin(config))))
+            # What nobody has looked at would pass for unknown.
+            self._prober.watch(self._controller.open_changes, self.now_ms)
             self._parts = parts.pop_all()
 
     @property
@@ -194,11 +142,9 @@ class Leadership:
             KafkaException, TimeoutError: it was not written, or nobody can tell.
             ControlTopicError: the control topics can't be read.
         """
-        if commands:
-            self._settings.watcher.refresh()  # a request is compared with what there is
         self._log.read(_READ_S)
-        now_ms, grower = self.now_ms, self._settings.grower
-        decision = self._controller.decide(commands, self._seen(), now_ms)
+        now_ms = self.now_ms
+        decision = self._controller.decide(commands, self._seen(commands), now_ms)
         records: list[Record] = [*decision.changes]
         # Before partitions are created, a record of its own proves that this is the tracker still.
         if decision.due or time.monotonic() >= self._lease_due:
@@ -208,17 +154,9 @@ class Leadership:
             self._proven_at = time.monotonic()
         self._controller.wrote(decision)
         if decision.due:
-            grower.grow(decision.due, self._is_proven)
-            # Whether it has answered or not: the topic may have grown, and then no cancel may be obeyed.
-            self._settings.watcher.refresh()
-        if self._probing is not None:
-            self._probing.watch(self._controller.open_changes, now_ms)
+            self._grower.grow(decision.due, self._is_proven)
+        self._prober.watch(self._controller.open_changes, now_ms)
         return decision
-
-    def resign(self) -> None:
-        """Say that there is no tracker for now; it is no harm if that can't be said."""
-        with contextlib.suppress(KafkaException, TimeoutError):
-            self._write([evolve(self._next_lease(), ttl_s=0.0)])
 
     def close(self) -> None:
         """Give up a transaction that is open, and close all connections."""
@@ -230,12 +168,16 @@ class Leadership:
         # Who was frozen since then may have been replaced, and what is due may have been cancelled.
         return time.monotonic() < self._proven_at + _PROOF_LASTS_S
 
-    def _seen(self) -> ClusterSnapshotForControl:
+    def _seen(self, commands: Iterable[Given]) -> ClusterSnapshotForControl:
+        """Describe the topics in question: each round decides by what is there now."""
+        specs = [change.spec for change in self._controller.open_changes]
+        specs += [given.command.spec for given in commands if given.command.spec is not None]
+        found = self._grower.look({spec.topic for spec in specs})
         return ClusterSnapshotForControl(
-            cluster=self._settings.watcher.cluster(),
-            probe=Probe() if self._probing is None else self._probing.probe,
+            cluster=None if found is None else Cluster(by_topic=found.values(), cluster_id=self.cluster_id),
+            probe=self._prober.probe,
             clocks_differ_s=self._clock.spread_s,
-            troubles=self._settings.grower.troubles,
+            troubles=self._grower.troubles,
         )
 
     def _next_lease(self) -> Lease:
@@ -272,7 +214,9 @@ class Leadership:
                 producer.produce(topic, value, key)
                 continue
             # The tracker's own leases go to every partition, so that each leader tells its time.
-            for partition, found in producer.list_topics(topic, _LIMIT_S).topics[topic].partitions.items():
+            listed = producer.list_topics(topic, _LIMIT_S)
+            self.cluster_id = listed.cluster_id
+            for partition, found in listed.topics[topic].partitions.items():
                 told = partial(self._heard, found.leader)
                 producer.produce(topic, value, key, partition, on_delivery=told)
         for change in retired:

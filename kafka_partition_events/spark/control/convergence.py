@@ -15,7 +15,7 @@ def change_convergence(changes: DataFrame, until_ms: int) -> DataFrame:
     state, final, retired, opened_by, detail, requested_at, observed_at, gate_opened_at, deadline_at,
     finished_at, overdue_s`` (by how much it passed its deadline), ``day`` of the request.
 
-    As the tracker counted last: producers (``applied, capped, held, pending, unarmed, uncovered``),
+    As the tracker counted last: producers (``applied, capped, held, pending, unarmed``),
     ``groups_required``, ``groups_covered``, ``unverified``: how many reasons there are why the numbers may
     not be complete.
 

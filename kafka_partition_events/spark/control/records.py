@@ -19,7 +19,7 @@ from kafka_partition_events.spark.events import UNKNOWN, UNPARSED
 from kafka_partition_events.spark.gold.intervals import day_of
 
 COORDINATES: Final = ("topic", "partition", "offset", "timestamp")
-TOTALS: Final = ("applied", "capped", "held", "pending", "unarmed", "uncovered")
+TOTALS: Final = ("applied", "capped", "held", "pending", "unarmed")
 """The fields of `control.protocol.records.Totals`."""
 
 _PARTITIONS: Final = r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$"
@@ -35,8 +35,7 @@ _CHANGE: Final = f"""
     groups ARRAY<STRUCT<group: STRING, followed: BOOLEAN>>, unverified ARRAY<STRING>
 """
 _LEASE: Final = """
-    instance_id STRING, incarnation STRING, lease_seq BIGINT, born_ms BIGINT, cluster_id STRING,
-    `group` STRING, idempotent BOOLEAN, ttl_s DOUBLE,
+    instance_id STRING, incarnation STRING, lease_seq BIGINT, born_ms BIGINT, `group` STRING, ttl_s DOUBLE,
     view ARRAY<STRUCT<topic: STRING, topic_id: STRING, seen: INT, used: INT, affords: INT>>
 """
 _ACK: Final = """
@@ -82,7 +81,7 @@ _FORMS: Final = {
         schema=_LEASE,
         required=("instance_id", "incarnation", "lease_seq"),
         words={},
-        defaults={"ttl_s": 90.0, "idempotent": False},
+        defaults={"ttl_s": 90.0},
     ),
     "acks": _Form(
         format=FORMATS[Ack],

@@ -22,15 +22,13 @@ class ChangeCollector:
     Scrapes come from any thread. A tracker that stands by tells of no changes.
     """
 
-    def __init__(self, read: Callable[[], TrackerStatus], *, kafka_cluster: Callable[[], str]) -> None:
+    def __init__(self, read: Callable[[], TrackerStatus]) -> None:
         """Make a collector.
 
         Args:
             read: Returns how the tracker stands; called once for each scrape.
-            kafka_cluster: Returns the label of that name.
         """
         self._read = read
-        self._label = kafka_cluster
         self._scraper = Scraper()
 
     def describe(self) -> list[Metric]:
@@ -39,9 +37,9 @@ class ChangeCollector:
 
     def collect(self) -> list[Metric]:
         """Return the families and their series as they are now."""
-        standing = self._read()
-        parts: list[Part] = [lambda: tracker_readings(standing), lambda: change_readings(standing)]
-        return self._scraper.run(parts, self._label())
+        status = self._read()
+        parts: list[Part] = [lambda: tracker_readings(status), lambda: change_readings(status)]
+        return self._scraper.run(parts, status.cluster_id or "unknown")
 
 
 def tracker_readings(found: TrackerStatus) -> Iterable[Reading]:
@@ -49,10 +47,7 @@ def tracker_readings(found: TrackerStatus) -> Iterable[Reading]:
     states = Counter(change.state for change in found.changes.values())
     yield single(fam.TRACKER_ELECTED, found.elected)
     yield single(fam.TRACKER_SETBACKS, found.setbacks)
-    yield single(fam.TRACKER_ROUND_DURATION, found.rounds)
     yield fam.CHANGES, {(str(state),): states[state] for state in State} if found.elected else {}
-    yield fam.CHANGE_TRANSITIONS, {(str(state),): found.moves.get(state, 0) for state in State}
-    yield single(fam.CHANGE_CONVERGENCE, found.took)
     yield fam.COMMANDS_REFUSED, {(str(reason),): found.refused.get(reason, 0) for reason in Reason}
     yield fam.CONTROL_SKIPPED, {(reason,): found.skipped.get(reason, 0) for reason in SKIPPED}
     yield fam.INSTANCES, {(str(role),): found.instances[role] for role in Role if role in found.instances}

@@ -236,18 +236,7 @@ PIPELINE: Final = (
 
 TRACKER_ELECTED = Family("tracker_elected", "Whether this is the tracker; else it stands by.")
 TRACKER_SETBACKS = Family("tracker_setbacks_total", "How often the tracker had to begin again.")
-TRACKER_ROUND_DURATION = Family(
-    "tracker_round_duration_seconds",
-    "How long it took to read what is new, to decide and to write.",
-    histogram=True,
-)
 CHANGES = Family("changes", "Changes that are kept.", ("state",))
-CHANGE_TRANSITIONS = Family("change_transitions_total", "How often changes came to a state.", ("state",))
-CHANGE_CONVERGENCE = Family(
-    "change_convergence_seconds",
-    "How long changes took to converge, from when they had happened.",
-    histogram=True,
-)
 COMMANDS_REFUSED = Family("commands_refused_total", "Commands that were refused.", ("reason",))
 CONTROL_SKIPPED = Family(
     "control_records_skipped_total", "Records of control topics that were not understood.", ("reason",)
@@ -255,8 +244,7 @@ CONTROL_SKIPPED = Family(
 INSTANCES = Family("instances", "Processes that have leases.", ("role",))
 
 TRACKER: Final = (
-    TRACKER_ELECTED, TRACKER_SETBACKS, TRACKER_ROUND_DURATION, CHANGES, CHANGE_TRANSITIONS,
-    CHANGE_CONVERGENCE, COMMANDS_REFUSED, CONTROL_SKIPPED, INSTANCES,
+    TRACKER_ELECTED, TRACKER_SETBACKS, CHANGES, COMMANDS_REFUSED, CONTROL_SKIPPED, INSTANCES,
 )  # fmt: skip
 
 _CHANGE = ("change_id",)

@@ -1,5 +1,6 @@
 """A real tracker's records through the pipeline: a row for each change is what the tracker has counted."""
 
+import contextlib
 import shutil
 import time
 import uuid
@@ -13,12 +14,11 @@ from confluent_kafka import Producer
 
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.protocol.codec import Skipped, encode, key_of
+from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
-from kafka_partition_events.control.protocol.topics import control_topics, differences, tracker_name
+from kafka_partition_events.control.protocol.topics import control_topics, differences
 from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
-from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig, Watcher
-from kafka_partition_events.control.tracker.topic_growth import Grower
+from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.days import Days
 from tests.control_kit import ack, growth, lease
@@ -63,7 +63,7 @@ class Place:
 
     def lives(self, name: str, seen: int = 6, **fields: Any) -> None:
         self._seq += 1
-        record: Lease = lease(name, seen, lease_seq=self._seq, cluster_id=None, **fields)
+        record: Lease = lease(name, seen, lease_seq=self._seq, **fields)
         use = evolve(record.view[0], topic=self.topic, topic_id=None)
         record = evolve(record, view=(use,), born_ms=self._born.get(record.incarnation))
         at_ms = self.write("leases", key_of(record), encode(record))
@@ -98,22 +98,10 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
     kafka_cluster.create_topic(topic, 6)
     events = f"{prefix}events"
     kafka_cluster.create_topic(events, 1)
-    watcher, grower = Watcher(config, 0.2), Grower(config)
-    setting = TrackerConfig(
-        config=config,
-        prefix=prefix,
-        name=tracker_name(prefix),
-        watcher=watcher,
-        grower=grower,
-        open_prober=None,
-        policy=Policy(),
-        skipped=Skipped(),
-    )
-    with watcher.poller:
-        tenure = Leadership(setting)
+    with contextlib.closing(
+        Leadership(TrackerConfig(config=config, prefix=prefix, policy=Policy()))
+    ) as tenure:
         yield Place(kafka_cluster, prefix, topic, events, tenure, Producer(config))
-        tenure.close()
-    grower.close()
 
 
 @pytest.mark.weekly
@@ -123,11 +111,8 @@ def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Plac
     for name in "abcd":
         place.lives(name)
     place.lives("gone", ttl_s=0.0)
-    cluster = place.tenure._settings.watcher.cluster()
-    assert cluster is not None
-    spec = growth(
-        cluster_id=cluster.cluster_id, topic=place.topic, topic_id=None, required_groups=(), settle_s=0
-    )
+    cluster_id = place.tenure.cluster_id
+    spec = growth(cluster_id=cluster_id, topic=place.topic, topic_id=None, required_groups=())
     request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=spec)
     place.rounds(lambda change: change.totals.pending == 4, request)
     place.lives("d", ttl_s=0.0)

@@ -2,14 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPoller
 from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
-from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
@@ -28,9 +26,7 @@ class World:
         self.partitioner = DefaultPartitioner()
         self.poller.register(self.partitioner)
         self.link = link or Link()
-        self.agent = ProducerAgent(
-            self.poller, self.link, "a", idempotent=True, duties=at_once, clock=self.clock
-        )
+        self.agent = ProducerAgent(self.poller, self.link, "a", spread=0.0, clock=self.clock)
 
     def look(self) -> float:
         return self.agent._look() - self.clock.monotonic()
@@ -39,10 +35,6 @@ class World:
         route = self.partitioner.route("orders")
         assert route is not None
         return route.count
-
-
-def at_once(lease: Any) -> ProducerDuties:
-    return ProducerDuties(lease, spread=0.0)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ class TestARequest:
 
     def test_that_nobody_took_up_in_time_is_rejected(self) -> None:
         story = Story()
-        command = Command(change_id=ONE, verb=Verb.REQUEST, actor="alice", spec=growth(), ttl_s=900)
+        command = Command(change_id=ONE, verb=Verb.REQUEST, actor="alice", spec=growth())
         asked_ms = story.now_ms
         story.now_ms += 900_001
         story.deliver(command, asked_ms)

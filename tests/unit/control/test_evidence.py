@@ -104,10 +104,8 @@ class TestWhichProducers:
         assert self.counted() == 1
         assert self.counted(view=()) == 0
         assert self.counted(group="billing") == 0
-        assert self.counted(cluster_id="c-2") == 0
 
-    def test_those_that_can_not_tell_which_cluster_or_topic_id(self) -> None:
-        assert self.counted(cluster_id=None) == 1
+    def test_those_that_can_not_tell_the_topic_id(self) -> None:
         use = TopicUse(topic="orders", seen=6, used=6)
         assert self.counted(view=(use,)) == 1
 
@@ -206,20 +204,11 @@ class TestWhatIsNotKnown:
         [
             ({"blind": True}, "the cluster can't be seen"),
             ({"readers": None}, "which groups read the topic is not known"),
-            ({"writers": None}, "which producers write without the library is not known"),
-            ({"writers": 5}, "producers without a lease write: 3"),
             ({"topic_id": None}, "the topic's id is not known"),
         ],
     )
     def test_each_gap_is_named(self, seen: dict[str, object], doubt: str) -> None:
         assert self.doubts(**seen) == (doubt,)
-
-    def test_a_writer_whose_lease_has_run_out_is_uncovered_again(self) -> None:
-        story = grown(growth(), "a")
-        story.sees(writers=1)
-        assert story.evidence.totals.uncovered == 0
-        story.now_ms += 91_000
-        assert story.evidence.totals.uncovered == 1
 
     def test_an_empty_cohort_is_never_acked(self) -> None:
         story = grown(growth(required_groups=()), producers="")

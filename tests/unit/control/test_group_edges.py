@@ -1,4 +1,4 @@
-"""What brokers refuse, and what nobody answers: how the prober's two clients take it."""
+"""What brokers refuse, and what nobody answers: how the prober's client takes it."""
 
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from structlog.testing import capture_logs
 
 from kafka_partition_events import MetadataFetchError
 from kafka_partition_events.control.groups.admin import GroupAdmin
-from kafka_partition_events.control.groups.writers import WRITING_S, Writers
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.testing import ManualClock
-from tests.control_kit import START_MS
 
-ONE = [TopicPartition("orders", 0)]
 UNSEEN = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -44,7 +39,7 @@ class Groups(GroupAdmin):
         self._answers = futures
         self._names = set(futures)
 
-    def _places(self, group: str, *_: Any, keep: bool) -> Any:
+    def _places(self, group: str, *_: Any) -> Any:
         return self._answers[group].result()
 
     def names(self) -> set[str]:
@@ -76,16 +71,6 @@ class TestGroups:
         place = [TopicPartition("orders", 0)]
         assert groups.committed({"billing": place, "secret": place, "idle": []}, 1.0) == {"billing": {}}
 
-    def test_a_topic_that_is_not_there_is_no_refusal_to_be_logged(self) -> None:
-        answer = Future[Any]()
-        answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
-        client = SimpleNamespace(describe_topics=lambda _names, request_timeout: {"nosuch": answer})
-        groups = Groups()
-        groups._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
-        with capture_logs() as logged:
-            assert groups.topics(["nosuch"], 1.0) == {}
-        assert logged == []
-
     def test_no_answer_is_an_error(self) -> None:
         with pytest.raises(MetadataFetchError, match="can't look at the group billing"):
             Groups(billing=KafkaError._TIMED_OUT, shipping=description()).names()
@@ -108,36 +93,3 @@ class TestGroups:
         assert admin._connection.admin() is not client
         with pytest.raises(RuntimeError, match="closed"):
             client.poll(0)
-
-
-class Asked(Writers):
-    """Knows what producers brokers remember, and since when; None: the client is not installed."""
-
-    def __init__(self, clock: ManualClock, ages_s: dict[int, float] | None) -> None:
-        super().__init__({}, clock=clock)
-        self.ages_s = ages_s
-        self.times = 0
-
-    def _ask(self, partitions: Any) -> list[Any]:
-        self.times += 1
-        if self.ages_s is None:
-            raise ModuleNotFoundError("kafka")
-        return [
-            SimpleNamespace(producer_id=id_, last_timestamp=START_MS - 1_000 * age)
-            for id_, age in self.ages_s.items()
-        ] * 2
-
-
-class TestWriters:
-    def test_are_those_that_wrote_lately_each_once(self) -> None:
-        writers = Asked(ManualClock(), {7: 0.0, 8: WRITING_S, 9: WRITING_S + 1})
-        assert writers.count(ONE, START_MS) == 2
-
-    def test_are_not_known_without_the_client_and_that_is_not_tried_at_each_look(self) -> None:
-        clock = ManualClock()
-        writers = Asked(clock, None)
-        assert [writers.count(ONE, START_MS) for _ in range(3)] == [None] * 3
-        assert writers.times == 1
-        clock.advance(60.0)
-        writers.ages_s = {}
-        assert writers.count(ONE, START_MS) == 0

@@ -1,6 +1,6 @@
 """Rebalance hooks beside clients that answer or do not: what is committed; the rebalance goes on."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,11 +8,8 @@ import pytest
 from attrs import define, field
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
-from kafka import TopicPartition as KafkaPartition
-from kafka.errors import KafkaTimeoutError
 
 from kafka_partition_events.control.agents import confluent as of_confluent
-from kafka_partition_events.control.agents import kafka_python as of_kafka_python
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import Reading
 from tests.control_kit import NEW, Link
@@ -117,101 +114,20 @@ class Confluent:
         self.brokers.commit({tp.partition: tp.offset for tp in offsets})
 
 
-@define
-class KafkaPython:
-    """A consumer of kafka-python with the hook."""
-
-    brokers: Brokers
-    agent: Agent
-    called: list[tuple[str, set[int]]] = field(factory=list)
-    hook: Any = None
-
-    def __attrs_post_init__(self) -> None:
-        def mine(name: str) -> Callable[[Any], None]:
-            return lambda partitions: self.called.append((name, {tp.partition for tp in partitions}))
-
-        async def awaited(partitions: Any) -> None:
-            mine("revoked")(partitions)
-
-        listener = SimpleNamespace(
-            on_partitions_assigned=mine("assigned"), on_partitions_revoked=awaited, on_partitions_lost=awaited
-        )
-        self.hook = of_kafka_python.RebalanceHook(self, self.agent, listener=listener)
-        self.hook.subscribe(["orders"])
-
-    def rebalance(self, what: str, partitions: frozenset[int]) -> None:
-        method = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}[what]
-        given = {KafkaPartition("orders", partition) for partition in partitions}
-        run(getattr(self.hook, f"on_partitions_{method}")(given))
-
-    # -- KafkaConsumer ---------------------------------------------------------------------------------
-
-    def check(self, what: str) -> None:
-        if what in self.brokers.broken:
-            raise KafkaTimeoutError(what)
-
-    def subscribe(self, topics: list[str], listener: Any) -> None:
-        assert (topics, listener) == (["orders"], self.hook)
-
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        self.check("count")
-        return set(range(self.brokers.count))
-
-    @property
-    def _cluster(self) -> Any:
-        return SimpleNamespace(cluster_id="c-1")
-
-    @property
-    def _coordinator(self) -> Any:
-        return self
-
-    @property
-    def _fetcher(self) -> Any:
-        return self
-
-    async def fetch_committed_offsets_async(self, partitions: list[KafkaPartition], timeout_ms: int) -> Any:
-        self.check("committed")
-        known = self.brokers.committed
-        return {tp: SimpleNamespace(offset=known[tp.partition]) for tp in partitions if tp.partition in known}
-
-    async def _fetch_offsets_by_times_async(self, times: Any, timeout_ms: int) -> Any:
-        self.check("beginnings")
-        assert set(times.values()) == {-2}
-        return {tp: SimpleNamespace(offset=LOW) for tp in times}
-
-    async def _commit_offsets_sync_async(self, offsets: Any, timeout_ms: int) -> None:
-        self.check("commit")
-        self.brokers.commit({tp.partition: at.offset for tp, at in offsets.items()})
-
-
-def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    with pytest.raises(StopIteration):
-        coroutine.send(None)
-
-
-@pytest.fixture(params=[Confluent, KafkaPython])
-def start(request: pytest.FixtureRequest) -> Callable[[Brokers], Any]:
-    return lambda brokers: request.param(brokers, Agent())
-
-
-Start = Callable[[Brokers], Any]
-
-
-def test_the_beginning_of_new_partitions_is_committed_before_the_callback_returns(start: Start) -> None:
+def test_the_beginning_of_new_partitions_is_committed_before_the_callback_returns() -> None:
     brokers = Brokers()
-    consumer = start(brokers)
+    consumer = Confluent(brokers, Agent())
     consumer.rebalance("assign", OLD)
     assert brokers.commits == []
     consumer.rebalance("assign", NEW)
     assert brokers.commits == [dict.fromkeys(NEW, LOW)]
     assert consumer.agent.last("assigned") == OLD | NEW
     assert consumer.agent.last("positioned") == NEW
-    assert consumer.agent.told[-1].cluster_id == "c-1"
 
 
-def test_what_the_group_has_committed_is_left_as_it_is_and_told(start: Start) -> None:
+def test_what_the_group_has_committed_is_left_as_it_is_and_told() -> None:
     brokers = Brokers(committed={6: 77, 7: 78})
-    consumer = start(brokers)
+    consumer = Confluent(brokers, Agent())
     consumer.rebalance("assign", OLD | NEW)
     assert brokers.commits == [dict.fromkeys(NEW - {6, 7}, LOW)]
     assert consumer.agent.last("positioned") == NEW
@@ -221,9 +137,9 @@ def test_what_the_group_has_committed_is_left_as_it_is_and_told(start: Start) ->
 
 
 @pytest.mark.parametrize("broken", ["committed", "beginnings", "commit"])
-def test_a_failure_stops_no_rebalance_and_the_next_one_tries_again(start: Start, broken: str) -> None:
+def test_a_failure_stops_no_rebalance_and_the_next_one_tries_again(broken: str) -> None:
     brokers = Brokers()
-    consumer = start(brokers)
+    consumer: Any = Confluent(brokers, Agent())
     brokers.broken.add(broken)
     consumer.rebalance("assign", NEW)
     assert consumer.called == [("assigned", NEW)]
@@ -235,9 +151,9 @@ def test_a_failure_stops_no_rebalance_and_the_next_one_tries_again(start: Start,
     assert consumer.agent.last("positioned") == NEW
 
 
-def test_without_a_count_at_the_start_the_first_assignment_tells_what_is_old(start: Start) -> None:
+def test_without_a_count_at_the_start_the_first_assignment_tells_what_is_old() -> None:
     brokers = Brokers(broken={"count"})
-    consumer = start(brokers)
+    consumer = Confluent(brokers, Agent())
     brokers.broken.clear()
     consumer.rebalance("assign", OLD)
     brokers.count = 12
@@ -245,8 +161,8 @@ def test_without_a_count_at_the_start_the_first_assignment_tells_what_is_old(sta
     assert brokers.commits == [dict.fromkeys(NEW, LOW)]
 
 
-def test_the_applications_own_callbacks_are_called(start: Start) -> None:
-    consumer = start(Brokers())
+def test_the_applications_own_callbacks_are_called() -> None:
+    consumer = Confluent(Brokers(), Agent())
     consumer.rebalance("assign", OLD)
     consumer.rebalance("revoke", frozenset({0}))
     consumer.rebalance("lost", frozenset({1}))
@@ -255,7 +171,7 @@ def test_the_applications_own_callbacks_are_called(start: Start) -> None:
 
 
 def test_what_passes_by_itself_is_tried_again_at_once() -> None:
-    # A broker that hears late of partitions that it leads; kafka-python tries again by itself.
+    # A broker that hears late of partitions that it leads.
     brokers = Brokers(error=KafkaError.NOT_LEADER_FOR_PARTITION)
     consumer = Confluent(brokers, Agent())
     brokers.broken.add("beginnings")

@@ -2,21 +2,21 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
 
 from kafka_partition_events import MetadataFetchError
-from kafka_partition_events.control.groups.prober import SCAN_EVERY_S, GroupProber
+from kafka_partition_events.control.groups.admin import GroupAdmin
+from kafka_partition_events.control.groups.prober import LOOK_S, GroupProber, groups_of
 from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.partition_set import Coverage
 from kafka_partition_events.control.protocol.records import Change, GroupProgress
 from kafka_partition_events.control.protocol.vocabulary import State
-from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
+from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
-from kafka_partition_events.testing.scripted import cluster_of
-from tests.control_kit import CLUSTER, NEW, START_MS, Story, gated, growth
+from tests.control_kit import NEW, START_MS, Story, gated, growth
 
 Offsets = dict[TopicPartition, int]
 ALL = frozenset(range(12))
@@ -31,8 +31,6 @@ class Brokers:
         self.refused: set[str] = set()
         self.loading: set[str] = set()
         self.unlisted: set[str] = set()
-        self.partitions = 12
-        self.writers: int | None = 3
         self.down = False
         self.asked: Counter[str] = Counter()
 
@@ -45,20 +43,17 @@ class Brokers:
         known = self.committed_now.setdefault(name, {})
         known |= {TopicPartition("orders", partition): offset for partition in partitions}
 
-    # -- GroupAdmin and Writers ------------------------------------------------------------------------
+    # -- GroupAdmin ------------------------------------------------------------------------------------
 
-    def cluster_id(self, timeout: float) -> str | None:
-        return CLUSTER
-
-    def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicInfo]:
-        leaders = [1] * self.partitions
-        return {n: cluster_of({n: leaders}).by_topic[n] for n in names if n == "orders" and self.partitions}
-
-    def groups(self, timeout: float) -> list[str]:
-        self.asked["scan"] += 1
+    def groups(self, timeout: float, *, without_members: bool = True) -> set[str]:
+        self.asked["list"] += 1
         if self.down:
             raise MetadataFetchError("nobody answers")
-        return [name for name in self.groups_now if name not in self.unlisted]
+        return {
+            name
+            for name, group in self.groups_now.items()
+            if name not in self.unlisted and (without_members or group.state != "EMPTY")
+        }
 
     def describe(self, ids: Collection[str], timeout: float) -> dict[str, Group]:
         self.asked["describe"] += 1
@@ -73,9 +68,6 @@ class Brokers:
             for name, asked in wanted.items()
             if name not in self.refused | self.loading
         }
-
-    def count(self, partitions: Iterable[TopicPartition], now_ms: int) -> int | None:
-        return self.writers
 
     def close(self) -> None:
         self.asked["close"] += 1
@@ -95,13 +87,10 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def prober(brokers: Brokers, clock: ManualClock) -> Iterator[GroupProber]:
-    def same(_config: Mapping[str, Any]) -> Any:
-        return brokers
-
-    prober = GroupProber({}, clock=clock, admin=same, writers=same)
+    prober = GroupProber(cast("GroupAdmin", brokers), clock=clock)
     yield prober
     prober.close()
-    assert brokers.asked["close"] == 2
+    assert brokers.asked["close"] == 1
 
 
 def change(**fields: Any) -> Change:
@@ -110,7 +99,7 @@ def change(**fields: Any) -> Change:
     return story.change
 
 
-ASKED = change()
+ASKED = evolve(change(), state=State.GATED)
 
 
 def groups(prober: GroupProber, asked: Change = ASKED, now_ms: int = START_MS) -> Mapping[str, Coverage]:
@@ -130,14 +119,13 @@ class TestWhatItSees:
         assert prober.look([ASKED, other], START_MS).groups.keys() == {ASKED.change_id, "chg-2"}
 
     def test_before_the_topic_has_grown_too(self, brokers: Brokers, prober: GroupProber) -> None:
-        brokers.partitions = 6
         brokers.has("billing", frozenset(range(6)))
-        assert not groups(prober)["billing"].assigned
+        assert not groups(prober, evolve(ASKED, state=State.REQUESTED))["billing"].assigned
 
     def test_a_position_when_the_assignment_has_settled(self, prober: GroupProber) -> None:
         groups(prober)
-        assert not groups(prober, now_ms=START_MS + 29_000)["billing"].positioned
-        assert {*groups(prober, now_ms=START_MS + 30_000)["billing"].positioned} == NEW
+        assert not groups(prober, now_ms=START_MS + 9_000)["billing"].positioned
+        assert {*groups(prober, now_ms=START_MS + 10_000)["billing"].positioned} == NEW
 
 
 class TestOfWhom:
@@ -147,7 +135,7 @@ class TestOfWhom:
         brokers.groups_now["idle"] = Group(group_id="idle", state="EMPTY")
         brokers.commits("idle", 0)
         brokers.commits("by-hand", 3)
-        found = groups(prober, change(required_groups=("by-hand",)))
+        found = groups(prober, evolve(change(required_groups=("by-hand",)), state=State.GATED))
         assert found.keys() == {"billing", "by-hand"}
         assert {*found["by-hand"].positioned} == NEW
 
@@ -170,7 +158,7 @@ class TestOfWhom:
     def test_not_one_whose_offsets_can_not_be_read(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.refused.add("billing")
         probe = prober.look([ASKED], START_MS)
-        assert not probe.groups
+        assert not probe.groups[ASKED.change_id]
         assert probe.readers == {"orders": {"billing"}}
 
 
@@ -189,14 +177,12 @@ class TestWhoCanNotBeSeen:
         probe = prober.look([ASKED], START_MS)
         assert probe.readers == {"orders": {"billing", "audit"}}
         assert probe.unseen == frozenset()
-        assert brokers.asked["scan"] == 1
 
     def test_one_that_was_seen_before_is_a_reader_still(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.has("audit")
         prober.look([ASKED], START_MS)
         brokers.loading = {"audit"}
-        probe = prober.look([evolve(ASKED, state=State.GATED)], START_MS)
-        assert brokers.asked["scan"] == 2
+        probe = prober.look([ASKED], START_MS)
         assert probe.readers == {"orders": {"billing", "audit"}}
         assert probe.unseen == {"audit"}
 
@@ -208,8 +194,7 @@ class TestWhoCanNotBeSeen:
         prober.look([ASKED], START_MS)
         brokers.unlisted = {"audit"}
         del brokers.groups_now["gone"]
-        probe = prober.look([evolve(ASKED, state=State.GATED)], START_MS)
-        assert brokers.asked["scan"] == 2
+        probe = prober.look([ASKED], START_MS)
         assert probe.readers == {"orders": {"billing", "audit"}}
 
     def test_one_that_is_required_is_told_and_one_that_does_not_exist_is_not(
@@ -220,76 +205,89 @@ class TestWhoCanNotBeSeen:
         assert probe.readers == {"orders": {"billing"}}
         assert probe.unseen == {"secret"}
 
-    def test_one_whose_offsets_the_scan_could_not_read_is_looked_at_because_members_may_come(
+    def test_one_that_rebalances_when_first_seen_is_known_by_what_it_has_committed(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.has("audit", frozenset(), state="PREPARING_REBALANCE")
+        assert prober.look([ASKED], START_MS).readers == {}, "nobody can tell"
+        brokers.commits("audit", 7)
+        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing", "audit"}}
+        brokers.refused = {"audit"}
+        assert prober.look([ASKED], START_MS).readers == {}
+
+    def test_one_that_rebalances_is_what_it_was(self, brokers: Brokers, prober: GroupProber) -> None:
+        prober.look([ASKED], START_MS)
+        brokers.has("billing", frozenset(), state="PREPARING_REBALANCE")
+        for _ in range(2):
+            assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+        brokers.has("billing", frozenset())
+        assert prober.look([ASKED], START_MS).readers == {"orders": frozenset()}
+
+    def test_one_that_was_seen_to_read_something_else_may_read_more_since_then(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        elsewhere = Member(member_id="m", assigned=frozenset({TopicPartition("other", 0)}))
+        brokers.groups_now["audit"] = Group(group_id="audit", members=(elsewhere,))
+        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+        brokers.loading = {"audit"}
+        assert prober.look([ASKED], START_MS).readers == {}
+
+    def test_one_to_which_members_come_is_a_reader_from_then_on(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
         brokers.groups_now["idle"] = Group(group_id="idle", state="EMPTY")
-        brokers.refused = {"idle"}
         assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
         brokers.has("idle")
         assert prober.look([ASKED], START_MS).readers == {"orders": {"billing", "idle"}}
-        assert brokers.asked["scan"] == 1
 
 
-class TestWhatItAsks:
-    def test_nothing_without_an_open_change_of_a_topic_of_this_cluster(
-        self, brokers: Brokers, prober: GroupProber
-    ) -> None:
-        finished = evolve(ASKED, state=State.CONVERGED)
-        elsewhere = change(cluster_id="c-2")
-        for changes in ([], [finished], [elsewhere]):
-            probe = prober.look(changes, START_MS)
-            assert (probe.readers, probe.writers, probe.groups) == ({}, {}, {})
+class TestWhenItLooks:
+    def test_not_without_an_open_change(self, brokers: Brokers, prober: GroupProber) -> None:
+        prober.watch([], START_MS)
+        assert prober.probe.readers == {}
         assert not brokers.asked
 
-    def test_of_all_groups_once_and_then_only_of_those_concerned(
+    def test_every_few_seconds_and_at_once_for_a_change_that_is_new_or_has_moved(
         self, brokers: Brokers, prober: GroupProber, clock: ManualClock
     ) -> None:
-        for _ in range(5):
-            prober.look([ASKED], START_MS)
-        assert brokers.asked["scan"] == 1
-        brokers.has("shipping")
-        clock.advance(SCAN_EVERY_S)
-        probe = prober.look([ASKED], START_MS)
-        assert brokers.asked["scan"] == 2
-        assert probe.readers == {"orders": {"billing", "shipping"}}
-
-    def test_of_all_groups_at_once_for_a_topic_that_is_new_to_it(
-        self, brokers: Brokers, prober: GroupProber
-    ) -> None:
-        prober.look([ASKED], START_MS)
+        requested = evolve(ASKED, state=State.REQUESTED)
+        for _ in range(3):
+            prober.watch([requested], START_MS)
+        assert brokers.asked["list"] == 1
+        prober.watch([ASKED], START_MS)
+        assert brokers.asked["list"] == 2
+        assert prober.probe.after == {ASKED.change_id}
         other = evolve(ASKED, change_id="chg-2", spec=growth(topic="other"))
-        probe = prober.look([ASKED, other], START_MS)
-        assert brokers.asked["scan"] == 2
-        assert probe.readers == {"orders": {"billing"}, "other": frozenset()}
+        prober.watch([ASKED, other], START_MS)
+        assert brokers.asked["list"] == 3
+        assert prober.probe.readers == {"orders": {"billing"}, "other": frozenset()}
+        clock.advance(LOOK_S)
+        prober.watch([ASKED], START_MS)
+        assert brokers.asked["list"] == 4
 
-    def test_of_all_groups_at_once_when_a_change_has_happened(
-        self, brokers: Brokers, prober: GroupProber
+    def test_a_failure_leaves_nothing_known_and_the_next_look_asks_again(
+        self, brokers: Brokers, prober: GroupProber, clock: ManualClock
     ) -> None:
-        prober.look([ASKED], START_MS)
-        brokers.has("began-to-read-after-the-request")
-        probe = prober.look([evolve(ASKED, state=State.GATED)], START_MS)
-        assert probe.readers == {"orders": {"billing", "began-to-read-after-the-request"}}
-
-    def test_it_does_not_say_what_it_does_not_know(self, brokers: Brokers, prober: GroupProber) -> None:
-        brokers.writers = None
-        brokers.groups_now["new"] = Group(
-            group_id="new", state="PREPARING_REBALANCE", members=(Member(member_id="m"),)
-        )
-        probe = prober.look([ASKED], START_MS)
-        assert (probe.readers, probe.writers) == ({}, {})
-
-    def test_a_failure_is_told_and_the_next_look_asks_again(
-        self, brokers: Brokers, prober: GroupProber
-    ) -> None:
+        prober.watch([ASKED], START_MS)
+        clock.advance(LOOK_S)
         brokers.down = True
-        with pytest.raises(MetadataFetchError):
-            prober.look([ASKED], START_MS)
+        prober.watch([ASKED], START_MS)
+        assert (prober.probe.readers, prober.probe.after) == ({}, frozenset())
+        clock.advance(LOOK_S)
         brokers.down = False
-        assert len(groups(prober)) == 1
+        prober.watch([ASKED], START_MS)
+        assert prober.probe.readers == {"orders": {"billing"}}
 
-    def test_a_topic_that_is_gone_has_nothing_to_be_said_of(
-        self, brokers: Brokers, prober: GroupProber
-    ) -> None:
-        brokers.partitions = 0
-        assert not groups(prober)
+
+def test_for_a_plan_all_groups_are_told_that_read_a_topic_or_did_or_may(brokers: Brokers) -> None:
+    elsewhere = Member(member_id="m", assigned=frozenset({TopicPartition("other", 0)}))
+    brokers.groups_now["other"] = Group(group_id="other", members=(elsewhere,))
+    for name in ("gone", "idle", "unread"):
+        brokers.groups_now[name] = Group(group_id=name, state="EMPTY")
+    brokers.commits("gone", 3)
+    brokers.has("moving", frozenset(), state="PREPARING_REBALANCE")
+    brokers.has("loading")
+    brokers.loading, brokers.refused = {"loading"}, {"unread"}
+    found = groups_of(cast("GroupAdmin", brokers), "orders", 12, 1.0)
+    assert found.keys() == {"billing", "gone", "moving", "loading", "unread"}
+    assert [name for name, group in found.items() if group is None] == ["loading"]

@@ -1,7 +1,5 @@
 """What a consumer's agent publishes, told by a hook what the consumer has."""
 
-import pytest
-
 from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
@@ -12,7 +10,7 @@ from kafka_partition_events.control.protocol.records import Ack, Change
 from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
-from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth, lease
+from tests.control_kit import NEW, ONE, Link, Story, gated, grown, growth, lease
 
 LIMIT_S = 20.0
 HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
@@ -24,7 +22,6 @@ def of_orders(partitions: frozenset[int]) -> frozenset[TopicPartition]:
 
 def reading(assigned: frozenset[int] = frozenset(), positioned: frozenset[int] = frozenset()) -> Reading:
     return Reading(
-        cluster_id=CLUSTER,
         counts={"orders": 6},
         assigned=of_orders(assigned),
         positioned=of_orders(positioned),
@@ -76,7 +73,7 @@ class TestAcks:
         assert len(self.acks(mine, reading(HALF, HALF))) == 1
 
     def test_none_of_changes_that_do_not_concern_it(self) -> None:
-        others = [growth(topic="other"), growth(cluster_id="c-2")]
+        others = [growth(topic="other")]
         changes = [grown(gated(required_groups=())).change]
         for number, spec in enumerate(others):
             story = Story()
@@ -135,7 +132,7 @@ class TestAgent:
 
 
 class TestAssignments:
-    """What both clients' hooks share."""
+    """What a hook knows of its consumer."""
 
     def test_what_was_not_there_at_first_stays_new_until_the_group_has_an_offset(self) -> None:
         mine = Assignments(None)
@@ -150,15 +147,12 @@ class TestAssignments:
             mine.knows("orders", count)
         assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(NEW)
 
-    @pytest.mark.parametrize(("cluster_id", "expected"), [(CLUSTER, NEW), (None, NEW), ("c-2", frozenset())])
-    def test_changes_of_its_cluster_tell_what_is_new(
-        self, cluster_id: str | None, expected: frozenset[int]
-    ) -> None:
+    def test_changes_tell_what_is_new(self) -> None:
         agent = ConsumerAgent(Link(), "c", "billing")
         agent.changes = (grown(growth()).change,)
         mine = Assignments(agent)
-        mine.knows("orders", 12, cluster_id)
-        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(expected)
+        mine.knows("orders", 12)
+        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(NEW)
 
     def test_assignments_come_in_parts_and_go(self) -> None:
         mine = Assignments(None)

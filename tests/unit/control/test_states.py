@@ -6,9 +6,7 @@ from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
-    Execute,
     Gate,
-    OnDeadline,
     State,
     Status,
     Verb,
@@ -50,7 +48,6 @@ class TestAnIncrease:
         assert story.tick() is State.CONVERGING
         story.probed("billing", assigned=NEW)
         assert story.tick() is State.CONVERGED
-        assert not story.change.late
 
     def test_converges_partially_when_a_budget_caps(self) -> None:
         story = grown(growth(required_groups=()))
@@ -67,11 +64,10 @@ class TestAnIncrease:
         assert story.tick(1) is State.OVERDUE
         story.says("b", Status.APPLIED)
         assert story.tick() is State.CONVERGED
-        assert story.change.late
 
     def test_expires_if_the_topic_does_not_grow(self) -> None:
         story = Story()
-        story.request(gated(expires_s=3600))
+        story.request(gated())
         assert story.change.holds
         assert story.tick(3599) is State.REQUESTED
         assert story.tick(1) is State.EXPIRED
@@ -129,17 +125,6 @@ class TestAGate:
         story.tick(0.1)
         assert (story.change.gate, story.change.opened_by) == (Gate.OPEN, "deadline")
 
-    def test_stays_held_after_the_deadline_if_that_was_asked_for(self) -> None:
-        story = grown(gated(gate_on_deadline=OnDeadline.HOLD))
-        assert story.tick(600) is State.OVERDUE
-        assert story.change.holds
-        assert story.tick(86_400) is State.OVERDUE
-        story.probed("billing", assigned=NEW, positioned=NEW)
-        story.lives("ab", seen=12)
-        assert story.tick() is State.CONVERGED
-        assert story.change.late
-        assert not story.change.holds
-
     def test_waits_for_all_who_read_the_topic_if_no_groups_were_named(self) -> None:
         story = grown(gated(required_groups=None))
         story.sees(readers=frozenset({"billing", "audit"}))
@@ -168,7 +153,7 @@ class TestThatTheTrackerGrowsTheTopic:
 
     def test_as_soon_as_the_change_is_released(self) -> None:
         story = Story()
-        story.request(growth(execute=Execute.TRACKER))
+        story.request(growth(execute=True))
         assert self.due(story)
 
     def test_not_if_somebody_else_is_to_do_it(self) -> None:
@@ -179,7 +164,7 @@ class TestThatTheTrackerGrowsTheTopic:
     def test_not_before_every_live_producer_holds_the_gate(self) -> None:
         story = Story()
         story.lives("ab")
-        story.request(gated(execute=Execute.TRACKER))
+        story.request(gated(execute=True))
         story.says("a", Status.HELD)
         assert not self.due(story)
         story.says("b", Status.HELD)
@@ -192,7 +177,7 @@ class TestThatTheTrackerGrowsTheTopic:
         self, seen: dict[str, object]
     ) -> None:
         story = Story()
-        story.request(growth(execute=Execute.TRACKER))
+        story.request(growth(execute=True))
         story.sees(**seen)
         assert not self.due(story)
 

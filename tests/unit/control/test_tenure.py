@@ -8,10 +8,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.protocol.codec import Skipped
 from kafka_partition_events.control.tracker import leadership
-from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig, Watcher
-from kafka_partition_events.control.tracker.topic_growth import Grower
+from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 
@@ -32,21 +30,9 @@ def threads() -> set[Path]:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted by /proc")
 def test_no_client_stays_although_somebody_holds_what_was_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leadership, "_LIMIT_S", 0.2)
-    watcher, grower = Watcher(NOBODY, 1.0), Grower(NOBODY)
-    setting = TrackerConfig(
-        config=NOBODY,
-        prefix="kpe.",
-        name="kpe-tracker",
-        watcher=watcher,
-        grower=grower,
-        open_prober=None,
-        policy=Policy(),
-        skipped=Skipped(),
-    )
+    setting = TrackerConfig(config=NOBODY, prefix="kpe.", policy=Policy())
     before = threads()
     with pytest.raises(KafkaException) as held:
         Leadership(setting)
     assert new_clients(before) == []
     assert held.value.args[0].name() == "_TIMED_OUT"
-    watcher.poller.close()
-    grower.close()

@@ -4,13 +4,12 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.control.protocol.topics import (
-    Action,
     ControlTopic,
     Difference,
     control_topics,
     differences,
 )
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 
 WANTED = control_topics()
 
@@ -57,7 +56,7 @@ def test_kafka_would_refuse_such_names(prefix: str) -> None:
 
 
 def test_what_is_missing_is_created() -> None:
-    assert differences(WANTED, {}) == tuple(Difference(topic=t, action=Action.CREATE) for t in WANTED)
+    assert differences(WANTED, {}) == tuple(Difference(topic, None) for topic in WANTED)
 
 
 def test_if_all_is_as_it_should_be_nothing_is_done_whatever_else_is_set() -> None:
@@ -68,10 +67,7 @@ def test_what_is_set_otherwise_is_set_right() -> None:
     leases = BY_NAME["kpe.leases"]
     found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete"})
     (difference,) = differences(WANTED, {**FOUND, leases.name: found})
-    assert (difference.action, difference.found) == (
-        Action.CONFIGURE,
-        {"config": {"cleanup.policy": "delete"}},
-    )
+    assert difference.found == {"cleanup.policy": "delete"}
     assert str(difference) == "kpe.leases: set cleanup.policy=compact,delete (is delete)"
 
 
@@ -83,11 +79,8 @@ def test_the_order_of_policies_means_nothing() -> None:
 
 def test_more_partitions_are_wrong_only_where_there_must_be_one() -> None:
     commands, leases = BY_NAME["kpe.commands"], BY_NAME["kpe.leases"]
-    more = {
-        **FOUND,
-        commands.name: evolve(FOUND[commands.name], partitions=3),
-        leases.name: evolve(FOUND[leases.name], partitions=50),
-    }
-    (difference,) = differences(WANTED, more)
-    assert (difference.topic, difference.action) == (commands, Action.UNFIT)
-    assert "delete it" in str(difference)
+    more = {**FOUND, leases.name: evolve(FOUND[leases.name], partitions=50)}
+    assert differences(WANTED, more) == ()
+    more[commands.name] = evolve(FOUND[commands.name], partitions=3)
+    with pytest.raises(ControlTopicError, match=r"kpe\.commands: has 3 partitions and must have 1"):
+        differences(WANTED, more)

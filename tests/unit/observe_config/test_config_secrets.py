@@ -130,14 +130,11 @@ class TestPropertiesThatAreCode:
             ("sasl.kerberos.keytab", "/etc/kpe/$(id).keytab"),
         ],
     )
-    @pytest.mark.parametrize("section", ["kafka", "control"])
-    def test_they_are_refused_unless_somebody_says_so(
-        self, config: Writer, section: str, name: str, value: str
-    ) -> None:
-        text = f'[{section}.properties]\n"{name}" = "{value}"\n'
-        assert config.problems(text) == [f"{section}.properties.{name}: {REFUSED}"]
+    def test_they_are_refused_unless_somebody_says_so(self, config: Writer, name: str, value: str) -> None:
+        text = f'[kafka.properties]\n"{name}" = "{value}"\n'
+        assert config.problems(text) == [f"kafka.properties.{name}: {REFUSED}"]
         allowed = config.load(f"[kafka]\nallow_code = true\n{text}")
-        assert getattr(allowed.settings, section).properties == {name: value}
+        assert allowed.settings.kafka.properties == {name: value}
         assert config.load(text, {"KPE_KAFKA__ALLOW_CODE": "true"}).settings.kafka.allow_code
         assert config.problems(text, {"KPE_KAFKA__ALLOW_CODE": "false"})
 
