@@ -20,7 +20,7 @@ class TenantPartitioner(DefaultPartitioner):
         self.width = width
 
     def home(self, route: Route, key: bytes) -> int:
-        """Return a key's partition; what happens while it is offline is up to ``keyed=``."""
+        """Return a key's partition, online or not."""
         first = super().home(route, key.partition(b":")[0])
         return (first + crc32(key) % self.width) % route.count
 

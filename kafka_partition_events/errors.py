@@ -26,7 +26,7 @@ class JvmError(KafkaPartitionEventsError):
 
 
 class PartitionOfflineError(KafkaPartitionEventsError):
-    """A keyed record's partition is offline and the partitioner was made with ``keyed="raise"``."""
+    """A row's partition is offline, and Spark was asked to fail then (``offline="raise"``)."""
 
 
 class OutboxError(KafkaPartitionEventsError):

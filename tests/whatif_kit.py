@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, Partitioner
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.whatif import plan
 from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Placed, Scenario
 from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Outcome, Side, outcomes
@@ -35,17 +34,15 @@ def snapshot(partitions: int, offline: Iterable[int] = ()) -> Cluster:
     return cluster_of({TOPIC: [None if p in down else 1 for p in range(partitions)]}, brokers=[1])
 
 
-def partitioner_of(
-    mapping: MappingName, current: int, *, keyed: KeyedPolicy = "pin", hash_name: HashName = "murmur2"
-) -> Partitioner:
+def partitioner_of(mapping: MappingName, current: int, *, hash_name: HashName = "murmur2") -> Partitioner:
     """Return a real partitioner that has seen the topic with so many partitions."""
     made: Partitioner
     if mapping == "modulo":
-        made = DefaultPartitioner(keyed=keyed, hash_name=hash_name)
+        made = DefaultPartitioner(hash_name=hash_name)
     elif mapping == "kept":
-        made = DefaultPartitioner(keyed=keyed, hash_name=hash_name, key_partitions={TOPIC: current})
+        made = DefaultPartitioner(hash_name=hash_name, key_partitions={TOPIC: current})
     else:
-        made = GrowthSafePartitioner(mapping="rendezvous", keyed=keyed, hash_name=hash_name)
+        made = GrowthSafePartitioner(mapping="rendezvous", hash_name=hash_name)
     made.apply_snapshot(snapshot(current))
     return made
 
@@ -83,16 +80,10 @@ def by_hand(rows: Sequence[tuple[bytes | None, int]], scenario: Scenario, hash_n
 
 
 def _groups(scenario: Scenario, placed: Placed) -> list[_Group]:
-    fate = Fate.HOME
-    if placed.goes_to is None:
-        fate = Fate.REFUSED
-    elif placed.goes_to in scenario.offline:
-        fate = Fate.HELD
-    elif placed.goes_to != placed.home:
-        fate = Fate.REROUTED
+    fate = Fate.HELD if placed.home in scenario.offline else Fate.HOME
     return [
         (Side.BEFORE, placed.before, False, Fate.HOME),
-        (Side.AFTER, placed.goes_to, placed.home != placed.before, fate),
+        (Side.AFTER, placed.home, placed.home != placed.before, fate),
     ]
 
 

@@ -27,7 +27,7 @@ JUMPS = "rendezvous 13, 18, 24, 36"
 ALONE = "the same, each grouped by itself"
 
 ASKED: Mapping[str, tuple[Scenario, ...]] = {
-    MODULO: (*scenarios(12, [13, 18, 24]), *scenarios(12, [24], offline=[{3, 7}], keyed="reroute")),
+    MODULO: (*scenarios(12, [13, 18, 24]), *scenarios(12, [24], offline=[{3, 7}])),
     MIXED: scenarios(12, [13, 24], ["modulo", "rendezvous"]),
     JUMPS: scenarios(12, [13, 18, 24, 36], ["rendezvous"]),
     ALONE: scenarios(12, [13, 24], ["modulo", "rendezvous"]),

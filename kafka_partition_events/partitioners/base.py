@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from threading import get_ident
 from typing import ClassVar, TypedDict
 
-from kafka_partition_events.errors import PartitionOfflineError
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import ClusterAdopter, name_of
-from kafka_partition_events.partitioners.keys import KeyedPolicy, Keys
+from kafka_partition_events.partitioners.keys import Keys
 from kafka_partition_events.partitioners.routes import ClientCluster, Routes
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
@@ -26,7 +25,6 @@ class PartitionerOptions(TypedDict, total=False):
     """What partitioners pass on to `Partitioner`, which says what it means."""
 
     budget: BufferBudget | None
-    keyed: KeyedPolicy
     hash_name: HashName | None
     key_partitions: Mapping[str, int] | None
 
@@ -56,7 +54,6 @@ class Partitioner(ClusterAdopter):
         self,
         *,
         budget: BufferBudget | None = None,
-        keyed: KeyedPolicy = "pin",
         hash_name: HashName | None = None,
         key_partitions: Mapping[str, int] | None = None,
     ) -> None:
@@ -64,9 +61,6 @@ class Partitioner(ClusterAdopter):
 
         Args:
             budget: A cap on the partitions that unkeyed records go to (KIP-34); None: no cap.
-            keyed: What happens to a keyed record whose partition is offline. ``"pin"``: it goes there all
-                the same, because its order comes first. ``"reroute"``: it goes to a partition that is
-                usable. ``"raise"``: `PartitionOfflineError`.
             hash_name: The key hash. One topic should be written with one hash. None: that of the client whose
                 records are placed: what a plain producer with the same settings uses. That is murmur2 for
                 kafka-python and for a partitioner that stands alone.
@@ -81,7 +75,7 @@ class Partitioner(ClusterAdopter):
         inherited = all(
             getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
         )
-        self.keying = Keys(keyed, hash_name, key_partitions, self._key_hash, by_hash=inherited)
+        self.keying = Keys(hash_name, key_partitions, self._key_hash, by_hash=inherited)
         """How keys are placed."""
         self.routing = Routes(lambda: name_of(self), budget)
         """What is chosen from."""
@@ -128,7 +122,6 @@ class Partitioner(ClusterAdopter):
 
         Raises:
             ValueError: ``cluster`` is given and does not know the topic.
-            PartitionOfflineError: with ``keyed="raise"`` only.
         """
         route = self.routing.current.get(topic) or self.routing.of(topic, cluster)
         if route is None:
@@ -175,20 +168,11 @@ class Partitioner(ClusterAdopter):
         return topic in self.keying.partitions or type(self).home is not Partitioner.home
 
     def keyed_partition(self, route: Route, key: bytes) -> int:
-        """Return where a keyed record goes: to its home, or by the ``keyed`` policy if that is offline.
+        """Return where a keyed record goes: to its home, online or not, because its order comes first.
 
-        Raises:
-            PartitionOfflineError: the home is offline and the policy is ``"raise"``.
+        What may leave it without losing that order is up to a producer's ``keys="move"``.
         """
-        home, policy = self.home(route, key), self.keying.policy
-        if policy == "pin" or route.is_online(home):
-            return home
-        if policy == "raise":
-            raise PartitionOfflineError(
-                f"partition {home} of topic {route.info.name} has no leader; the key's records wait for it"
-                ' with keyed="pin" and go elsewhere with keyed="reroute"'
-            )
-        return route.usable[self.keying.hash(key, len(route.usable))]
+        return self.home(route, key)
 
     def route(self, topic: str, cluster: ClientCluster | None = None) -> Route | None:
         """Return a topic's route: of the snapshot, or of ``cluster``, or None when neither is there.

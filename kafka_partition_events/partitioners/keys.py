@@ -1,14 +1,12 @@
-"""By which hash keyed records are placed, over how many partitions, and what happens if theirs is offline."""
+"""By which hash keyed records are placed, and over how many partitions."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, KeyHash, key_hash, of_any_bytes
-
-KeyedPolicy = Literal["pin", "reroute", "raise"]
 
 _log = get_logger(__name__)
 
@@ -17,7 +15,6 @@ class Keys:
     """How one partitioner places keys. What is here is agreed with a client before its first record.
 
     Attributes:
-        policy: What happens to a keyed record whose partition is offline; see `Partitioner`.
         hash_name: The key hash.
         hash: The same as a function of the key and the number of partitions.
         empty_is_no_key: Whether a record with an empty key counts as unkeyed; see `routing.hashing`.
@@ -29,21 +26,15 @@ class Keys:
 
     def __init__(
         self,
-        policy: KeyedPolicy,
         hash_name: HashName | None,
         partitions: Mapping[str, int] | None = None,
         make_hash: Callable[[HashName], KeyHash] = key_hash,
         *,
         by_hash: bool = True,
     ) -> None:
-        if policy not in get_args(KeyedPolicy):
-            raise ConfigurationError(
-                f"keyed must be one of {', '.join(get_args(KeyedPolicy))}, not {policy!r}"
-            )
-        self.policy = policy
         self.follows_client = hash_name is None
         self.partitions = _checked(partitions or {})
-        self.by_hash = by_hash and policy == "pin"
+        self.by_hash = by_hash
         self.over_all: KeyHash | None = None
         self._make_hash = make_hash
         self._client_hash: tuple[HashName, bool] | None = None

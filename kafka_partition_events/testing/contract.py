@@ -18,10 +18,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import ClassVar
 
-from kafka_partition_events.errors import PartitionOfflineError
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.budget import BufferBudget
@@ -161,8 +160,7 @@ class PartitionerContract(ABC):
         _place(partitioner)
         _adopt(partitioner, [None, None, None])
         for key in (None, *KEYS):
-            with suppress(*() if key is None else (PartitionOfflineError,)):
-                _exists(partitioner, _ask(partitioner, key), 3)
+            _exists(partitioner, _ask(partitioner, key), 3)
 
     # -- what changes under it -----------------------------------------------------------------------
 
@@ -197,8 +195,7 @@ class PartitionerContract(ABC):
             chosen = _place(partitioner, cluster=cluster)
             _demand(chosen in {0, 2}, f"{_name(partitioner)} answered {chosen}, and online are 0 and 2")
         for key in KEYS:
-            with suppress(PartitionOfflineError):
-                _exists(partitioner, _ask(partitioner, key, cluster=cluster), 3)
+            _exists(partitioner, _ask(partitioner, key, cluster=cluster), 3)
 
     # -- threads -------------------------------------------------------------------------------------
 
@@ -221,8 +218,7 @@ class PartitionerContract(ABC):
 
         def produce() -> None:
             _exists(partitioner, _place(partitioner), 8)
-            with suppress(PartitionOfflineError):
-                _exists(partitioner, _ask(partitioner, b"key"), 8)
+            _exists(partitioner, _ask(partitioner, b"key"), 8)
 
         def change() -> None:
             for half in halves:

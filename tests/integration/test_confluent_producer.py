@@ -110,13 +110,23 @@ def test_keyed_records_are_where_java_would_put_them(
     assert all(key is not None and partition == murmur2_partition(key, 7) for key, partition in records)
 
 
+class ByPython(DefaultPartitioner):
+    """Places each key itself: librdkafka may not know what a subclass does."""
+
+    def home(self, route: Route, key: bytes) -> int:
+        return super().home(route, key)
+
+    def requires_metadata(self, topic: str) -> bool:
+        return False
+
+
 @pytest.mark.parametrize("hash_name", ["murmur2", "crc32", "fnv1a"])
 def test_librdkafka_and_the_partitioner_place_a_key_alike(
     hash_name: HashName, make: Make, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=7)
     by_librdkafka = make(DefaultPartitioner(hash_name=hash_name))
-    by_python = make(DefaultPartitioner(hash_name=hash_name, keyed="reroute"))
+    by_python = make(ByPython(hash_name=hash_name))
     placed: dict[bytes, set[int]] = {}
 
     def note(_error: object, message: Any) -> None:

@@ -40,7 +40,7 @@ def wire(source: MetadataSource) -> int:
     with MetadataPoller(source, topics=["orders"], interval=10.0) as poller:
         registration: Registration = poller.register(Pager())
         poller.register(ByRegion(budget=budget))
-        poller.register(DefaultPartitioner(keyed="reroute", hash_name="crc32"))
+        poller.register(DefaultPartitioner(hash_name="crc32"))
         registration.close(wait=1.0)
         cluster = poller.cluster
         return 0 if cluster is None else len(cluster.topics())

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import structlog
 
-from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner, MetadataPoller, Partitioner, Route
+from kafka_partition_events import DefaultPartitioner, MetadataPoller, Partitioner, Route
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.confluent import producer as producer_module
-from kafka_partition_events.errors import PartitionOfflineError
 from kafka_partition_events.health.in_flight import STANDBY
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
@@ -162,7 +161,6 @@ class Reloading(DefaultPartitioner):
     [
         (Reloading, None, LookupError),
         (Reloading, b"k", LookupError),
-        (lambda: AdaptivePartitioner(keyed="raise"), b"k", PartitionOfflineError),
     ],
 )
 def test_a_batch_that_raises_has_queued_nothing(

@@ -8,7 +8,7 @@ import pytest
 from kafka.errors import IllegalStateError, KafkaTimeoutError, TopicAuthorizationFailedError
 from kafka.future import Future
 
-from kafka_partition_events import ConfigurationError, DefaultPartitioner, KeysMoved
+from kafka_partition_events import ConfigurationError, KeysMoved
 from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
 from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
 from kafka_partition_events.clients.kafka_python import key_stats
@@ -244,7 +244,6 @@ def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_firs
     [
         ({"transactional_id": "t"}, {}, "transactional_id"),
         ({"acks": 0}, {}, "acks=0"),
-        ({}, {"partitioner": DefaultPartitioner(keyed="reroute")}, 'keyed="reroute"'),
         ({}, {"keys": "mvoe"}, "'mvoe'"),
     ],
 )

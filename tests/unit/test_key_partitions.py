@@ -11,7 +11,6 @@ from kafka_partition_events import (
     DefaultPartitioner,
     GrowthSafePartitioner,
     Partitioner,
-    PartitionOfflineError,
     StickyPartitioner,
 )
 from kafka_partition_events.clients.confluent.choosing import Chooser
@@ -48,18 +47,11 @@ class TestATopicThatIsNamed:
         partitioner = make(key_partitions={"t": 12})
         assert places(partitioner, cluster=cluster_of({"t": [1] * 24})) == murmur2(12)
 
-    def test_is_asked_for_its_home_by_the_policies(self, make: Any) -> None:
+    def test_although_a_key_s_home_is_offline(self, make: Any) -> None:
         home = murmur2_partition(KEYS[0], 12)
-        leaders = [None if partition == home else 1 for partition in range(24)]
-        at_home, rerouted, refused = (
-            make(key_partitions={"t": 12}, keyed=keyed) for keyed in ("pin", "reroute", "raise")
-        )
-        for partitioner in (at_home, rerouted, refused):
-            partitioner.apply_snapshot(cluster_of({"t": leaders}))
-        assert at_home.partition("t", KEYS[0], KEYS[0], None, None, None) == home
-        assert rerouted.partition("t", KEYS[0], KEYS[0], None, None, None) != home
-        with pytest.raises(PartitionOfflineError, match=f"partition {home} of topic t"):
-            refused.partition("t", KEYS[0], KEYS[0], None, None, None)
+        partitioner = make(key_partitions={"t": 12})
+        partitioner.apply_snapshot(cluster_of({"t": [None if p == home else 1 for p in range(24)]}))
+        assert partitioner.partition("t", KEYS[0], KEYS[0], None, None, None) == home
 
 
 def test_unkeyed_records_use_all_partitions() -> None:

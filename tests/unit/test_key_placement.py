@@ -8,7 +8,6 @@ from kafka_partition_events import (
     AdaptivePartitioner,
     DefaultPartitioner,
     Partitioner,
-    PartitionOfflineError,
     RoundRobinPartitioner,
     Route,
     StickyPartitioner,
@@ -51,13 +50,10 @@ class TestAnOwnHome:
         for key in KEYS:
             assert ask(Mirrored(), key, *[1] * 12) == 11 - murmur2_partition(key, 12)
 
-    def test_is_what_the_policies_are_about(self) -> None:
+    def test_is_kept_to_although_it_is_offline(self) -> None:
         home = ask(Mirrored(), b"a", *[1] * 4)
         leaders = [None if partition == home else 1 for partition in range(4)]
-        assert ask(Mirrored(keyed="pin"), b"a", *leaders) == home
-        assert ask(Mirrored(keyed="reroute"), b"a", *leaders) != home
-        with pytest.raises(PartitionOfflineError, match=f"partition {home} of topic t"):
-            ask(Mirrored(keyed="raise"), b"a", *leaders)
+        assert ask(Mirrored(), b"a", *leaders) == home
 
 
 @pytest.mark.parametrize(
@@ -66,13 +62,11 @@ class TestAnOwnHome:
         (DefaultPartitioner(), True),
         (AdaptivePartitioner(hash_name="fnv1a"), True),
         (RoundRobinPartitioner(), True),
-        (DefaultPartitioner(keyed="reroute"), False),
-        (StickyPartitioner(keyed="raise"), False),
         (Mirrored(), False),
         (Elsewhere(), False),
     ],
 )
-def test_keys_go_by_their_hash_alone_unless_a_policy_or_a_subclass_says_otherwise(
+def test_keys_go_by_their_hash_alone_unless_a_subclass_says_otherwise(
     partitioner: Partitioner, by_hash: bool
 ) -> None:
     assert partitioner.keying.by_hash is by_hash

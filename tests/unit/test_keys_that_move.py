@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException
 from confluent_kafka.cimpl import Producer
 
-from kafka_partition_events import ConfigurationError, DefaultPartitioner
+from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
@@ -190,7 +190,6 @@ class TestARecordThatWaits:
         ({"transactional.id": "t"}, {}, "transactional.id"),
         ({"acks": 0}, {}, "acks=0"),
         ({"delivery.report.only.error": True}, {}, "delivery.report.only.error"),
-        ({}, {"partitioner": DefaultPartitioner(keyed="reroute")}, 'keyed="reroute"'),
         ({}, {"keys": "mvoe"}, "'mvoe'"),
     ],
 )

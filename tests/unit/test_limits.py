@@ -30,7 +30,7 @@ MAKERS: list[Callable[[], Partitioner]] = [
     AdaptivePartitioner,
     UniformStickyPartitioner,
     RoundRobinPartitioner,
-    lambda: StickyPartitioner(keyed="reroute"),
+    StickyPartitioner,
     lambda: AdaptivePartitioner(key_partitions={"orders": 8}),
     lambda: GrowthSafePartitioner(mapping="rendezvous"),
 ]
@@ -136,15 +136,13 @@ class TestKeys:
         partitioner.apply_snapshot(TWELVE)
         assert [partitioner.partition("orders", k, k, None, None, None) for k in keys] == homes
 
-    def test_stay_on_a_partition_that_is_planned_to_go_offline_unless_they_may_be_rerouted(self) -> None:
+    def test_stay_on_a_partition_that_is_planned_to_go_offline(self) -> None:
         limits = Limits(offline={"orders": frozenset({0, 1, 2, 3, 4})})
-        pinned, rerouted = DefaultPartitioner(), StickyPartitioner(keyed="reroute")
-        for partitioner in (pinned, rerouted):
-            partitioner.apply_snapshot(SIX)
-            partitioner.routing.limit(limits)
+        pinned = DefaultPartitioner()
+        pinned.apply_snapshot(SIX)
+        pinned.routing.limit(limits)
         keys = [b"key-%d" % n for n in range(100)]
         assert {pinned.partition("orders", k, k, None, None, None) for k in keys} == set(range(6))
-        assert {rerouted.partition("orders", k, k, None, None, None) for k in keys} == {5}
         assert {pinned.partition("orders", None, None, None, None, None) for _ in keys} == {5}
 
 

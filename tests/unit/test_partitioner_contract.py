@@ -30,8 +30,6 @@ from kafka_partition_events.testing import PartitionerContract, contract
 BUILT_IN: dict[str, Callable[[], Partitioner]] = {
     "default": DefaultPartitioner,
     "sticky, crc32": lambda: StickyPartitioner(hash_name="crc32"),
-    "sticky, reroute": lambda: StickyPartitioner(keyed="reroute"),
-    "sticky, raise": lambda: StickyPartitioner(keyed="raise"),
     "uniform sticky": UniformStickyPartitioner,
     "uniform sticky, small batches": lambda: UniformStickyPartitioner(batch_bytes=1),
     "round robin": RoundRobinPartitioner,

@@ -15,7 +15,6 @@ from kafka_partition_events import (
     ConfigurationError,
     DefaultPartitioner,
     Partitioner,
-    PartitionOfflineError,
     RoundRobinPartitioner,
     Route,
     StickyPartitioner,
@@ -144,7 +143,7 @@ class TestKeyedRecords:
     def test_go_by_their_bytes_whatever_holds_them(
         self, make: Callable[..., Partitioner], kind: Callable[[bytes], Any]
     ) -> None:
-        for keyed in (make(), make(keyed="reroute"), make(key_partitions={"t": 12})):
+        for keyed in (make(), make(key_partitions={"t": 12})):
             partitioner = with_table(keyed, *[1] * 12)
             for key in EIGHT_KEYS:
                 assert ask(partitioner, key=kind(key)) == murmur2_partition(key, 12)
@@ -154,27 +153,6 @@ class TestKeyedRecords:
     def test_an_empty_key_is_a_key(self, make: Callable[..., Partitioner]) -> None:
         partitioner = with_table(make(), *[1] * 1000)
         assert ask(partitioner, key=b"") == 681
-
-    def test_reroute_moves_only_those_whose_partition_is_offline(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
-        partitioner = with_table(make(keyed="reroute"), 1, None, 1, 1)
-        for number in range(200):
-            key = b"%d" % number
-            home = murmur2_partition(key, 4)
-            answer = ask(partitioner, key=key)
-            assert answer == home if home != 1 else answer in {0, 2, 3}
-            assert answer == ask(partitioner, key=key), "one key, one place"
-
-    def test_raise_says_which_partition_and_what_to_do(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(keyed="raise"), None)
-        with pytest.raises(PartitionOfflineError, match=r'partition 0 of topic t has no leader.*"reroute"'):
-            ask(partitioner, key=b"a")
-        assert ask(partitioner, key=None) == 0
-
-    def test_an_unknown_policy_is_refused(self, make: Callable[..., Partitioner]) -> None:
-        with pytest.raises(ConfigurationError, match="keyed must be one of pin, reroute, raise, not 'spill'"):
-            make(keyed="spill")
 
     def test_an_unknown_hash_is_refused_by_the_name_that_the_setting_has(
         self, make: Callable[..., Partitioner]

@@ -79,16 +79,15 @@ class TestAnOutcome:
         assert found.capped == Load(50, 500)
         assert sorted(records(found.after)) == [0, 0, 50, 50]
 
-    def test_tells_keyed_records_that_wait_go_around_or_are_refused(self) -> None:
+    def test_says_which_keyed_records_wait(self) -> None:
         scenario = Scenario(current=4, partitions=4, offline=frozenset({1}))
         found = outcome(
             scenario,
             counted(Side.AFTER, 1, 5, Fate.HELD),
-            counted(Side.AFTER, 2, 7, Fate.REROUTED),
-            counted(Side.AFTER, None, 9, Fate.REFUSED),
+            counted(Side.AFTER, 2, 7),
         )
-        assert (found.held.records, found.rerouted.records, found.refused.records) == (5, 7, 9)
-        assert found.keyed.records == 21
+        assert (found.held.records, found.rerouted.records) == (5, 0)
+        assert found.keyed.records == 12
         assert records(found.after) == [0, 5, 7, 0]
 
     def test_where_nothing_is_online_all_that_has_no_key_waits(self) -> None:

@@ -38,7 +38,6 @@ from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.legible import legible
-from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.spark.whatif.page import render
 from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule, scenarios
@@ -132,9 +131,6 @@ def whatif_command(
         list[str] | None,
         typer.Option(metavar="IDS", help="If these had no leader: 3, or 0-2,5. Repeat it for another set."),
     ] = None,
-    keyed: Annotated[
-        str, typer.Option(metavar="POLICY", help="Keyed records of those: pin, reroute or raise.")
-    ] = "pin",
     cap: Annotated[
         int | None, typer.Option(metavar="N", help="If a producer's budget admitted so many partitions.")
     ] = None,
@@ -177,7 +173,7 @@ def whatif_command(
     another mapping would move, --placed-by modulo tells.
 
     With --offline: which records would be held (keyed ones keep their partition, and wait for it) or rerouted
-    (unkeyed ones, and with --keyed reroute all). With --cap: which unkeyed ones a budget would keep off
+    (unkeyed ones). With --cap: which unkeyed ones a budget would keep off
     partitions. Records without a key take turns on the usable partitions.
 
     \b
@@ -215,7 +211,6 @@ def whatif_command(
         [_choice("--mapping", name, get_args(MappingName)) for name in _words(mapping)],
         [tuple(sorted(parse_partitions("--offline", text))) for text in offline] if offline else [()],
         cap=cap,
-        keyed=_choice("--keyed", keyed, get_args(KeyedPolicy)),
         instance=instance,
         placed_by=None if placed_by is None else _choice("--placed-by", placed_by, get_args(Rule)),
     )
@@ -428,4 +423,4 @@ def _hot_cells(hot: HotKey, scenarios_shown: int, *, with_bytes: bool) -> Iterat
     if with_bytes:
         yield size(hot.load.bytes)
     for before, after in zip(hot.before[:scenarios_shown], hot.after[:scenarios_shown], strict=True):
-        yield str(before) if before == after else f"{before} -> {'refused' if after is None else after}"
+        yield str(before) if before == after else f"{before} -> {after}"

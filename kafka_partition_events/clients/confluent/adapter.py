@@ -113,8 +113,8 @@ class ConfluentAdapter:
     def send_batch(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.
 
-        All are placed before one is sent: when this raises (`PartitionOfflineError`, ``_UNKNOWN_TOPIC`` as
-        `await_topic`) nothing was sent.
+        All are placed before one is sent: when this raises (``_UNKNOWN_TOPIC`` as `await_topic`, or what a
+        partitioner of the application's raises) nothing was sent.
         """
         chooser = self._chooser
         keyed_alone = self.flight.places_keys(topic)

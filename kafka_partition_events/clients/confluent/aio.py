@@ -151,7 +151,6 @@ class AsyncPartitioningProducer:
             The future: of the `Message` that was delivered, or with a `KafkaException`.
 
         Raises:
-            PartitionOfflineError: the partitioner was made with ``keyed="raise"``.
             BufferError: the queue has no room for a record of this size even if it is empty.
             KafkaException: librdkafka refuses the record; ``_UNKNOWN_TOPIC`` as of `PartitioningProducer`.
             RuntimeError: the producer is closed.

@@ -203,7 +203,6 @@ class PartitioningProducer(Handle):
         """Send a record; see ``confluent_kafka.Producer.produce``.
 
         Raises:
-            PartitionOfflineError: the partitioner was made with ``keyed="raise"``.
             BufferError: the producer's queue is full; for another handle, all together are.
             KafkaException: librdkafka refuses the record; ``_UNKNOWN_TOPIC`` if the partitioner requires the
                 topic's metadata to place the key, and nothing is known of the topic after `METADATA_WAIT_S`.
@@ -268,7 +267,6 @@ class PartitioningProducer(Handle):
         partitions may be sent in another order.
 
         Raises:
-            PartitionOfflineError: the partitioner was made with ``keyed="raise"``; nothing was sent.
             KafkaException: ``_UNKNOWN_TOPIC``, as from `produce`; nothing was sent.
         """
         self._chooser.turn(topic).written_past = True

@@ -82,12 +82,9 @@ def checked_keys(
         return None
     if keys != "move" and not isinstance(keys, MoveKeys):
         raise ConfigurationError(f'keys must be "stay", "move" or MoveKeys(...), not {keys!r}')
-    policy = partitioner.keying.policy
     why = None
     if transaction is not None:
         why = f"{transaction}: a record that waits for an earlier one of its key would miss its transaction"
-    elif policy != "pin":
-        why = f'keyed="{policy}": both say what becomes of a key whose partition is offline'
     elif acks == "0":
         why = "acks=0: no broker says where a record is"
     elif not is_reported:

@@ -71,7 +71,7 @@ def _hottest(
             load=Load(row["records"], row["size"] or 0),
             share=row["records"] / keyed,
             before=tuple(each.before for each in placed),
-            after=tuple(each.goes_to for each in placed),
+            after=tuple(each.home for each in placed),
         )
 
     return tuple(hot(row) for row in totals.orderBy(*order).limit(most).collect())

@@ -98,27 +98,19 @@ class _Cells:
     @property
     def size(self) -> int:
         """How many there are."""
-        stand_in = self.scenario.stand_in
-        return self.scenario.current + 2 * (self.scenario.partitions + (stand_in.count if stand_in else 0))
+        return self.scenario.current + 2 * self.scenario.partitions
 
     def of(self, partition: Mapping[Place, int]) -> tuple[_Cell, _Cell]:
         """Return both numbers of a key, from where it is in all places."""
         scenario = self.scenario
         before, goes = partition[scenario.before], partition[scenario.home]
-        moves = goes != before
-        if scenario.stand_in is not None and goes in scenario.offline:
-            goes = scenario.partitions + partition[scenario.stand_in]
-        return (self.index, before), (self.index, scenario.current + 2 * goes + moves)
+        return (self.index, before), (self.index, scenario.current + 2 * goes + (goes != before))
 
     def columns(self) -> tuple[Column, Column]:
         """Return both numbers as columns."""
         scenario = self.scenario
         before, home = partition_of(scenario.before), partition_of(scenario.home)
-        goes = home
-        if scenario.stand_in is not None:
-            instead = partition_of(scenario.stand_in) + scenario.partitions
-            goes = F.when(home.isin(*sorted(scenario.offline)), instead).otherwise(home)
-        return before, goes * 2 + (home != before).cast("int") + scenario.current
+        return before, home * 2 + (home != before).cast("int") + scenario.current
 
     def counted(self, cell: int | None, load: Load) -> Counted:
         """Return what a number says; None: there is no key."""
@@ -127,14 +119,8 @@ class _Cells:
         if cell is not None and cell < scenario.current:
             side, fate = Side.BEFORE, Fate.HOME
         elif cell is not None:
-            goes, moved = divmod(cell - scenario.current, 2)
-            if goes >= scenario.partitions:
-                partition, fate = scenario.route.usable[goes - scenario.partitions], Fate.REROUTED
-            else:
-                partition = scenario.goes_to(goes, None)
-                fate = Fate.REFUSED if partition is None else Fate.HOME
-            if partition in scenario.offline:
-                fate = Fate.HELD
+            partition, moved = divmod(cell - scenario.current, 2)
+            fate = Fate.HELD if partition in scenario.offline else Fate.HOME
         return Counted(
             scenario=self.index, side=side, partition=partition, moved=bool(moved), fate=fate, load=load
         )

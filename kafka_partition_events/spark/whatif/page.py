@@ -227,6 +227,5 @@ def _hot(key: HotKey, scenarios: int, *, with_bytes: bool) -> str:
     for before, after in zip(key.before[:scenarios], key.after[:scenarios], strict=True):
         cells += f'<td class="n">{before}'
         if after != before:
-            then = "refused" if after is None else after
-            cells += f'<span class="moves">{_NARROW}{_ARROW}{_NARROW}{then}</span>'
+            cells += f'<span class="moves">{_NARROW}{_ARROW}{_NARROW}{after}</span>'
     return f"<tr>{cells}</tr>"

@@ -14,7 +14,6 @@ from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.ranges import ranges
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import KeyHash, key_hash
@@ -60,7 +59,6 @@ class Scenario:
         mapping: How keys are mapped to partitions.
         offline: Ids of partitions that would have no leader.
         cap: How many partitions a producer's budget would admit for unkeyed records; None: all.
-        keyed: What a producer does with a keyed record whose partition is offline; see `Partitioner`.
         instance: The producer whose cap it is (`BufferBudget.instance_id`).
         placed_by: How keys are placed now; None: by the same mapping.
     """
@@ -70,7 +68,6 @@ class Scenario:
     mapping: MappingName = "modulo"
     offline: frozenset[int] = frozenset()
     cap: int | None = None
-    keyed: KeyedPolicy = "pin"
     instance: str = "what-if"
     placed_by: Rule | None = None
 
@@ -80,9 +77,8 @@ class Scenario:
         Raises:
             ConfigurationError: one of them is of no use; the message names it.
         """
-        for name, choices in {"mapping": get_args(MappingName), "keyed": get_args(KeyedPolicy)}.items():
-            if (value := getattr(self, name)) not in choices:
-                raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        if self.mapping not in (choices := get_args(MappingName)):
+            raise ConfigurationError(f"mapping must be one of {', '.join(choices)}, not {self.mapping!r}")
         if not 1 <= self.current <= MOST_PARTITIONS:
             raise ConfigurationError(
                 f"the topic's number of partitions must be 1 to {MOST_PARTITIONS:,}, not {self.current:,}"
@@ -128,23 +124,9 @@ class Scenario:
         return Place(self.rule, self.current if self.mapping == "kept" else self.partitions)
 
     @property
-    def stand_in(self) -> Place | None:
-        """Where among the usable partitions a key goes whose home is offline; None: it is not rerouted."""
-        if self.keyed != "reroute" or not self.offline:
-            return None
-        return Place(self.rule, len(self.route.usable))
-
-    @property
     def places(self) -> tuple[Place, ...]:
         """All that tells where a key goes."""
-        wanted = (self.before, self.home, self.stand_in)
-        return tuple(dict.fromkeys(place for place in wanted if place is not None))
-
-    def goes_to(self, home: int, stand_in: int | None) -> int | None:
-        """Return where the records of a key go, from where `home` and `stand_in` put it; None: they fail."""
-        if home not in self.offline or self.keyed == "pin":
-            return home
-        return None if stand_in is None else self.route.usable[stand_in]
+        return tuple(dict.fromkeys((self.before, self.home)))
 
     @cached_property
     def route(self) -> Route:
@@ -167,7 +149,6 @@ def scenarios(
     offline: Iterable[Iterable[int]] = ((),),
     *,
     cap: int | None = None,
-    keyed: KeyedPolicy = "pin",
     instance: str = "what-if",
     placed_by: Rule | None = None,
 ) -> tuple[Scenario, ...]:
@@ -178,7 +159,7 @@ def scenarios(
     Raises:
         ConfigurationError: there is none, or a value is of no use.
     """
-    same: dict[str, Any] = {"cap": cap, "keyed": keyed, "instance": instance, "placed_by": placed_by}
+    same: dict[str, Any] = {"cap": cap, "instance": instance, "placed_by": placed_by}
     asked = product(targets, mappings, map(frozenset, offline))
     found = (
         Scenario(current=current, partitions=target, mapping=mapping, offline=ids, **same)
@@ -231,22 +212,18 @@ def combinations(places: Iterable[Place]) -> int:
 
 @frozen
 class Placed:
-    """Where one key is now, where it would belong, and where its records would go; None: they would fail."""
+    """Where one key is now, and where it would belong."""
 
     before: int
     home: int
-    goes_to: int | None
 
 
 def placing(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[bytes], Placed]:
     """Return what places single keys, by the functions that the partitioners call."""
     hashes: dict[Rule, KeyHash] = {"modulo": key_hash(hash_name), "rendezvous": jump_hash(hash_name)}
-    before, home, stand_in = scenario.before, scenario.home, scenario.stand_in
+    before, home = scenario.before, scenario.home
 
     def place(key: bytes) -> Placed:
-        belongs = hashes[home.rule](key, home.count)
-        stands_in = None if stand_in is None else hashes[stand_in.rule](key, stand_in.count)
-        before_it = hashes[before.rule](key, before.count)
-        return Placed(before_it, belongs, scenario.goes_to(belongs, stands_in))
+        return Placed(hashes[before.rule](key, before.count), hashes[home.rule](key, home.count))
 
     return place

@@ -24,10 +24,6 @@ class Fate(StrEnum):
     """They go where the key belongs."""
     HELD = "held"
     """They go to a partition that is offline, and wait there."""
-    REROUTED = "rerouted"
-    """They go elsewhere, because the key's partition is offline."""
-    REFUSED = "refused"
-    """The producer raises `PartitionOfflineError`."""
     UNKEYED = "unkeyed"
     """They have no key, and take turns on the usable partitions."""
 
@@ -47,7 +43,7 @@ class Load:
 class Counted:
     """How many records of one scenario have all of this in common, on one of its sides.
 
-    ``partition`` is None for what has none: records without a key, and on the side after, refused ones.
+    ``partition`` is None for records without a key.
     """
 
     scenario: int
@@ -68,8 +64,7 @@ class Outcome:
         after: What each partition would have.
         moved: Of keys that would belong to another partition than now.
         held: Of records that would wait for an offline partition.
-        rerouted: Of records, keyed or not, that would go around offline partitions.
-        refused: Of keyed records that producers would refuse.
+        rerouted: Of records without a key that would go around offline partitions.
         capped: Of unkeyed records that the cap would keep off partitions.
         keyed: Of keyed records in all.
         unkeyed: Of records without a key; they are spread evenly over the usable partitions.
@@ -81,7 +76,6 @@ class Outcome:
     moved: Load
     held: Load
     rerouted: Load
-    refused: Load
     capped: Load
     keyed: Load
     unkeyed: Load
@@ -121,14 +115,14 @@ class HotKey:
         load: Its records and bytes.
         share: Its share of all keyed records.
         before: The partition that it is on now, by scenario.
-        after: The partition that its records would go to, by scenario; None: they would fail.
+        after: The partition that its records would go to, by scenario.
     """
 
     key: str
     load: Load
     share: float
     before: tuple[int, ...]
-    after: tuple[int | None, ...]
+    after: tuple[int, ...]
 
 
 @frozen(kw_only=True)
@@ -201,8 +195,7 @@ def _outcome(scenario: Scenario, rows: Iterable[Counted]) -> Outcome:
         after=tuple(after),
         moved=moved,
         held=fates[Fate.HELD] + waiting,
-        rerouted=fates[Fate.REROUTED] + going_around,
-        refused=fates[Fate.REFUSED],
+        rerouted=going_around,
         capped=_on(set(route.all) - set(route.admitted), unkeyed, route.all),
         keyed=sum(fates.values(), Load()),
         unkeyed=unkeyed,
@@ -254,7 +247,7 @@ def to_json(answer: WhatIf) -> dict[str, Any]:
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     scenario = outcome.scenario
-    loads = ("keyed", "unkeyed", "moved", "held", "rerouted", "refused", "capped")
+    loads = ("keyed", "unkeyed", "moved", "held", "rerouted", "capped")
     return {
         "name": scenario.name,
         "partitions": scenario.partitions,
@@ -262,7 +255,6 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "placed_by": scenario.placed_by or scenario.rule,
         "offline": sorted(scenario.offline),
         "cap": scenario.cap,
-        "on_offline": scenario.keyed,
         **{name: asdict(getattr(outcome, name)) for name in loads},
         "moved_share": outcome.moved_share,
         "moved_bytes_share": outcome.moved_bytes_share,

@@ -65,7 +65,7 @@ def size(number: int) -> str:
 
 def rarer(answer: WhatIf) -> list[str]:
     """Return which of the rarer numbers there are."""
-    names = ("held", "rerouted", "refused", "capped")
+    names = ("held", "rerouted", "capped")
     return [name for name in names if any(getattr(each, name).records for each in answer.outcomes)]
 
 

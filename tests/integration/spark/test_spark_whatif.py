@@ -21,8 +21,8 @@ KEYS = keys()
 ALL: tuple[Scenario, ...] = (
     *scenarios(12, [13, 18, 24], ["modulo", "kept", "rendezvous"]),
     *scenarios(12, [24], ["modulo", "kept", "rendezvous"], [{0, 5, 17}], cap=9),
-    *scenarios(12, [18], ["modulo", "kept", "rendezvous"], [{0, 5, 17}], keyed="reroute"),
-    *scenarios(12, [13], ["modulo", "rendezvous"], [{12}], keyed="raise"),
+    *scenarios(12, [18], ["modulo", "kept", "rendezvous"], [{0, 5, 17}]),
+    *scenarios(12, [13], ["modulo", "rendezvous"], [{12}]),
     *scenarios(12, [12], ["modulo"], [range(12)]),
     *scenarios(12, [17], ["rendezvous"], placed_by="modulo"),
 )
