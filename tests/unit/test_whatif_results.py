@@ -196,7 +196,7 @@ def test_it_is_told_as_json() -> None:
     assert (offline["offline"], offline["cap"], offline["held"]["records"]) == ([1], 2, 30)
     assert document["hottest"][0]["partitions"] == {
         "modulo_3": {"before": 0, "after": 2},
-        "kept_3_offline_1_cap_2": {"before": 1, "after": None},
+        "kept_3_offline_1_cap_2": {"before": 1, "after": 1},
     }
 
 
