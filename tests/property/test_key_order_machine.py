@@ -169,7 +169,7 @@ class Producers(RuleBasedStateMachine):
 
         partitioner: Any = SimpleNamespace(
             ignores_keys=False,
-            keying=Keys("pin", "murmur2"),
+            keying=Keys("murmur2"),
             route=lambda _topic: self.route,
         )
         reports: Any = Reports()

@@ -114,7 +114,7 @@ OFFLINE = outcome(
 ANSWER = WhatIf(
     source="topic <orders>",
     outcomes=(GROWN, OFFLINE),
-    hottest=(HotKey(key="<b>", load=Load(40, 400), share=0.44, before=(0, 1), after=(2, None)),),
+    hottest=(HotKey(key="<b>", load=Load(40, 400), share=0.44, before=(0, 1), after=(2, 1)),),
     made_at=datetime(2026, 11, 21, 18, 0, tzinfo=UTC),
 )
 

@@ -30,7 +30,7 @@ def test_a_file_of_any_kind_gives_the_same_answer(spark: "SparkSession", tmp_pat
     assert answer.hottest[0].key == "hot"
     assert (answer.hottest[0].load.records, answer.hottest[0].share) == (100, 0.5)
     assert answer.hottest[0].after == tuple(
-        placing(outcome.scenario)(b"hot").goes_to for outcome in answer.outcomes
+        placing(outcome.scenario)(b"hot").home for outcome in answer.outcomes
     )
 
 
