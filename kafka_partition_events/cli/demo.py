@@ -5,13 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, needing
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
 from kafka_partition_events.cli.common.options import Verbose, check_out, parse_duration
-from kafka_partition_events.jvm import JAVA_MISSING
-from kafka_partition_events.jvm import java as java_found
 
 _SHORTEST_S, _LONGEST_S = 20.0, 600.0
 
@@ -62,6 +58,12 @@ def demo_command(
     Exit codes: 0 every record is accounted for; plain growth skipped records, gated growth none; every event
     arrived; 1 it was otherwise; 2 a part of the demo failed.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+    from rich.console import Console
+
+    from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+    from kafka_partition_events.jvm import JAVA_MISSING
+    from kafka_partition_events.jvm import java as java_found
+
     configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     length = parse_duration(seconds)
     if not _SHORTEST_S <= length <= _LONGEST_S:
@@ -75,22 +77,22 @@ def demo_command(
     match scene:
         case Scene.PRODUCERS:
             with needing("demo"):
-                from kafka_partition_events.demo.run import Demo, run_demo  # noqa: PLC0415
+                from kafka_partition_events.demo.run import Demo, run_demo
 
                 good = run_demo(Demo(out=page, rate=rate, seconds=length, java=java), console)
         case Scene.GROWTH:
             with needing("demo"):
-                from kafka_partition_events.demo.growth import run_growth  # noqa: PLC0415
+                from kafka_partition_events.demo.growth import run_growth
 
                 good = run_growth(console)
         case Scene.EVENTS:
             with needing("demo,events,webhook"):
-                from kafka_partition_events.demo.tour.run import run_events  # noqa: PLC0415
+                from kafka_partition_events.demo.tour.run import run_events
 
                 good = run_events(console)
         case Scene.FLEET:
             with needing("all"):
-                from kafka_partition_events.demo.tour.run import run_fleet  # noqa: PLC0415
+                from kafka_partition_events.demo.tour.run import run_fleet
 
                 good = run_fleet(page, console)
     if not good:

@@ -60,15 +60,13 @@ class Terminal:
 
 def test_a_broker_that_dies_is_shown_and_q_ends_it(cluster: KafkaCluster) -> None:
     cluster.create_topic("orders", 3, replication_factor=3)
-    terminal = Terminal("top", "-b", f"prod={cluster.bootstrap_servers}", "--interval", "1s")
+    terminal = Terminal("top", "-b", cluster.bootstrap_servers, "--interval", "1s")
     try:
         terminal.shows("this process read it")
         terminal.shows("orders")
         cluster.kill(2)
         terminal.shows("broker 2 is missing")
         terminal.shows("MISSING")
-        terminal.press("c")
-        terminal.shows("$ kpe doctor -b ")
         terminal.press("q")
         assert terminal.process.wait(LIMIT_S) == 0
     finally:

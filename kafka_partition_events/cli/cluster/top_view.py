@@ -5,25 +5,20 @@ are one thing; here it is shown at once, and marked when its hold-down is over.
 """
 
 import math
-import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from attrs import field, frozen
 
 from kafka_partition_events.cli.common.event_text import counted, describe, subject
-from kafka_partition_events.events.codec import encode
-from kafka_partition_events.events.event_json import encode_event
 from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
-from kafka_partition_events.metadata.events import Event, TopicEvent
+from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.observe.alert_board import Board
-from kafka_partition_events.observe.alerts import BY_NAME, OTHER, alerts
-from kafka_partition_events.ranges import ranges
+from kafka_partition_events.observe.alerts import alerts
 
 MOST_TOPICS: Final = 200
 """How many topics have a row in the map: the worst first."""
@@ -37,11 +32,10 @@ _WORST: Final = "x!~. "
 
 @frozen(kw_only=True)
 class Look:
-    """What is known of one cluster.
+    """What is known of a cluster.
 
     Attributes:
         name: What it is called.
-        address: How it is reached, for the commands that are shown.
         cluster: The last snapshot; None before the first.
         health: The poller's.
         board: What is wrong, and what of it fires.
@@ -50,7 +44,6 @@ class Look:
     """
 
     name: str
-    address: str
     cluster: Cluster | None
     health: Health
     board: Board
@@ -63,16 +56,12 @@ class Row:
     """A line of a table.
 
     Attributes:
-        cells: What it says, column by column; the first is the cluster.
+        cells: What it says, column by column.
         tone: How it is coloured; the words say the same.
-        document: What ``enter`` shows, as JSON has it.
-        command: The `kpe` command that says more.
     """
 
     cells: tuple[str, ...]
     tone: Tone = "plain"
-    document: Mapping[str, Any]
-    command: str
 
 
 @frozen(kw_only=True)
@@ -80,12 +69,12 @@ class View:
     """All that is shown.
 
     Attributes:
-        honesty: Who read the state when, and what is not known; a line for each cluster, and one for all.
+        honesty: Who read the state when, and what is not known.
         wrong: What is wrong, the gravest first.
         brokers: Brokers, the missing ones first.
         topics: Topics and how they are on each broker, the worst first.
         events: What happened, the latest first.
-        of: The snapshots and the pattern that brokers and topics were made of.
+        of: The snapshot and the pattern that brokers and topics were made of.
     """
 
     honesty: tuple[str, ...]
@@ -93,42 +82,36 @@ class View:
     brokers: tuple[Row, ...] = field(factory=tuple)
     topics: tuple[Row, ...] = field(factory=tuple)
     events: tuple[Row, ...] = field(factory=tuple)
-    of: tuple[Any, ...] = ()
+    of: tuple[Cluster | None, str] = (None, "")
 
 
 NOTHING: Final = View(honesty=())
 
 
-def view(looks: Sequence[Look], pattern: str = "", last: View = NOTHING) -> View:
-    """Return what is shown of some clusters.
+def view(look: Look, pattern: str = "", last: View = NOTHING) -> View:
+    """Return what is shown of a cluster.
 
     Args:
-        looks: One for each cluster.
+        look: What is known of it.
         pattern: Only rows that have this text in a cell, whatever the case.
-        last: What was shown before: what is of the same snapshots is not made again.
+        last: What was shown before: what is of the same snapshot is not made again.
     """
 
     def wanted(rows: Iterable[Row]) -> tuple[Row, ...]:
         sought = pattern.casefold()
         return tuple(row for row in rows if any(sought in cell.casefold() for cell in row.cells))
 
-    grave = sorted(chain.from_iterable(map(_wrong, looks)), key=lambda each: each[0])
-    events = sorted(
-        ((event, look) for look in looks for event in look.events), key=lambda each: each[0].wall_time
-    )
-    of = (pattern, *(id(look.cluster) for look in looks), *(look.name for look in looks))
-    if of == last.of:
-        brokers, topics = last.brokers, last.topics
-    else:
-        brokers = wanted(_worst_first(chain.from_iterable(map(_brokers, looks))))
-        topics = wanted(_worst_first(chain.from_iterable(map(_topics, looks))))[:MOST_TOPICS]
+    brokers, topics = last.brokers, last.topics
+    if look.cluster is not last.of[0] or pattern != last.of[1]:
+        brokers = wanted(_worst_first(_brokers(look.cluster)))
+        topics = wanted(_worst_first(_topics(look.cluster)))[:MOST_TOPICS]
     return View(
-        honesty=(*map(_honesty, looks), NOT_KNOWN),
-        wrong=wanted(row for _, row in grave),
+        honesty=(_honesty(look), NOT_KNOWN),
+        wrong=wanted(row for _, row in sorted(_wrong(look), key=lambda each: each[0])),
         brokers=brokers,
         topics=topics,
-        events=wanted(_event(event, look) for event, look in reversed(events)),
-        of=of,
+        events=wanted(map(_event, reversed(look.events))),
+        of=(look.cluster, pattern),
     )
 
 
@@ -178,20 +161,12 @@ def _wrong(look: Look) -> Iterator[tuple[tuple[int, float], Row]]:
             (list(_TONES).index(severity), -stood),
             Row(
                 cells=(
-                    look.name,
                     severity,
                     "fires" if fires else "waits",
                     _lasting(stood),
                     legible(f"{summary} ({more})" if more else summary, 300),
                 ),
                 tone=_TONES[severity],
-                document={
-                    "labels": {**alert.labels},
-                    "annotations": {**alert.annotations},
-                    "stood_s": round(stood, 1),
-                    "fires": fires,
-                },
-                command=_command(look, cause.subject if BY_NAME[cause.alert].about == "topic" else None),
             ),
         )
 
@@ -202,19 +177,11 @@ def _lasting(seconds: float) -> str:
     return f"{hours} h {minutes} m" if hours else f"{minutes} m {rest} s" if minutes else f"{rest} s"
 
 
-def _command(look: Look, topic: str | None) -> str:
-    """Return the command that says more of a topic, or of the cluster."""
-    where = f"-b {shlex.quote(look.address)}"
-    if topic is None or topic == OTHER:
-        return f"kpe doctor {where}"
-    return f"kpe doctor replicas {where} --topics {shlex.quote(re.escape(topic))}"
-
-
 # -- brokers and topics ------------------------------------------------------------------------------------
 
 
-def _brokers(look: Look) -> Iterator[tuple[int, Row]]:
-    if (cluster := look.cluster) is None:
+def _brokers(cluster: Cluster | None) -> Iterator[tuple[int, Row]]:
+    if cluster is None:
         return
     partitions = [p for info in cluster.by_topic.values() for p in info.partitions]
     leaders = Counter(p.leader for p in partitions)
@@ -229,7 +196,6 @@ def _brokers(look: Look) -> Iterator[tuple[int, Row]]:
             ("MISSING", "behind", "ok").index(state),
             Row(
                 cells=(
-                    look.name,
                     str(broker),
                     state,
                     f"{leaders[broker]:,}",
@@ -238,20 +204,12 @@ def _brokers(look: Look) -> Iterator[tuple[int, Row]]:
                     legible(address + rack, 200),
                 ),
                 tone="bad" if node is None else "warn" if behind[broker] else "good",
-                document={
-                    "broker": broker,
-                    "node": None if node is None else encode(node),
-                    "leaders": leaders[broker],
-                    "replicas": replicas[broker],
-                    "out_of_sync": behind[broker],
-                },
-                command=_command(look, None),
             ),
         )
 
 
-def _topics(look: Look) -> Iterator[tuple[int, Row]]:
-    if (cluster := look.cluster) is None:
+def _topics(cluster: Cluster | None) -> Iterator[tuple[int, Row]]:
+    if cluster is None:
         return
     known = {p.replicas for info in cluster.by_topic.values() for p in info.partitions}
     brokers = sorted(cluster.nodes.keys() | set(chain.from_iterable(known)))
@@ -263,10 +221,8 @@ def _topics(look: Look) -> Iterator[tuple[int, Row]]:
         yield (
             _WORST.index("!") if offline and worst != "x" else _WORST.index(worst),
             Row(
-                cells=(look.name, legible(name, 249), str(len(info.partitions)), f"{offline or ''}", marks),
+                cells=(legible(name, 249), str(len(info.partitions)), f"{offline or ''}", marks),
                 tone="bad" if offline or worst == "x" else "warn" if worst == "~" else "good",
-                document={**encode(info), "brokers": ranges(brokers)},
-                command=_command(look, name),
             ),
         )
 
@@ -285,13 +241,7 @@ def _marks(info: TopicInfo, brokers: Sequence[int], cluster: Cluster) -> str:
 # -- events ------------------------------------------------------------------------------------------------
 
 
-def _event(event: Event, look: Look) -> Row:
+def _event(event: Event) -> Row:
     began = "" if event.previous_at is None else f"{event.previous_at:%H:%M:%S} - "
-    topic = event.topic if isinstance(event, TopicEvent) else None
     told = legible(f"{event.kind} {subject(event)}: {describe(event)}".removesuffix(": "), 300)
-    return Row(
-        cells=(look.name, f"{began}{event.wall_time:%H:%M:%S}", told),
-        document=encode_event(event),
-        command=f"kpe watch -b {shlex.quote(look.address)}"
-        + ("" if topic is None else f" --topics {shlex.quote(re.escape(topic))}"),
-    )
+    return Row(cells=(f"{began}{event.wall_time:%H:%M:%S}", told))
