@@ -14,10 +14,12 @@ from typing import Any, Final
 import attrs
 from attrs import frozen
 
-from kafka_partition_events.cli.cluster.snapshot import show_difference
+from kafka_partition_events.cli.cluster.diff import show_difference
 from kafka_partition_events.cli.common import options
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.output import Output
+from kafka_partition_events.cli.common.topic_filter import TopicFilter
+from kafka_partition_events.cli.events.recorded import parse_moment
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
 from kafka_partition_events.control.protocol import codec
 from kafka_partition_events.events.codec import CodecError
@@ -282,11 +284,11 @@ DECODERS: Final[dict[str, Decoder]] = {
         )
         for name, use, real in (
             ("for", options.parse_duration, [b"10m", b"1.5h"]),
-            ("topics", options.TopicFilter, [b"orders|payments", b"a{1,3}.*"]),
+            ("topics", TopicFilter, [b"orders|payments", b"a{1,3}.*"]),
             ("partitions", partial(options.parse_partitions, "--partitions"), [b"0-2,5"]),
             (
                 "since",
-                partial(options.parse_moment, now=NOW),
+                partial(parse_moment, now=NOW),
                 [b"2h", b"2026-11-20T10:00:00Z", b"2026-11-20"],
             ),
             ("days", parse_days, [b"2026-11-01..2026-11-07"]),

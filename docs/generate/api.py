@@ -62,7 +62,7 @@ def _imported() -> Mapping[str, str]:
     tree = ast.parse(Path(kafka_partition_events.__file__).read_text(encoding="utf-8"))
     return {
         alias.name: (node.module or "").removeprefix(f"{_TOP}.")
-        for node in tree.body
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.name in kafka_partition_events.__all__

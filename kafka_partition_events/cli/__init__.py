@@ -12,7 +12,7 @@ def main() -> None:
     says in one line what is missing.
     """
     try:
-        from kafka_partition_events.cli.app import run  # noqa: PLC0415
+        from kafka_partition_events.cli.app import run
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _EXTRA:
             raise

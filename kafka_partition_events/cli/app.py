@@ -4,14 +4,10 @@ import contextlib
 import errno
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
-from typer.core import TyperGroup
 
 import kafka_partition_events
 from kafka_partition_events.cli.common.errors import (
@@ -20,6 +16,7 @@ from kafka_partition_events.cli.common.errors import (
     one_line,
     plainly,
 )
+from kafka_partition_events.cli.common.lazy_group import LazyGroup
 from kafka_partition_events.cli.common.output import abandon_stdout, tell, write_line
 from kafka_partition_events.cli.common.stopping import sigterm_as_ctrl_c
 from kafka_partition_events.cli.services.services import Services
@@ -33,15 +30,15 @@ _GROUPS: Final = {
         "watch": ("cluster.watch:watch_command", "Show changes as they happen."),
         "top": ("cluster.top:top_command", "See what is wrong now, in a full screen."),
         "check": ("cluster.check:check_command", "Check the cluster's state, as a Nagios plugin."),
-        "snapshot": ("cluster.snapshot:snapshot_command", "Write the state of the cluster to a file."),
-        "diff": ("cluster.snapshot:diff_command", "Show what happened between two snapshots."),
+        "snapshot": ("cluster.snapshot:snapshot_command", "Write the state of the cluster, as JSON."),
+        "diff": ("cluster.diff:diff_command", "Show what happened between two snapshots."),
         "doctor": ("doctor.app:doctor_app", "Find what is wrong, and the cure."),
     },
-    "events": {"events": ("observe.events:events_app", "List, follow, show and replay recorded events.")},
+    "events": {"events": ("events.app:events_app", "List, follow and replay recorded events.")},
     "service": {
-        "observe": ("observe.service:observe_command", "Run the service: journal, alerts, sinks, metrics."),
-        "config": ("observe.config:config_app", "Show the configuration and where it comes from."),
-        "assets": ("observe.assets:assets_app", "Write alert rules, dashboards, schemas, manifests."),
+        "observe": ("service.observe:observe_command", "Run the service: journal, alerts, sinks, metrics."),
+        "config": ("service.config:config_app", "Show the configuration and where it comes from."),
+        "assets": ("service.assets:assets_app", "Write alert rules, dashboards, schemas, manifests."),
     },
     "change": {
         "change": ("change.app:change_app", "Plan, request and follow a change of partitions."),
@@ -55,45 +52,10 @@ _GROUPS: Final = {
 """By who asks: each command, the function or the group that it is, and what it is for."""
 
 
-_ALL: Final = {name: it for commands in _GROUPS.values() for name, it in commands.items()}
-
-
-@cache
-def _command(name: str) -> Any:
-    where, about = _ALL[name]
-    module, _, attribute = where.partition(":")
-    made = getattr(import_module(f"kafka_partition_events.cli.{module}"), attribute)
-    group = typer.Typer(add_completion=False, rich_markup_mode=None)
-    if isinstance(made, typer.Typer):
-        group.add_typer(made, name=name, short_help=about)
-    else:
-        group.command(name, short_help=about)(made)
-    group.callback()(lambda: None)  # with one, the group is no command itself
-    return typer.main.get_group(group).commands[name]
-
-
-class _Commands(Mapping[str, Any]):
-    """The commands by name, each imported when it is asked for: all together take a second."""
-
-    def __getitem__(self, name: str) -> Any:
-        return _command(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_ALL)
-
-    def __len__(self) -> int:
-        return len(_ALL)
-
-
-class _Groups(TyperGroup):
+class _Groups(LazyGroup):
     """Shows a page that fits a terminal: examples first, then the commands by who asks."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.commands: Any = _Commands()
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
+    table: ClassVar = {name: it for commands in _GROUPS.values() for name, it in commands.items()}
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_usage(ctx, formatter)
@@ -133,12 +95,14 @@ def _show_version(wanted: bool) -> None:
 
 def _versions() -> Iterator[tuple[str, str]]:
     """Yield the name and the version of each thing that may matter for a bug."""
+    from importlib.metadata import PackageNotFoundError, version
+
     yield "kpe", kafka_partition_events.__version__
     for name in ("confluent-kafka", "kafka-python", "pyspark", "prometheus-client", "attrs", "structlog"):
         with contextlib.suppress(PackageNotFoundError):
             yield name, version(name)
     with contextlib.suppress(ImportError):
-        from confluent_kafka import libversion  # noqa: PLC0415 - it comes with an extra
+        from confluent_kafka import libversion
 
         yield "librdkafka", libversion()[0]
     yield "Python", f"{platform.python_implementation()} {sys.version.split()[0]}"

@@ -5,13 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, needing
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
 from kafka_partition_events.cli.common.options import Verbose, check_out, parse_duration
-from kafka_partition_events.jvm import JAVA_MISSING
-from kafka_partition_events.jvm import java as java_found
 
 _SHORTEST_S, _LONGEST_S = 20.0, 600.0
 
@@ -53,6 +49,12 @@ def demo_command(
     Exit codes: 0 every record is accounted for, and read in its key's order; plain growth skipped records,
     gated growth none; 1 it was otherwise; 2 a part of the demo failed.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+    from rich.console import Console
+
+    from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+    from kafka_partition_events.jvm import JAVA_MISSING
+    from kafka_partition_events.jvm import java as java_found
+
     configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     length = parse_duration(seconds)
     if not _SHORTEST_S <= length <= _LONGEST_S:
@@ -63,8 +65,8 @@ def demo_command(
         raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
     console = Console(highlight=False, markup=False, emoji=False)
     with needing("demo"):
-        from kafka_partition_events.demo.growth import run_growth  # noqa: PLC0415
-        from kafka_partition_events.demo.run import Demo, run_demo  # noqa: PLC0415
+        from kafka_partition_events.demo.growth import run_growth
+        from kafka_partition_events.demo.run import Demo, run_demo
 
         if scene is Scene.PRODUCERS:
             good = run_demo(Demo(out=out, rate=rate, seconds=length), console)

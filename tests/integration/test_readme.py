@@ -78,8 +78,11 @@ def test_kpe_examples_in_their_order(orders: str, tmp_path: Path) -> None:
         if words[1] == "watch":
             words += ["--for", "2s"]
         if words[1] == "diff":
-            run([*kpe(), "snapshot", "-b", orders, "--out", "after.json"], tmp_path)
-        run([*kpe(), *words[1:]], tmp_path)
+            (tmp_path / "after.json").write_text(run([*kpe(), "snapshot", "-b", orders], tmp_path))
+        target = words.pop() if ">" in words else None
+        told = run([*kpe(), *(word for word in words[1:] if word != ">")], tmp_path)
+        if target is not None:
+            (tmp_path / target).write_text(told)
 
 
 WITH_OPTIONS = [command for command in README if command.split()[1] in ELSEWHERE and " -" in command]

@@ -161,7 +161,7 @@ class TestLogins:
             source.close()
 
     def test_a_command(self, world: World, way: str, output: Output) -> None:
-        assert kpe(world, way, ALLOWED, "snapshot", "--out", "-") == 0
+        assert kpe(world, way, ALLOWED, "snapshot") == 0
         assert '"orders"' in output.read()[0]
 
     def test_an_agent(self, world: World, way: str) -> None:
@@ -256,7 +256,7 @@ def on(operation: str, topic: str, who: str = f"User:{REFUSED}") -> str:
 
 COMMANDS: list[Any] = [
     (("watch", "--for", "100ms"), 0, on("DESCRIBE", "*")),
-    (("snapshot", "--out", "-"), 0, on("DESCRIBE", "*")),
+    (("snapshot",), 0, on("DESCRIBE", "*")),
     (("check",), 3, on("DESCRIBE", "*")),
     (("doctor",), 1, f"--allow-principal User:{REFUSED} "),
     (("doctor", "partitioner", "--topic", "orders"), 2, on("READ", "orders")),

@@ -39,3 +39,21 @@ def test_public_names_are_those_that_are_written_down(module: str) -> None:
 
 def test_pages_and_examples_show_public_names_only() -> None:
     assert {(module, name) for module, name in shown() if name not in PUBLIC.get(module, ())} == set()
+
+
+def test_a_name_that_is_imported_when_it_is_asked_for_is_what_a_type_checker_sees() -> None:
+    package = importlib.import_module("kafka_partition_events")
+    tree = ast.parse(Path(package.__file__ or "").read_text(encoding="utf-8"))
+    (checked,) = (
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = {
+        alias.name: (node.module or "").removeprefix("kafka_partition_events.")
+        for node in checked.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == package._HOME
+    assert set(dir(package)) >= {*seen, "__version__"}
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        package.nonsense  # noqa: B018

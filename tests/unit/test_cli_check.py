@@ -5,13 +5,13 @@ import re
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.cluster.check import Thresholds, leader_skew, parse_thresholds
+from kafka_partition_events.cli.cluster.check import Thresholds, parse_thresholds
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock, ScriptedSource
-from kafka_partition_events.testing.scripted import cluster_of, observe
+from kafka_partition_events.testing.scripted import observe
 
 Captured = pytest.CaptureFixture[str]
 
@@ -31,7 +31,7 @@ def test_all_is_well(capsys: Captured) -> None:
     assert capsys.readouterr() == (
         (
             "KPE OK - 2 brokers, 2 topics, 4 partitions, 0 offline "
-            "| offline=0;;0;0 under_replicated=0;0;;0 leader_skew=0.0;;;0 brokers=2;;;0\n"
+            "| offline=0;;0;0 under_replicated=0;0;;0 brokers=2;;;0\n"
         ),
         "",
     )
@@ -71,27 +71,11 @@ def test_the_worst_decides_and_comes_first(capsys: Captured) -> None:
         (["--max-offline", "1,"], 1),
         (["--topics", "nosuch"], 3),
         (["--min-brokers", "3"], 2),
-        (["--max-offline", "9", "--max-skew", "0.3,"], 0),
+        (["--max-offline", "9"], 0),
     ],
 )
 def test_thresholds(options: list[str], code: int) -> None:
     assert check(OFFLINE, *options) == code
-
-
-def test_skew_is_how_much_more_the_busiest_broker_leads_than_the_mean() -> None:
-    assert leader_skew(cluster_of({"t": [1, 1, 1, 2]}, brokers=[1, 2])) == pytest.approx(0.5)
-    assert leader_skew(cluster_of({"t": [1, 2]}, brokers=[1, 2])) == 0.0
-    assert leader_skew(cluster_of({"t": [None]}, brokers=[1])) == 0.0
-
-
-def test_a_leader_that_is_not_listed_counts_for_nothing() -> None:
-    assert leader_skew(cluster_of({"t": [1, 1, 1, 2, 9]}, brokers=[1, 2])) == pytest.approx(0.5)
-    assert leader_skew(cluster_of({"t": [9]}, brokers=[])) == 0.0
-
-
-def test_skew_is_judged(capsys: Captured) -> None:
-    assert check(observe({"t": [1, 1, 1, 2]}, brokers=[1, 2]), "--max-skew", "0.3,0.6") == 1
-    assert "leader skew 0.50; " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

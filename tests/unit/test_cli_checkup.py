@@ -1,7 +1,7 @@
 """`kpe doctor`: what a cluster's answers mean, and the cure."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from attrs import evolve
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.doctor import command as checkup
-from kafka_partition_events.cli.doctor.command import _needs, look
+from kafka_partition_events.cli.doctor.command import look
 from kafka_partition_events.cli.doctor.findings import (
     Answers,
     BrokerAnswer,
@@ -22,7 +22,7 @@ from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.observe.settings import Client, Control, Kafka, Settings
+from kafka_partition_events.observe.settings import Client, Kafka
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 
@@ -36,15 +36,11 @@ def topic(
     name: str = "kpe.events",
     partitions: int = 12,
     replicas: int = 3,
-    config: Mapping[str, str] | None = None,
     leader: int | None = 1,
 ) -> TopicAnswer:
     nodes = tuple(range(1, replicas + 1))
     infos = tuple(PartitionInfo(name, number, leader, nodes, nodes) for number in range(partitions))
-    settings = {"cleanup.policy": "delete", "retention.ms": "604800000", "min.insync.replicas": "2"}
-    return TopicAnswer(
-        name=name, info=TopicInfo(name, infos, "id"), operations=RIGHTS, config={**settings, **(config or {})}
-    )
+    return TopicAnswer(name=name, info=TopicInfo(name, infos, "id"), operations=RIGHTS)
 
 
 WELL = Answers(
@@ -99,9 +95,6 @@ def test_no_visible_topic_may_be_a_missing_right() -> None:
     ("events", "detail", "cure"),
     [
         (topic(replicas=1), "replication factor 1", "reassign"),
-        (topic(config={"min.insync.replicas": "3"}), "min.insync.replicas", "min.insync.replicas=2"),
-        (topic(config={"cleanup.policy": "compact"}), "compact", "cleanup.policy=delete"),
-        (topic(config={"retention.ms": "60000"}), "less than a day", "retention.ms="),
         (topic(leader=None), "12 partitions without a leader", "back"),
         (TopicAnswer(name="kpe.events"), "no such topic", "--create --topic kpe.events"),
     ],
@@ -118,10 +111,6 @@ def test_on_one_broker_one_replica_is_all_there_can_be() -> None:
     assert found("topic kpe.events", brokers=one, event_topics=(topic(replicas=1),)).status is Status.OK
 
 
-def test_a_topic_that_is_kept_for_ever_is_fine() -> None:
-    assert found("topic kpe.events", event_topics=(topic(config={"retention.ms": "-1"}),)).status is Status.OK
-
-
 def test_a_right_that_is_not_held_tells_the_command() -> None:
     finding = found(
         "WRITE on topic kpe.events", event_topics=(evolve(topic(), operations=frozenset({"READ"})),)
@@ -131,29 +120,8 @@ def test_a_right_that_is_not_held_tells_the_command() -> None:
 
 
 def test_what_the_brokers_do_not_tell_is_not_checked() -> None:
-    blind = evolve(topic(), operations=None, config=None)
+    blind = evolve(topic(), operations=None)
     assert found("WRITE on topic kpe.events", event_topics=(blind,)).status is Status.NOT_CHECKED
-    assert found("config of kpe.events", event_topics=(blind,)).status is Status.NOT_CHECKED
-
-
-def test_the_topic_that_labels_events() -> None:
-    nowhere = found("topic kpe.changes", changes_topic=TopicAnswer(name="kpe.changes"))
-    assert (nowhere.status, nowhere.cure) == (Status.WARNING, "kpe tracker init")
-    there = evolve(topic("kpe.changes", partitions=1), operations=frozenset({"DESCRIBE"}))
-    assert found("topic kpe.changes", changes_topic=there).status is Status.OK
-    assert found("READ on topic kpe.changes", changes_topic=there).status is Status.FAILED
-
-
-@pytest.mark.parametrize(
-    ("control", "asked"),
-    [
-        (Control(), None),
-        (Control(enabled=True), "kpe.changes"),
-        (Control(enabled=True, prefix="staging."), "staging.changes"),
-    ],
-)
-def test_it_is_asked_for_where_it_is(control: Control, asked: str | None) -> None:
-    assert _needs(Settings(control=control), None).changes_topic == asked
 
 
 # -- the client of the service -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.metadata.source import MetadataSource
-from kafka_partition_events.testing import ManualClock, ScriptedSource
+from kafka_partition_events.testing import ManualClock, MockCluster, ScriptedSource
 from kafka_partition_events.testing.scripted import TopicWords, cluster_of, observe
 from tests.login_kit import login_options
 
@@ -119,8 +119,8 @@ def test_watch_never_repeats_an_option_value(capsys: Captured) -> None:
 def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
     before, after = str(tmp_path / "before.json"), str(tmp_path / "after.json")
     for target, observation in ((before, RECOVERS[0]), (after, RECOVERS[1])):
-        assert run(["snapshot", "-b", "x:1", "--out", target], _services(ScriptedSource(observation))) == 0
-    assert sorted(os.listdir(tmp_path)) == ["after.json", "before.json"]  # noqa: PTH208
+        assert run(["snapshot", "-b", "x:1"], _services(ScriptedSource(observation))) == 0
+        Path(target).write_text(capsys.readouterr().out)
     assert run(["diff", before, before]) == 0
     assert capsys.readouterr().out == ""
     assert run(["diff", before, after]) == 1
@@ -131,9 +131,7 @@ def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
-    code = run(
-        ["snapshot", "-b", "x:1", "--out", "-", "--topics", "other"], _services(ScriptedSource(*RECOVERS))
-    )
+    code = run(["snapshot", "-b", "x:1", "--topics", "other"], _services(ScriptedSource(*RECOVERS)))
     document = json.loads(capsys.readouterr().out)
     assert code == 0
     assert (document["format"], document["version"], document["taken_at"]) == (
@@ -144,47 +142,19 @@ def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
     assert [topic["name"] for topic in document["topics"]] == ["other"]
 
 
-def test_a_selection_that_selects_nothing_is_told(tmp_path: Path, capsys: Captured) -> None:
+def test_a_selection_that_selects_nothing_is_told(capsys: Captured) -> None:
     nothing = "--topics", "ordres"
-    file = tmp_path / "s.json"
-    assert (
-        run(["snapshot", "-b", "x:1", "--out", str(file), *nothing], _services(ScriptedSource(*RECOVERS)))
-        == 2
-    )
-    assert (file.exists(), "no topic is called 'ordres'" in capsys.readouterr().err) == (False, True)
+    assert run(["snapshot", "-b", "x:1", *nothing], _services(ScriptedSource(*RECOVERS))) == 2
+    told = capsys.readouterr()
+    assert (told.out, "no topic is called 'ordres'" in told.err) == ("", True)
     assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS), *nothing) == 0
     assert "kpe: note: no topic is called 'ordres'" in capsys.readouterr().err
-
-
-def test_a_snapshot_goes_into_a_pipe_and_to_where_a_link_leads_and_replaces_neither(tmp_path: Path) -> None:
-    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
-    os.mkfifo(pipe)
-    link.symlink_to(target)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    for out in (pipe, link):
-        assert run(["snapshot", "-b", "x:1", "--out", str(out)], _services(ScriptedSource(*RECOVERS))) == 0
-    assert json.loads(os.read(reader, 100_000)).keys() == json.loads(target.read_text()).keys()
-    os.close(reader)
-    assert pipe.is_fifo()
-    assert link.is_symlink()
-
-
-def test_a_snapshot_that_can_not_be_written_leaves_nothing(tmp_path: Path, capsys: Captured) -> None:
-    target = tmp_path / "absent" / "s.json"
-    assert run(["snapshot", "-b", "x:1", "--out", str(target)], _services(ScriptedSource(*RECOVERS))) == 2
-    assert capsys.readouterr().err == f"kpe: {target}: can't write the snapshot: No such file or directory\n"
 
 
 def _file(tmp_path: Path, name: str, topics: Mapping[str, TopicWords], cluster_id: str = "test") -> str:
     path = tmp_path / name
     path.write_text(json.dumps(encode_snapshot(Snapshot(cluster_of(topics, cluster_id=cluster_id)))))
     return str(path)
-
-
-def test_diff_does_not_take_a_blinder_source_for_a_change(tmp_path: Path) -> None:
-    sharp = _file(tmp_path, "a", {"orders": {"id": "A", "partitions": [{"leader": 1, "epoch": 4}]}})
-    blunt = _file(tmp_path, "b", {"orders": [1]})
-    assert run(["diff", sharp, blunt]) == 0
 
 
 def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
@@ -293,7 +263,7 @@ def leaves(command: Any, path: str = "kpe") -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(leaves(typer.main.get_command(app)))
-OF_OTHERS = ("kpe observe", "kpe events", "kpe outbox", "kpe config", "kpe assets", "kpe spark")
+OF_OTHERS = ("kpe observe", "kpe config", "kpe assets", "kpe spark")
 OURS = {path: command for path, command in COMMANDS.items() if not path.startswith(OF_OTHERS)}
 
 
@@ -338,21 +308,44 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     assert 'pip install "kafka-partition-events[cli]"' in done.stderr
 
 
-def test_a_shell_completes_commands() -> None:
-    words = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": "kpe change ap", "COMP_CWORD": "2"}
+def _completed(words: str, environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return what a shell offers for the last word."""
+    asked = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": f"{words.count(' ')}"}
     done = subprocess.run(
         [sys.executable, "-m", "kafka_partition_events.cli"],
-        env={**os.environ, **words},
+        env={**os.environ, **asked, **(environment or {})},
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    assert done.stdout.split() == ["apply"]
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("kpe wa", ["watch"]),
+        ("kpe change ap", ["apply"]),
+        ("kpe events ", ["ls", "follow", "replay"]),
+        ("kpe watch --to", ["--topics"]),
+        ("kpe watch -b localhost:1 --topics or", []),  # nobody answers there
+    ],
+)
+def test_a_shell_completes(words: str, offered: list[str]) -> None:
+    assert _completed(words) == offered
+
+
+def test_a_shell_completes_topics(mock_cluster: MockCluster) -> None:
+    for topic in ("orders", "orders.eu", "payments"):
+        mock_cluster.create_topic(topic, 1)
+    servers = mock_cluster.bootstrap_servers
+    assert _completed(f"kpe watch -b {servers} --topics or") == ["orders", "orders.eu"]
+    named = {"KPE_BOOTSTRAP_SERVERS": servers}
+    assert _completed("kpe check --topics pa", named) == ["payments"]
 
 
 def test_output_has_the_short_name_that_everybody_types(capsys: Captured) -> None:
-    assert run(["snapshot", "--help"]) == 0
-    assert "-o" not in capsys.readouterr().out.replace("--out", "").split()
     assert run(["watch", "--help"]) == 0
     assert "-o, --output" in capsys.readouterr().out

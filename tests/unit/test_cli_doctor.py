@@ -108,19 +108,9 @@ def test_an_example_is_a_record_that_can_be_looked_up(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("output", ["table", "jsonl"])
-def test_no_key_is_shown_unless_asked_for(output: str, capsys: Captured) -> None:
-    topic = Topic(sample("murmur2", "crc32"))
-    run([*COMMAND, "--output", output], topic.services())
+def test_no_key_is_shown(output: str, capsys: Captured) -> None:
+    run([*COMMAND, "--output", output], Topic(sample("murmur2", "crc32")).services())
     assert "customer" not in "".join(capsys.readouterr())
-    run([*COMMAND, "--output", output, "--show-keys"], topic.services())
-    assert "customer-" in capsys.readouterr().out
-
-
-def test_a_key_that_is_no_text_is_shown_in_hexadecimal(capsys: Captured) -> None:
-    keys = [number.to_bytes(4, "big") + b"\xff" for number in range(1_000)]
-    records = [SampledRecord(HASHES["crc32"](key, 12), 1, key) for key in keys]
-    _, document = diagnosed(Sample(partitions=12, records=records), capsys, "--show-keys")
-    assert document["findings"][0]["example"]["key"].startswith("0x0000")
 
 
 def test_the_table_of_one_hash(capsys: Captured) -> None:

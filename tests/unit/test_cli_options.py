@@ -4,13 +4,13 @@ import pytest
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import (
-    TopicFilter,
     check_out,
     parse_duration,
     parse_pairs,
     parse_partitions,
     write_out,
 )
+from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import TopicInfo

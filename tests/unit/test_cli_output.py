@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import kafka_partition_events.cli
 from kafka_partition_events.cli.change.context import CommandOptions
+from kafka_partition_events.cli.cluster.printer import Printer
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import (
     Listing,
     Output,
-    Printer,
     tell,
     write_json,
     write_json_line,

@@ -8,12 +8,12 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.doctor import replicas
-from kafka_partition_events.cli.doctor.replicas import MinInsync, Remedy, advise
+from kafka_partition_events.cli.doctor.replicas import MinInsync
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
-from tests.replicas_kit import Rows, around, topic, world
+from tests.replicas_kit import around, topic, world
 
 Captured = pytest.CaptureFixture[str]
 COMMAND = ["doctor", "replicas", "-b", "x:1"]
@@ -83,9 +83,7 @@ def test_the_documents_say_everything(capsys: Captured) -> None:
         "min_insync_replicas": 2,
         "writable": 24,
         "without_safe_alternative": 24,
-        "advice": {"remedy": "move", "needed": None},
     }
-    assert payments["advice"] is None
     assert [each["while_it_hangs"]["share"] for each in payments["brokers"]] == [0.5] * 6
 
 
@@ -100,20 +98,6 @@ def test_what_nobody_knows_is_unknown_and_not_1(capsys: Captured) -> None:
     assert line.split() == ["orders", "24", "?", "0", "(0%)", "?", "1,", "2,", "3"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "brokers", "told"),
-    [
-        (around(24, 3, 3), 3, "at least 4 brokers, as every broker has all of them now; else only fewer"),
-        ([[1, 2]], 6, "at least 2 partitions"),
-        (around(24, 3, 3), 6, "another placement, over all brokers"),
-        (around(24, 4, 3), 3, "ask again when all brokers"),
-    ],
-)
-def test_the_table_says_what_helps(rows: Rows, brokers: int, told: str, capsys: Captured) -> None:
-    assert run([*COMMAND, "--output", "table"], services(world(topic(rows), brokers=brokers))) == 1
-    assert told in capsys.readouterr().out.splitlines()[-1]
-
-
 @pytest.mark.parametrize("count", [3, 1_000])
 def test_the_table_is_short_however_many_topics_there_are(count: int, capsys: Captured) -> None:
     topics = [topic(around(6, 3 + number % 2, 3), f"topic-{number}") for number in range(count)]
@@ -122,51 +106,6 @@ def test_the_table_is_short_however_many_topics_there_are(count: int, capsys: Ca
     assert len(lines) < 40
     assert lines[0].startswith(f"6 brokers, {count:,} topics, {6 * count:,} partitions: ")
     assert max(map(len, lines)) < 190
-
-
-@pytest.mark.parametrize(
-    ("rows", "brokers", "remedy", "needed"),
-    [
-        (around(24, 3, 3), 3, Remedy.BROKERS, 4),
-        (around(2, 3, 3), 3, Remedy.BROKERS, 6),  # with two partitions no broker may have both
-        ([[1, 2, 3]], 3, Remedy.BROKERS, 4),  # and more partitions then
-        ([[1, 2, 3]], 6, Remedy.PARTITIONS, 2),
-        ([[1, 2, 3]], 4, Remedy.PARTITIONS, 4),
-        ([[1], [1]], 1, Remedy.BROKERS, 2),
-        (around(24, 3, 3), 6, Remedy.MOVE, None),
-        (around(24, 3, 3), 4, Remedy.MOVE, None),
-        ([[1, 2], [1, 2]], 4, Remedy.MOVE, None),
-        (around(24, 4, 3), 3, Remedy.RETURN, None),
-        (around(24, 6, 3), 6, Remedy.IN_SYNC, None),
-    ],
-)
-def test_what_helps(rows: Rows, brokers: int, remedy: Remedy, needed: int | None) -> None:
-    advice = advise(topic(rows), range(1, brokers + 1))
-    assert (advice.remedy, advice.needed) == (remedy, needed)
-
-
-@pytest.mark.parametrize("brokers", range(1, 9))
-@pytest.mark.parametrize("factor", [1, 2, 3])
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-def test_so_many_are_needed_and_no_fewer(brokers: int, factor: int, count: int) -> None:
-    if factor > brokers:
-        return
-    advice = advise(topic([list(range(1, factor + 1))] * count), range(1, brokers + 1))
-    if advice.remedy is Remedy.PARTITIONS:
-        assert advice.needed is not None
-        assert best(advice.needed, brokers, factor) < advice.needed
-        assert best(advice.needed - 1, brokers, factor) == advice.needed - 1
-    elif advice.remedy is Remedy.BROKERS and count > 1:
-        assert advice.needed is not None
-        assert best(count, advice.needed, factor) < count
-        assert best(count, advice.needed - 1, factor) == count
-    elif advice.remedy is Remedy.MOVE:
-        assert best(count, brokers, factor) < count
-
-
-def best(count: int, brokers: int, factor: int) -> int:
-    """Return how many partitions the worst broker blocks where replicas are spread evenly."""
-    return -(-count * factor // brokers)
 
 
 def test_only_the_topics_that_are_meant(capsys: Captured) -> None:

@@ -4,7 +4,6 @@ One line on standard output, then ``|`` and performance data; exit code 0 OK, 1 
 (https://www.monitoring-plugins.org/doc/guidelines.html).
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated
@@ -14,11 +13,11 @@ from attrs import frozen
 
 from kafka_partition_events.cli.common.errors import CliError, plainly
 from kafka_partition_events.cli.common.event_text import counted, totals
-from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
+from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import look_once, no_topic
-from kafka_partition_events.metadata.cluster import Cluster, skew
+from kafka_partition_events.metadata.cluster import Cluster
 
 _NAMED = 5  # partitions that the line names; it may end up in a text message
 
@@ -44,7 +43,7 @@ class Thresholds:
     critical: float | None = None
     at_least: bool = False
 
-    def judge(self, value: float) -> State:
+    def judge(self, value: int) -> State:
         """Return what a value means."""
         for bound, state in ((self.critical, State.CRITICAL), (self.warning, State.WARNING)):
             if bound is not None and (value < bound if self.at_least else value > bound):
@@ -78,7 +77,7 @@ class Measure:
     """One thing that is measured, and what it means."""
 
     name: str
-    value: float
+    value: int
     words: str
     thresholds: Thresholds
 
@@ -97,12 +96,6 @@ def check_command(
     max_under_replicated: Annotated[
         str, typer.Option(metavar="[W,]C", help="Partitions with replicas out of sync.")
     ] = "0,",
-    max_skew: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[W,]C", help="Leaders of the busiest broker above the mean: 0.3 is 30% more than it."
-        ),
-    ] = None,
     min_brokers: Annotated[str | None, typer.Option(metavar="[W,]C", help="Brokers; fewer are bad.")] = None,
     where: ClusterOptions,
 ) -> None:
@@ -110,7 +103,7 @@ def check_command(
 
     \b
     kpe check -b localhost:9092
-    kpe check -b localhost:9092 --max-under-replicated 0,100 --max-skew 0.3, --min-brokers 3,2
+    kpe check -b localhost:9092 --max-under-replicated 0,100 --min-brokers 3,2
     kpe check -b localhost:9092 --topics 'orders|payments' --max-offline 0
 
     A threshold is C (critical), W,C (warning and critical) or W, (a warning only: mind the comma). Beyond it
@@ -124,11 +117,10 @@ def check_command(
         thresholds = {
             "offline": parse_thresholds(max_offline),
             "under_replicated": parse_thresholds(max_under_replicated),
-            "leader_skew": parse_thresholds(max_skew) if max_skew else Thresholds(),
             "brokers": parse_thresholds(min_brokers, at_least=True) if min_brokers else Thresholds(),
         }
         config = where.config()
-        cluster = look_once(context.obj, config, TopicFilter(topics))
+        cluster = look_once(context.obj, config, topics)
     except CliError as error:
         raise _unknown(plainly(str(error))) from None
     except typer.Exit:  # its configuration is wrong, as stderr says; that exit code is CRITICAL here
@@ -151,12 +143,10 @@ def measure(cluster: Cluster, thresholds: dict[str, Thresholds]) -> tuple[Measur
     partitions = [p for info in cluster.by_topic.values() for p in info.partitions]
     offline = [f"{p.topic}-{p.partition}" for p in partitions if not p.online]
     behind = [f"{p.topic}-{p.partition}" for p in partitions if len(p.isr) < len(p.replicas)]
-    skew = leader_skew(cluster)
     brokers = len(cluster.nodes)
     described = {
         "offline": (len(offline), f"{_named(offline)} offline"),
         "under_replicated": (len(behind), f"{_named(behind)} under-replicated"),
-        "leader_skew": (skew, f"leader skew {skew:.2f}"),
         "brokers": (brokers, f"only {counted(brokers, 'broker')}"),
     }
     return tuple(
@@ -165,17 +155,11 @@ def measure(cluster: Cluster, thresholds: dict[str, Thresholds]) -> tuple[Measur
     )
 
 
-def leader_skew(cluster: Cluster) -> float:
-    """Return how many more leaders the busiest listed broker has than the mean, as a share of the mean."""
-    leaders = Counter(p.leader for info in cluster.by_topic.values() for p in info.partitions)
-    return skew([leaders[broker] for broker in cluster.nodes])
-
-
 def plugin_line(state: State, cluster: Cluster, measures: Sequence[Measure]) -> str:
     """Return the line: state, what is wrong (the worst first), totals, performance data."""
     wrong = sorted((m for m in measures if m.state), key=lambda m: m.state, reverse=True)
     told = "; ".join([*(m.words for m in wrong), totals(cluster)])
-    data = " ".join(f"{m.name}={round(m.value, 4)};{m.thresholds.ranges()};0" for m in measures)
+    data = " ".join(f"{m.name}={m.value};{m.thresholds.ranges()};0" for m in measures)
     return f"KPE {state.name} - {told} | {data}"
 
 

@@ -62,7 +62,7 @@ def top_command(
     services: Services = context.obj
     seconds = parse_duration(interval)
     with needing("top"):
-        from kafka_partition_events.cli.cluster.top_screen import Top  # noqa: PLC0415 - an extra
+        from kafka_partition_events.cli.cluster.top_screen import Top
     clusters: Sequence[str | None] = bootstrap or [os.environ.get(_BOOTSTRAP)]
     with contextlib.ExitStack() as opened:
         watched = [opened.enter_context(_watched(services, each, seconds)) for each in clusters]

@@ -2,33 +2,14 @@
 
 import contextlib
 import math
-import sys
-import threading
-from collections import deque
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.options import TopicFilter, Topics, parse_duration, with_options
-from kafka_partition_events.cli.common.output import (
-    OutputChoice,
-    Printer,
-    choose_output,
-    reader_check,
-    tell,
-)
+from kafka_partition_events.cli.common.options import StopAfter, Topics, parse_duration, with_options
+from kafka_partition_events.cli.common.output import OutputChoice, choose_output, tell
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Services, first_look
-from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.poller import MetadataPoller
-
-_HELD = 1_000  # events waiting for a slow output here; what comes then waits in the poller's mailbox
-_MAILBOX = 100_000
-_READER_CHECK_S = 1.0
 
 
 @with_options
@@ -38,9 +19,7 @@ def watch_command(
     topics: Topics = None,
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two polls.")] = "5s",
     output: OutputChoice = None,
-    for_: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
-    ] = None,
+    for_: StopAfter = None,
     where: ClusterOptions,
 ) -> None:
     """Show what happens to topics, partitions and brokers, as it happens.
@@ -60,6 +39,11 @@ def watch_command(
 
     Exit codes: 0 the time of --for is over, or Ctrl-C; 2 wrong address, refused login, unknown option.
     """  # noqa: D301
+    from kafka_partition_events.cli.cluster.live import live
+    from kafka_partition_events.cli.cluster.printer import Printer
+    from kafka_partition_events.cli.common.event_text import counted
+    from kafka_partition_events.cli.common.topic_filter import TopicFilter
+
     services: Services = context.obj
     wanted, config, seconds = TopicFilter(topics), where.config(), parse_duration(interval)
     limit = math.inf if for_ is None else parse_duration(for_)
@@ -73,65 +57,11 @@ def watch_command(
         if poller.cluster.by_topic and not now.by_topic:
             tell(f"note: no topic is called {wanted}; --topics is a regular expression")
         printer.state(now, [event for event in initial if wanted.wants(event)])
-        for event in _live(poller, services.clock, began + limit):
+        for event in live(poller, services.clock, began + limit):
             if (selected := wanted.shown(event)) is not None:
                 printer.event(selected)
                 shown += 1
     tell(f"{counted(shown, 'event')} in {_spoken(services.clock.monotonic() - began)}")
-
-
-def _live(poller: MetadataPoller, clock: Clock, deadline: float) -> Iterator[Event]:
-    reader_gone = reader_check(sys.stdout)
-    inbox = _Inbox(clock)
-    registration = poller.register(inbox, replay=False, capacity=_MAILBOX)
-    poller.start()
-    try:
-        while (left := deadline - clock.monotonic()) > 0:
-            event = inbox.take(min(left, _READER_CHECK_S))
-            if event is not None:
-                yield event
-            elif reader_gone():
-                raise BrokenPipeError
-    finally:
-        inbox.close()
-        registration.close()
-
-
-class _Inbox(PartitionChangeListener):
-    """Hands events from the poller's worker to the main thread, where Ctrl-C and broken pipes arrive.
-
-    It holds back the worker when the output is slow, so that the mailbox fills and the poller's own rule
-    for slow listeners applies (`Resync`), instead of the memory of this program growing.
-    """
-
-    name = "watch"
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._events: deque[Event] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def on_event(self, event: Event) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._events) < _HELD or self._closed)
-            self._events.append(event)
-            self._changed.notify_all()
-
-    def take(self, timeout: float) -> Event | None:
-        """Return the next event; None when none came in ``timeout`` seconds."""
-        with self._changed:
-            if not self._events:
-                self._clock.wait(self._changed, timeout)
-            if not self._events:
-                return None
-            self._changed.notify_all()
-            return self._events.popleft()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
 
 
 def _spoken(seconds: float) -> str:

@@ -1,22 +1,20 @@
-"""Options that several commands share, and what was typed made into values: durations, settings, filters."""
+"""Options that several commands share, and what was typed made into values: durations, settings."""
 
 import functools
 import inspect
 import os
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from attrs import NOTHING, evolve, fields, has
+from attrs import NOTHING, fields, has
 
+from kafka_partition_events.cli.common.completing import topic_names
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
 from kafka_partition_events.observe import quantities
 from kafka_partition_events.observe.setting_kinds import Address, read, secret_property
 from kafka_partition_events.ranges import ids_in
@@ -45,9 +43,11 @@ Topics = Annotated[
     typer.Option(
         "--topics",
         metavar="REGEX",
+        autocompletion=topic_names,
         help="Only topics whose whole name matches: 'orders' is one topic, 'orders.*' a family.",
     ),
 ]
+StopAfter = Annotated[str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything to stderr.")]
 ConfigFile = Annotated[
     str | None,
@@ -123,25 +123,6 @@ def parse_partitions(option: str, text: str, most: int = MOST_PARTITIONS) -> fro
     raise CliError(f"{option} must be partition ids such as 3 or 0-2,5: {why}")
 
 
-def parse_moment(text: str, now: datetime) -> datetime:
-    """Return the moment that a duration before now (``2h``) or an ISO-8601 time means; UTC without a zone.
-
-    Raises:
-        CliError: it means none.
-    """
-    try:
-        return now - timedelta(seconds=quantities.parse_duration(text))
-    except (ValueError, OverflowError):
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise CliError(
-            f"{text!r} is no time; write how long ago (30m, 2h, 7d), or 2026-11-20T10:00:00Z"
-        ) from None
-
-
 def parse_address(text: str, option: str) -> tuple[str, int]:
     """Return the host and the port that an option names.
 
@@ -213,56 +194,3 @@ def write_out(file: Path, text: str) -> None:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CliError(f"{file}: {error.strerror or error}") from error
-
-
-class TopicFilter:
-    """The topics that the user wants to see: a regular expression that must match the whole name.
-
-    The whole name, as with Kafka's own tools: ``--topics orders`` is one topic, ``--topics 'orders.*'`` is a
-    family. Events that concern no single topic always pass.
-    """
-
-    def __init__(self, pattern: str | None) -> None:
-        """Make a filter; None lets everything pass.
-
-        Raises:
-            CliError: it is not a regular expression.
-        """
-        self._pattern = pattern
-        self._matches: Callable[[str], object] = lambda _name: True
-        if pattern is not None:
-            try:
-                self._matches = re.compile(pattern).fullmatch
-            except (re.error, ValueError, OverflowError, RecursionError) as error:
-                raise CliError(f"--topics {pattern!r} is not a regular expression: {error}") from None
-
-    def __str__(self) -> str:
-        """Return the expression as it was typed."""
-        return repr(self._pattern)
-
-    def wants(self, event: Event) -> bool:
-        """Tell whether an event is to be shown."""
-        topic = event.topic if isinstance(event, TopicEvent | MetadataRejected) else None
-        return topic is None or bool(self._matches(topic))
-
-    def wants_subject(self, subject: str | None) -> bool:
-        """Tell whether a CloudEvent's subject is to be shown: of all there are, or of a wanted topic."""
-        if self._pattern is None:
-            return True
-        kind, _, rest = (subject or "").partition("/")
-        return kind == "topic" and bool(self._matches(rest.partition("/")[0]))
-
-    def narrowed(self, cluster: Cluster) -> Cluster:
-        """Return the snapshot with the wanted topics only."""
-        return Cluster(
-            nodes=cluster.nodes,
-            by_topic=[info for name, info in cluster.by_topic.items() if self._matches(name)],
-            cluster_id=cluster.cluster_id,
-            generation=cluster.generation,
-        )
-
-    def shown(self, event: Event) -> Event | None:
-        """Return the event as it is to be shown, None when it is not."""
-        if isinstance(event, Resync):
-            return evolve(event, cluster=self.narrowed(event.cluster))
-        return event if self.wants(event) else None

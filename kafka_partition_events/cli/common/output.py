@@ -1,6 +1,6 @@
 """What commands write: lines and tables for people, one JSON object a line for programs.
 
-All of it goes through here, or gets its colours from `cli.render.styled`: names and reasons are those of
+All of it goes through here, or gets its colours from `event_text.styled`: names and reasons are those of
 others, and must not do anything to a terminal.
 """
 
@@ -15,19 +15,11 @@ from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
 from attrs import frozen
-from rich.console import Console
-from rich.text import Text
 
-from kafka_partition_events.cli.common.event_text import shape, styled, table_line, totals
-from kafka_partition_events.cli.common.logs import PROGRAM, in_json
-from kafka_partition_events.events.event_json import encode_event
 from kafka_partition_events.legible import ILLEGIBLE, legible
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster
 
 _T = TypeVar("_T")
-_TOPICS_LISTED = 20
 
 
 class Output(StrEnum):
@@ -90,49 +82,6 @@ def write_table(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> None:
         write_line("  ".join(map(str.ljust, line, widths)).rstrip())
 
 
-class Printer:
-    """Writes events to standard output, each at once, so that a pipe's reader sees it."""
-
-    def __init__(self, output: Output, *, timed: bool = True) -> None:
-        """Make a printer.
-
-        Args:
-            output: The form.
-            timed: Whether table lines begin with the time.
-        """
-        self._table = output is Output.TABLE
-        self._timed = timed
-        # Rich itself leaves colours out where there is no terminal, or where NO_COLOR is set.
-        self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-
-    def event(self, event: ev.Event) -> None:
-        """Write one event."""
-        if self._table:
-            self._line(table_line(event, timed=self._timed))
-        else:
-            write_json_line(encode_event(event))
-
-    def state(self, cluster: Cluster, initial: Sequence[ev.Event]) -> None:
-        """Write what the cluster is now: in the table a summary and what is offline, else every event."""
-        if not self._table:
-            for event in initial:
-                self.event(event)
-            return
-        self._line(styled((f"cluster {cluster.cluster_id or '(id unknown)'}: {totals(cluster)}", "bold")))
-        names = sorted(cluster.by_topic)
-        for name in names[:_TOPICS_LISTED]:
-            self._line(styled((f"  {name}: {shape(cluster.by_topic[name])}", "dim")))
-        if len(names) > _TOPICS_LISTED:
-            self._line(styled((f"  and {len(names) - _TOPICS_LISTED:,} more topics", "dim")))
-        for event in initial:
-            if isinstance(event, ev.PartitionOffline):
-                self.event(event)
-
-    def _line(self, text: Text) -> None:
-        self._console.print(text)
-        sys.stdout.flush()
-
-
 def write_line(line: str) -> None:
     """Write a line for people to standard output."""
     sys.stdout.write(f"{legible(line)}\n")
@@ -141,6 +90,8 @@ def write_line(line: str) -> None:
 
 def tell(line: str, *, error: bool = False) -> None:
     """Write a line for people to standard error; as JSON, where that has nothing else."""
+    from kafka_partition_events.cli.common.logs import PROGRAM, in_json
+
     if in_json():
         log = get_logger(PROGRAM)
         (log.error if error else log.info)("told", message=legible(line))
@@ -156,13 +107,9 @@ def write_json_line(document: Mapping[str, Any]) -> None:
 
 def write_json(text: str) -> None:
     """Write JSON, and end its line."""
-    sys.stdout.write(f"{legible_json(text)}\n")
+    # A character that is not legible is escaped, which says the same.
+    sys.stdout.write(f"{ILLEGIBLE.sub(_escaped, text)}\n")
     sys.stdout.flush()
-
-
-def legible_json(text: str) -> str:
-    """Return JSON whose characters that are not legible are escaped, which says the same."""
-    return ILLEGIBLE.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -3,13 +3,12 @@
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_ERROR, CliError
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
 from kafka_partition_events.cli.common.options import (
     Bootstrap,
     ClientOptions,
@@ -18,8 +17,10 @@ from kafka_partition_events.cli.common.options import (
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.observe.config import Config, ConfigError, load_config
-from kafka_partition_events.observe.settings import ALL, Settings
+
+if TYPE_CHECKING:
+    from kafka_partition_events.observe.config import Config
+    from kafka_partition_events.observe.settings import Settings
 
 OF_A_CLUSTER: Final = frozenset({"kafka", "log"})
 """The sections that every command that asks a cluster uses."""
@@ -28,30 +29,38 @@ OF_CONTROL: Final = OF_A_CLUSTER | {"control"}
 
 
 def read_config(
-    file: str | None, overrides: Mapping[str, str] | None = None, sections: Collection[str] = ALL
-) -> Config:
+    file: str | None,
+    overrides: Mapping[str, str] | None = None,
+    sections: Collection[str] | None = None,
+) -> "Config":
     """Return the configuration in force; if it is wrong, tell everything that is, a line each, and exit.
 
     Args:
         file: The TOML file, if there is one.
         overrides: What the command line says, by the settings' paths.
-        sections: Those that are used.
+        sections: Those that are used; None: all.
     """
+    from kafka_partition_events.observe.config import ConfigError, load_config
+    from kafka_partition_events.observe.settings import ALL
+
+    used = ALL if sections is None else sections
     try:
-        return load_config(Path(file) if file else None, os.environ, overrides, sections)
+        return load_config(Path(file) if file else None, os.environ, overrides, used)
     except ConfigError as error:
         for problem in error.problems:
             tell(problem)
         raise typer.Exit(EXIT_ERROR) from error
 
 
-def connecting_by(settings: Settings) -> dict[str, str]:
+def connecting_by(settings: "Settings") -> dict[str, str]:
     """Return how confluent-kafka connects by settings that tell where the brokers are."""
     return {"bootstrap.servers": str(settings.kafka.bootstrap_servers), **settings.kafka.properties}
 
 
-def log_as_service(config: Config, *, verbose: bool) -> None:
+def log_as_service(config: "Config", *, verbose: bool) -> None:
     """Log as ``[log]`` says, without secrets."""
+    from kafka_partition_events.cli.common.logs import configure_logs
+
     configure_logs(verbose=verbose, log=config.settings.log, secrets=config.secrets)
 
 
@@ -61,7 +70,7 @@ class FileOptions:
 
     file: ConfigFile = None
 
-    def read(self, sections: Collection[str] = ALL) -> Config:
+    def read(self, sections: Collection[str] | None = None) -> "Config":
         """Return the configuration in force, as `read_config`."""
         return read_config(self.file or os.environ.get("KPE_CONFIG"), sections=sections)
 
@@ -75,7 +84,7 @@ class ClusterOptions:
     client_options: ClientOptions = None
     verbose: Verbose = False
 
-    def config(self, *, told_elsewhere: Collection[str] = SHOWN_AS_EVENTS) -> dict[str, str]:
+    def config(self, *, told_elsewhere: Collection[str] | None = None) -> dict[str, str]:
         """Let the log be as is asked for, and return how confluent-kafka connects; as `load`."""
         return connecting_by(self.load(told_elsewhere=told_elsewhere).settings)
 
@@ -83,9 +92,9 @@ class ClusterOptions:
         self,
         overrides: Mapping[str, str] | None = None,
         *,
-        told_elsewhere: Collection[str] = SHOWN_AS_EVENTS,
-        sections: Collection[str] = OF_A_CLUSTER,
-    ) -> Config:
+        told_elsewhere: Collection[str] | None = None,
+        sections: Collection[str] | None = OF_A_CLUSTER,
+    ) -> "Config":
         """Let the log be as is asked for, and return the configuration.
 
         Brokers that are typed are not asked with the login of the file that KPE_CONFIG names: it may be
@@ -93,13 +102,16 @@ class ClusterOptions:
 
         Args:
             overrides: What other options say, by the settings' paths.
-            told_elsewhere: As `configure_logs` has it.
-            sections: Those that are used; what is wrong with others is passed over.
+            told_elsewhere: As `configure_logs` has it; by default what is shown as events.
+            sections: Those that are used, None: all; what is wrong with others is passed over.
 
         Raises:
             CliError: no brokers are named.
         """
-        configure_logs(verbose=self.verbose, told_elsewhere=told_elsewhere)
+        from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+
+        shown = SHOWN_AS_EVENTS if told_elsewhere is None else told_elsewhere
+        configure_logs(verbose=self.verbose, told_elsewhere=shown)
         typed = {
             f"kafka.properties.{name}": value
             for name, value in parse_pairs(self.client_options or ()).items()
@@ -131,7 +143,7 @@ class ControlTopics:
 
     config: dict[str, str] = field(repr=False)
     prefix: str
-    loaded: Config
+    loaded: "Config"
 
 
 @frozen(kw_only=True)
@@ -147,7 +159,7 @@ class ControlOptions(ClusterOptions):
         self,
         overrides: Mapping[str, str] | None = None,
         *,
-        told_elsewhere: Collection[str] = SHOWN_AS_EVENTS,
+        told_elsewhere: Collection[str] | None = None,
         sections: Collection[str] = OF_CONTROL,
     ) -> ControlTopics:
         """Return where the control topics are; as `load`."""

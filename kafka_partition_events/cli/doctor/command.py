@@ -66,7 +66,7 @@ def doctor_group(
     """  # noqa: D301
     if context.invoked_subcommand is not None:
         return
-    settings = where.load(sections={"kafka", "log", "control", "observer", "sinks"}).settings
+    settings = where.load(sections={"kafka", "log", "observer", "sinks"}).settings
     config = connecting_by(settings)
     needs = _needs(settings, events_topic)
     found = (*_ask(config, needs), look(settings.kafka))
@@ -82,17 +82,12 @@ def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
         if isinstance(sink, KafkaSinkSettings) and sink.bootstrap_servers is None
     ]
     topics = events_topics or here or ([] if settings.sinks else ["kpe.events"])
-    control = settings.control
-    return Needs(
-        event_topics=sorted(set(topics)),
-        changes_topic=f"{control.prefix}changes" if control.enabled else None,
-        observed=settings.observer.topics,
-    )
+    return Needs(event_topics=sorted(set(topics)), observed=settings.observer.topics)
 
 
 def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
     try:
-        from kafka_partition_events.cli.doctor.questions import ask_cluster  # noqa: PLC0415 - takes confluent-kafka
+        from kafka_partition_events.cli.doctor.questions import ask_cluster
     except ImportError as error:
         raise CliError(one_line(error)) from error
     try:

@@ -1,6 +1,6 @@
 """What `kpe doctor` finds: answers of a cluster, what they mean, and the cure. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from attrs import frozen
@@ -9,7 +9,6 @@ from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
 
 _REPLICAS = 3
-_RETENTION_MS = 86_400_000
 SOMEBODY = "User:..."
 """Who is given a right by a cure, as long as nobody says who has asked."""
 
@@ -39,12 +38,10 @@ class Needs:
 
     Attributes:
         event_topics: The topics that it writes events to.
-        changes_topic: The topic that events are labelled by; None without one on this cluster.
         observed: A regular expression of the topics that it observes.
     """
 
     event_topics: Sequence[str] = ("kpe.events",)
-    changes_topic: str | None = None
     observed: str = ".*"
 
 
@@ -71,13 +68,11 @@ class TopicAnswer:
     Attributes:
         info: Its partitions; None if there is no such topic, or it must not be seen.
         operations: What this user may do with it; None if they don't tell.
-        config: Its configuration; None if it must not be seen.
     """
 
     name: str
     info: TopicInfo | None = None
     operations: frozenset[str] | None = None
-    config: Mapping[str, str] | None = None
 
 
 @frozen(kw_only=True)
@@ -93,7 +88,6 @@ class Answers:
     topics: int
     observed: int
     event_topics: Sequence[TopicAnswer] = ()
-    changes_topic: TopicAnswer | None = None
 
 
 def findings(answers: Answers) -> Iterator[Finding]:
@@ -102,8 +96,6 @@ def findings(answers: Answers) -> Iterator[Finding]:
     yield _visible(answers.topics, answers.observed)
     for topic in answers.event_topics:
         yield from _event_topic(topic, len(answers.brokers))
-    if answers.changes_topic is not None:
-        yield from _changes(answers.changes_topic)
 
 
 def _broker(answer: BrokerAnswer) -> Finding:
@@ -158,20 +150,15 @@ def _event_topic(topic: TopicAnswer, brokers: int) -> Iterator[Finding]:
             f"--replication-factor {min(_REPLICAS, brokers)}",
         )
     else:
-        flaws = list(_flaws(topic.info, topic.config or {}, brokers))
+        flaws = list(_flaws(topic.info, brokers))
         for detail, cure in flaws:
             yield Finding(f"topic {topic.name}", Status.WARNING, detail, cure)
         if not flaws:
             yield Finding(f"topic {topic.name}", Status.OK, counted(len(topic.info.partitions), "partition"))
-    if topic.info is not None and topic.config is None:
-        yield Finding(
-            f"config of {topic.name}", Status.NOT_CHECKED, "it takes DESCRIBE_CONFIGS on the topic to see it"
-        )
-    yield _right("WRITE", f"topic {topic.name}", topic.operations)
+    yield _may_write(topic)
 
 
-def _flaws(info: TopicInfo, config: Mapping[str, str], brokers: int) -> Iterator[tuple[str, str]]:
-    alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {info.name} --add-config"
+def _flaws(info: TopicInfo, brokers: int) -> Iterator[tuple[str, str]]:
     factor = min(len(p.replicas) for p in info.partitions)
     offline = sum(not p.online for p in info.partitions)
     if offline:
@@ -181,39 +168,17 @@ def _flaws(info: TopicInfo, config: Mapping[str, str], brokers: int) -> Iterator
             f"replication factor {factor}: events are gone with {counted(factor, 'broker')}",
             "kafka-reassign-partitions.sh can add replicas",
         )
-    if factor > 1 and int(config.get("min.insync.replicas", "1")) >= factor:
-        yield (
-            "min.insync.replicas is the replication factor: one broker lost, and nobody can tell of it here",
-            f"{alter} min.insync.replicas={factor - 1}",
-        )
-    if "compact" in config.get("cleanup.policy", ""):
-        yield (
-            "cleanup.policy has compact: of each topic only the latest event is kept",
-            f"{alter} cleanup.policy=delete",
-        )
-    if 0 <= int(config.get("retention.ms", "-1")) < _RETENTION_MS:
-        yield "events are kept for less than a day", f"{alter} retention.ms={14 * _RETENTION_MS}"
 
 
-def _changes(topic: TopicAnswer) -> Iterator[Finding]:
-    check = f"topic {topic.name}"
-    if topic.info is None:
-        yield Finding(check, Status.WARNING, "there is none, so no event has a label", "kpe tracker init")
-        return
-    yield Finding(check, Status.OK, "it labels events as planned or not")
-    yield _right("READ", check, topic.operations)
-
-
-def _right(operation: str, resource: str, held: frozenset[str] | None) -> Finding:
-    check = f"{operation} on {resource}"
-    if held is None:
+def _may_write(topic: TopicAnswer) -> Finding:
+    check = f"WRITE on topic {topic.name}"
+    if topic.operations is None:
         return Finding(check, Status.NOT_CHECKED, "the brokers don't tell")
-    if operation in held:
+    if "WRITE" in topic.operations:
         return Finding(check, Status.OK, "held")
-    kind, _, name = resource.partition(" ")
     return Finding(
         check,
         Status.FAILED,
         "not held",
-        f"kafka-acls.sh --add --allow-principal {SOMEBODY} --operation {operation.title()} --{kind} {name}",
+        f"kafka-acls.sh --add --allow-principal {SOMEBODY} --operation Write --topic {topic.name}",
     )

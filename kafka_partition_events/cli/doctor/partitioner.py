@@ -5,6 +5,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from kafka_partition_events.cli.common.completing import topic_names
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import parse_duration, with_options
@@ -51,22 +52,20 @@ _CURES = {
     "can compute it with Guava"
     for name in get_args(HashName)
 }
-_LONGEST_KEY = 80
 _MOST_NUMBERS = 5
 
 
 @with_options
 def partitioner_command(
     context: typer.Context,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to check.")],
+    topic: Annotated[
+        str, typer.Option("--topic", metavar="NAME", autocompletion=topic_names, help="The topic to check.")
+    ],
     *,
     records: Annotated[
         int, typer.Option(min=1, metavar="N", help="Read about so many of the latest records.")
     ] = 10_000,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Read no longer than this.")] = "30s",
-    show_keys: Annotated[
-        bool, typer.Option("--show-keys", help="Show example keys; they may be personal data.")
-    ] = False,
     output: OutputChoice = None,
     where: ClusterOptions,
 ) -> None:
@@ -81,10 +80,10 @@ def partitioner_command(
     by FNV-1a. Where two of them write one topic, one key's records are on two partitions, out of order.
 
     Reads the latest records, the same number from each partition, without joining a group or committing
-    anything. Only keys are read, and no key is shown without --show-keys. A key that is not where the
-    hash says was placed by something else; a hash is named if chance explains its hits less than once in
-    1,000 topics. Records from before the topic has grown are recognized, and so are keys that key_partitions
-    keeps there, as a hash of fewer partitions, and GrowthSafePartitioner(mapping="rendezvous").
+    anything. No key is shown: an example is a partition and an offset. A key that is not where the hash says
+    was placed by something else; a hash is named if chance explains its hits less than once in 1,000 topics.
+    Records from before the topic has grown are recognized, and so are keys that key_partitions keeps there,
+    as a hash of fewer partitions, and GrowthSafePartitioner(mapping="rendezvous").
 
     Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
     unknown option; 3 unknown: too few keys, one partition, or an unknown hash.
@@ -97,7 +96,7 @@ def partitioner_command(
         raise CliError(redacted(str(error), config)) from None
     keyed = [(record.key, record.partition) for record in sample.records if record.key]
     found = fingerprint(keyed, sample.partitions)
-    diagnosis = _Diagnosis(topic, sample, found, show_keys=show_keys)
+    diagnosis = _Diagnosis(topic, sample, found)
     if choose_output(output) is Output.TABLE:
         for line in diagnosis.lines():
             write_line(line)
@@ -109,9 +108,8 @@ def partitioner_command(
 class _Diagnosis:
     """A fingerprint in words, and as JSON."""
 
-    def __init__(self, topic: str, sample: Sample, found: Fingerprint, *, show_keys: bool) -> None:
+    def __init__(self, topic: str, sample: Sample, found: Fingerprint) -> None:
         self._topic = topic
-        self._show_keys = show_keys
         self._sample = sample
         self._found = found
         self._keyed = sum(record.key is not None for record in sample.records)
@@ -153,12 +151,7 @@ class _Diagnosis:
             "partition_counts": finding.counts,
             "share": round(finding.share, 6),
             "explained": finding.explained,
-            "example": record
-            and {
-                "partition": record.partition,
-                "offset": record.offset,
-                **({"key": _key_text(record.key)} if self._show_keys else {}),
-            },
+            "example": record and {"partition": record.partition, "offset": record.offset},
         }
 
     def lines(self) -> Iterator[str]:
@@ -216,8 +209,7 @@ class _Diagnosis:
         line = f"  {finding.share:>7.2%}  {self._name(finding):<36}"
         if record is None:
             return line.rstrip()
-        key = f", key {_key_text(record.key)}" if self._show_keys else ""
-        return f"{line}  e.g. partition {record.partition}, offset {record.offset:,}{key}"
+        return f"{line}  e.g. partition {record.partition}, offset {record.offset:,}"
 
     def _name(self, finding: Finding) -> str:
         if finding.rule is None:
@@ -271,15 +263,3 @@ def _numbers(ranges: Sequence[Range]) -> str:
     if len(words) > _MOST_NUMBERS:
         words[2:-1] = ["..."]
     return ", ".join(words)
-
-
-def _key_text(key: bytes | None) -> str:
-    """Write a key as text where it is some, else in hexadecimal."""
-    raw = key or b""
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        text = ""
-    if not text.isprintable() or not text:
-        text = f"0x{raw.hex()}"
-    return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}..."

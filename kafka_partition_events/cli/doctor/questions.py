@@ -46,14 +46,12 @@ def ask_cluster(config: Mapping[str, str], needs: Needs) -> Answers:
         nodes = listed_nodes(listed.brokers)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             brokers = tuple(pool.map(lambda node: _ask_broker(config, node), nodes))
-        changes = needs.changes_topic
         visible = [name for name, topic in listed.topics.items() if topic.error is None]
         return Answers(
             brokers=brokers,
             topics=len(visible),
             observed=sum(re.fullmatch(needs.observed, name) is not None for name in visible),
             event_topics=_describe(connection, needs.event_topics),
-            changes_topic=_describe(connection, [changes])[0] if changes else None,
         )
 
 
@@ -87,22 +85,13 @@ def _describe(connection: Connection, names: Iterable[str]) -> tuple[TopicAnswer
     futures = connection.admin().describe_topics(
         TopicCollection(names), include_authorized_operations=True, request_timeout=FIRST_ANSWER_S
     )
-    return tuple(_topic_answer(connection, name, _result(futures[name])) for name in names)
+    return tuple(_topic_answer(name, _result(futures[name])) for name in names)
 
 
-def _topic_answer(connection: Connection, name: str, description: Any) -> TopicAnswer:
+def _topic_answer(name: str, description: Any) -> TopicAnswer:
     if description is None:
         return TopicAnswer(name=name)
-    resource = ConfigResource(ResourceType.TOPIC, name)
-    config = _result(
-        connection.admin().describe_configs([resource], request_timeout=FIRST_ANSWER_S)[resource]
-    )
-    return TopicAnswer(
-        name=name,
-        info=described_topic(description),
-        operations=_operations(description),
-        config=config and {entry.name: entry.value for entry in config.values()},
-    )
+    return TopicAnswer(name=name, info=described_topic(description), operations=_operations(description))
 
 
 def _operations(description: Any) -> frozenset[str] | None:

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import field, frozen
 
-from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.common.options import TopicFilter
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.clients.rights import lacks, principal
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.metadata.source import MetadataSource
 
 if TYPE_CHECKING:
     from kafka_partition_events.control.operate.client import ControlClient
+    from kafka_partition_events.metadata.cluster import Cluster
+    from kafka_partition_events.metadata.events import Event
+    from kafka_partition_events.metadata.poller import MetadataPoller
+    from kafka_partition_events.metadata.source import MetadataSource
 
 FIRST_ANSWER_S = 7.0
 """How long the first answer may take: a wrong address must be told within 10 s, start-up included."""
@@ -75,14 +72,14 @@ def refusals_in_one_line() -> Iterator[None]:
         raise CliError(one_line(error)) from error
 
 
-def open_confluent_source(config: Mapping[str, str]) -> MetadataSource:
+def open_confluent_source(config: Mapping[str, str]) -> "MetadataSource":
     """Return a source on a confluent-kafka client of its own.
 
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
     """
     with refusals_in_one_line():
-        from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
+        from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 
         check_options(config)
         return ConfluentMetadataSource({**_QUIET, **config})
@@ -98,8 +95,8 @@ def check_options(config: Mapping[str, str]) -> None:
         CliError: it refuses one. Of the options, the message tells names but no values.
         ImportError: confluent-kafka is missing.
     """
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
 
     unconnected = {name: value for name, value in config.items() if name != "bootstrap.servers"}
     try:
@@ -117,7 +114,7 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
             read it.
     """
     try:
-        from kafka_partition_events.cli.services.sampling import sample_topic  # noqa: PLC0415
+        from kafka_partition_events.cli.services.sampling import sample_topic
     except ImportError as error:
         raise CliError(one_line(error)) from error
     check_options(config)
@@ -131,7 +128,7 @@ def open_confluent_client(config: Mapping[str, str], prefix: str) -> "ControlCli
         CliError: confluent-kafka is missing or refuses an option.
     """
     with refusals_in_one_line():
-        from kafka_partition_events.control.operate.client import ControlClient  # noqa: PLC0415
+        from kafka_partition_events.control.operate.client import ControlClient
 
         check_options(config)
         return ControlClient(config, prefix)
@@ -141,7 +138,7 @@ def open_confluent_client(config: Mapping[str, str], prefix: str) -> "ControlCli
 class Services:
     """The cluster and the time."""
 
-    open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
+    open_source: Callable[[Mapping[str, str]], "MetadataSource"] = open_confluent_source
     sample: Sampler = sample_with_confluent
     open_client: Callable[[Mapping[str, str], str], "ControlClient"] = open_confluent_client
     clock: Clock = field(factory=SystemClock)
@@ -149,12 +146,14 @@ class Services:
 
 def first_look(
     services: Services, config: Mapping[str, str], interval: float = 30.0
-) -> tuple[MetadataPoller, tuple[Event, ...]]:
+) -> "tuple[MetadataPoller, tuple[Event, ...]]":
     """Return a poller that has its first snapshot and does not run yet, and the events of that snapshot.
 
     Raises:
         CliError: there was no good answer. Of the options, the message tells names but no values.
     """
+    from kafka_partition_events.metadata.poller import MetadataPoller
+
     try:
         source = services.open_source(config)
     except CliError as error:
@@ -173,24 +172,30 @@ def first_look(
     return poller, initial
 
 
-def look_once(services: Services, config: Mapping[str, str], topics: TopicFilter | None = None) -> Cluster:
-    """Return the cluster as it is, with the wanted topics only.
+def look_once(services: Services, config: Mapping[str, str], topics: str | None = None) -> "Cluster":
+    """Return the cluster as it is, with the topics only that ``--topics`` names.
 
     Raises:
         CliError: as `first_look`; or no topic is wanted, though some were named: that is no good news.
     """
+    from kafka_partition_events.cli.common.topic_filter import TopicFilter
+
+    wanted = TopicFilter(topics)
     poller, _ = first_look(services, config)
     with contextlib.closing(poller):
         cluster = poller.cluster
     assert cluster is not None  # noqa: S101 - the first look has it
-    chosen = cluster if topics is None else topics.narrowed(cluster)
+    chosen = wanted.narrowed(cluster)
     if cluster.by_topic and not chosen.by_topic:
-        raise CliError(f"no topic is called {topics}; --topics is a regular expression")
+        raise CliError(f"no topic is called {wanted}; --topics is a regular expression")
     return chosen
 
 
 def no_topic(config: Mapping[str, str]) -> str:
     """Return what it means that there are no topics: brokers leave out what must not be seen."""
+    from kafka_partition_events.acls import Right
+    from kafka_partition_events.clients.rights import lacks, principal
+
     who = principal(config)
     missing = lacks([Right(("Describe",), "topic", "*")], who, config["bootstrap.servers"])
     return f"no topic is visible: there is none, or {missing}"

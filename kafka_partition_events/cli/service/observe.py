@@ -80,7 +80,7 @@ def observe_command(
     services: Services = context.obj
     try:
         with needing("observe"):
-            from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
+            from kafka_partition_events.observe.service import Service
 
             with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
                 check_options(connecting_by(settings))

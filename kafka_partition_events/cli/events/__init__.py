@@ -1,0 +1,1 @@
+"""Commands that read what `kpe observe` has recorded."""

@@ -1,1 +1,0 @@
-"""The commands of ``kpe observe`` and of what it keeps."""

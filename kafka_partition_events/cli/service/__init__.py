@@ -1,0 +1,1 @@
+"""The service, and the files and settings that go with it."""
