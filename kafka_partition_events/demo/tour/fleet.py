@@ -18,8 +18,8 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.spark.report.model import Change
 from kafka_partition_events.spark.report.page import render
 from kafka_partition_events.spark.session import BRIEF, opened_session
+from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.ledger import Counts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,14 +65,13 @@ def write_report(
     from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
     from kafka_partition_events.spark.report.collect import collect  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="kpe-demo-") as tables:
         fleet = Fleet(out=tables)
         mark = Pipeline(spark, fleet).run_once(KafkaSource(bootstrap=bootstrap_servers, topic=EVENTS))
         today = datetime.now(UTC).date()
         days = Days(min((event.wall_time.date() for event in seen), default=today), today)
-        told = collect(open_tables(spark, tables, fleet.format), days, cluster=None, targets=fleet.targets)
+        told = collect(fleet.tables(spark), days, cluster=None, targets=fleet.targets)
     changes = sorted([*told.changes, *_changes(seen)], key=lambda change: change.by)
     out.write_text(render(evolve(told, changes=tuple(changes)), note="Made by `kpe demo fleet`."), "utf-8")
     return mark.totals, told.outage_count
