@@ -164,7 +164,7 @@ def _moments(found: Mapping[str, str]) -> dict[str, datetime]:
 
 
 def _days(found: Mapping[str, str] | None) -> Days | None:
-    return found and Days(*(date.fromisoformat(found[name]) for name in ("first", "last")))
+    return None if found is None else Days(*(date.fromisoformat(found[name]) for name in ("first", "last")))
 
 
 def _spans(found: Iterable[Mapping[str, str]]) -> tuple[Blind, ...]:

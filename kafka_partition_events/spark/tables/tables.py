@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from importlib import resources
+from pathlib import Path
 from typing import Final
 
 import yaml
@@ -112,8 +113,8 @@ class Tables:
             if "NON_EMPTY" not in str(error.getCondition()):
                 raise
             raise SparkJobError(
-                f"{self.address(name)} holds something else (an earlier kpe wrote Parquet, which is not taken "
-                "over): choose another --out, and take in the same records again"
+                f"{self.address(name)} holds something else (an earlier kpe wrote Parquet, which is not "
+                "taken over): choose another --out, and take in the same records again"
             ) from error
 
     def properties(self, name: str) -> Mapping[str, str]:
@@ -217,7 +218,9 @@ class Tables:
     def _path(self, name: str) -> str:
         """Return where the table's files are: tables of a catalog are read and written there, too."""
         if not self.in_catalog:
-            return f"{self.out.rstrip('/')}/{name}"
+            # In SQL a path must be absolute.
+            root = self.out if ":" in self.out else str(Path(self.out).absolute())
+            return f"{root.rstrip('/')}/{name}"
         if name not in self._locations:
             (row,) = self.spark.sql(f"DESCRIBE DETAIL {self.address(name)}").collect()
             self._locations[name] = row["location"]
