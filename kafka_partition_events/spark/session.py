@@ -39,7 +39,6 @@ _SETTINGS: Final = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # A refresh has some hundred classes; Spark keeps a hundred, and would compile all of them each time.
     "spark.sql.codegen.cache.maxEntries": "5000",
-    **DELTAS,
     "spark.databricks.delta.snapshotPartitions": "2",  # what a log says is little; the default is 50 tasks
     "spark.sql.adaptive.enabled": "false",  # planning once halves the time of jobs of seconds
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each expression looks for its line of code
@@ -137,7 +136,8 @@ def local_session(
         raise SparkJobError(f"these jars do not exist: {', '.join(missing)}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    for key, value in settings.items():
+    with_delta = DELTAS if any(jar.name.startswith("delta-spark") for jar in jars) else {}
+    for key, value in {**settings, **with_delta}.items():
         builder = builder.config(key, value)
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))

@@ -110,7 +110,7 @@ class Tables:
         try:
             (writer.partitionedBy(*by) if by else writer).create()
         except AnalysisException as error:
-            if "NON_EMPTY" not in str(error.getCondition()):
+            if not any(words in str(error) for words in ("ALREADY_EXISTS", "NON_EMPTY")):
                 raise
             raise SparkJobError(
                 f"{self.address(name)} holds something else (an earlier kpe wrote Parquet, which is not "
