@@ -28,8 +28,6 @@ _CURES: Final = {
 }
 """By what Spark says, the first that fits."""
 
-_PATIENCE_MS: Final = "20000"
-
 Offsets = Mapping[TopicPartition, int]
 
 
@@ -91,9 +89,8 @@ def topic_ids(
 ) -> tuple[str | None, Mapping[str, str]]:
     """Return the ids of the cluster and of its topics. By Kafka's own client, which has the same options."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the connector's jars are there
-    settings = {"default.api.timeout.ms": _PATIENCE_MS, **options, "bootstrap.servers": bootstrap}
     properties = jvm.java.util.Properties()
-    for name, value in settings.items():
+    for name, value in {**options, "bootstrap.servers": bootstrap}.items():
         properties.setProperty(name, value)
     admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:

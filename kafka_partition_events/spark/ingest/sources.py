@@ -54,7 +54,7 @@ class Source(Protocol):
 
 @frozen(kw_only=True)
 class KafkaTopics:
-    """Topics from their beginnings; see `KafkaSource` and `control.ingest.ControlTopics`.
+    """Topics from their beginnings; see `KafkaSource` and `control.source.ChangesTopic`.
 
     Attributes:
         bootstrap: The brokers, ``host:port,host:port``.
