@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 3
 CHAOS_S ?= 3600
 
-.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-gate bench-converge bench-spark chaos soak odd-entries matrix wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -93,11 +93,6 @@ $(VENV)/clients-newest: $(VENV)/.ready
 
 matrix: setup          ## the tests on each supported version (three hours; ONLY=kafka-3.7: a row; ONLY=--help)
 	@$(BIN)/python -m tests.matrix $(ONLY)
-
-lake: setup $(VENV)/spark-4.1  ## the fleet pipeline on Spark 4.1, and in tables of Delta and Iceberg
-	@for tests in tests/lake "$$(echo tests/integration/spark/test_fleet_{submit,metrics,tables,gold}.py)"; do \
-	  PYTHONPATH=$(VENV)/spark-4.1 $(BIN)/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning \
-	    -W ignore::ResourceWarning $$tests || exit; done
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from attrs import frozen
@@ -32,8 +32,9 @@ from kafka_partition_events.outbox import Write
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.ingest.sources import event_of_line
 from kafka_partition_events.spark.kafka import offsets_in
-from kafka_partition_events.spark.ownership import _marked
-from kafka_partition_events.spark.tables.ledger import Ledger
+from kafka_partition_events.spark.tables.counts import Counts
+from kafka_partition_events.spark.tables.days import Days
+from kafka_partition_events.spark.tables.state import Blind, Mark, Reading, State, Taking, decoded, encoded
 from kafka_partition_events.testing import Recording, cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from kafka_partition_events_listeners.webhook.sink import retry_after_s
@@ -44,6 +45,20 @@ from tests.unit.control.test_records import RECORDS
 from tests.world_kit import START, real_entries
 
 NOW: Final = START
+FLEET: Final = State(
+    run=2,
+    by="a",
+    ended=False,
+    mark=Mark(
+        serial=2,
+        taken={"ingest": 3},
+        until={"c-1": START},
+        blind=(Blind("c-1", START, START),),
+        totals=Counts(read=9, good=9),
+    ),
+    taking=Taking(serial=3, upto={"ingest": 4}, again=Days(START.date(), START.date())),
+    readings={"ingest": Reading(source="a topic", topics={"t": "id"}, next={"t": {"0": 7}})},
+)
 
 
 @frozen(kw_only=True)
@@ -119,37 +134,6 @@ def _complain(messages: Iterable[str], kind: type[Exception]) -> None:
     """Raise, if there is something to be told, the longest of it."""
     if found := sorted(messages, key=len):
         raise kind([found[-1]]) if kind is ConfigError else kind(found[-1])
-
-
-class _Storage:
-    """In the place of a file system: one file is odd, whichever is read."""
-
-    root = "/work"
-
-    def __init__(self, content: bytes) -> None:
-        self._text = content.decode("utf-8", "replace")  # as Hadoop does
-
-    def exists(self, _name: str) -> bool:
-        return True
-
-    def children(self, _name: str) -> frozenset[str]:
-        return frozenset({"1.json"})
-
-    def read(self, _name: str) -> str:
-        return self._text
-
-    def path(self, name: str) -> str:
-        return f"{self.root}/{name}"
-
-
-def ledger(content: bytes, use: Callable[[Ledger], object]) -> None:
-    storage: Any = _Storage(content)
-    use(Ledger(storage))
-
-
-def owner(content: bytes) -> object:
-    storage: Any = _Storage(content)
-    return _marked(storage)
 
 
 # -- records and small states ------------------------------------------------------------------------------
@@ -234,44 +218,9 @@ DECODERS: Final[dict[str, Decoder]] = {
         )
         for name in ("partition.offline", "broker.left", "broker.suspected", "topic.deleted")
     },
-    **{
-        f"{use} of a fleet's ledger": Decoder(
-            of=partial(ledger, use=getattr(Ledger, use)), refuses=(SparkJobError,), real=real
-        )
-        for use, real in {
-            "noted": [
-                _json(
-                    {
-                        "query": "ingest",
-                        "number": 3,
-                        "days": {"first": "2026-11-20", "last": "2026-11-21"},
-                        "heard": "2026-11-20T10:00:00+00:00",
-                        "counts": {"read": 9, "good": 9},
-                    }
-                )
-            ],
-            "mark": [
-                _json(
-                    {
-                        "serial": 2,
-                        "ingest": 3,
-                        "until": {"c-1": "2026-11-20T10:00:00+00:00"},
-                        "beats": {},
-                        "heard": None,
-                        "totals": {"read": 9, "good": 9},
-                    }
-                )
-            ],
-            "intended": [
-                (
-                    b'{"rated": [{"first": 1, "last": 3}],'
-                    b' "began": [{"first": "2026-11-20", "last": "2026-11-21"}]}'
-                )
-            ],
-            "owner": [b'{"id": "a", "version": 2, "source": "the topic", "tables": "parquet in /x"}'],
-        }.items()
-    },
-    "owner of a fleet's tables": Decoder(of=owner, real=[b'{"kpe.owner": "a", "kpe.version": "2"}']),
+    "state of a fleet's tables": Decoder(
+        of=text(decoded), refuses=(SparkJobError,), real=[encoded(FLEET).encode()]
+    ),
     "offsets of a query": Decoder(of=text(offsets_in), real=[b'{"orders": {"0": 12, "1": 4}}']),
     "Retry-After": Decoder(
         of=header(retry_after_s),

@@ -13,8 +13,8 @@ from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.ledger import Counts
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 
 State = dict[str, list[tuple[int | None, int]]]

@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from attrs import evolve
+
 from tests.outage_kit import NAMES, Kind, Sighting
 
 if TYPE_CHECKING:
@@ -14,9 +16,13 @@ if TYPE_CHECKING:
 
     from kafka_partition_events.spark.gold.availability import Lasting
     from kafka_partition_events.spark.tables.days import Days, Period
+    from kafka_partition_events.spark.tables.state import State
+    from kafka_partition_events.spark.tables.state_table import StateTable
     from kafka_partition_events.spark.tables.tables import Tables
 
 DAY = date(2026, 11, 20)
+WRITTEN = datetime(2026, 11, 22, 23, tzinfo=UTC)
+"""When the records were that tests write to bronze themselves."""
 BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """An environment for processes with a JVM that are over before it has warmed up."""
 INTERPRETED = {
@@ -241,9 +247,47 @@ def rows(frame: "DataFrame") -> list[dict[str, Any]]:
 
 def tables_of(spark: "SparkSession", out: Path) -> "Tables":
     """Return the tables in a directory."""
-    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
 
-    return open_tables(spark, str(out), "parquet")
+    return Tables(spark, str(out))
+
+
+class Begun(NamedTuple):
+    """Tables that a run has taken over, and what it does there."""
+
+    tables: "Tables"
+    kept: "StateTable"
+    state: "State"
+
+    def take_in(self, values: Iterable[bytes], number: int) -> None:
+        """Write records to bronze, as a query does with its batch of this number."""
+        from kafka_partition_events.spark.ingest.batches import rows  # noqa: PLC0415
+
+        self.tables.append("bronze/records", rows(as_taken_in(self.tables.spark, values, WRITTEN)), number)
+
+    def refresh(self, tables: Any = None, at_once: int = 4) -> "Begun":
+        """Make the tables anew, by ``tables`` if they are given; return what is so then."""
+        from kafka_partition_events.spark.progress import Progress  # noqa: PLC0415
+        from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
+
+        tables = tables or self.tables
+        refresher = Refresher(tables, StateTable(tables), Progress(), at_once=at_once)
+        return self._replace(state=refresher.refresh(self.state))
+
+
+def begun(spark: "SparkSession", out: Path) -> Begun:
+    """Take over the tables in a directory, which are made if they are not there."""
+    from kafka_partition_events.spark import layout  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import rows  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.state import INGEST, Reading  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
+
+    tables = tables_of(spark, out)
+    kept = StateTable(tables)
+    state = kept.take_over(layout.TABLES)
+    layout.ensure(tables, kept, rows(as_taken_in(spark, [], WRITTEN)), None)
+    return Begun(tables, kept, evolve(state, readings={INGEST: Reading(source="a test")}))
 
 
 def gold_of(spark: "SparkSession", out: Path) -> Gold:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyspark
 
 from kafka_partition_events.jvm import spark_jars
+from kafka_partition_events.spark.session import DELTAS
 from tests.fleet_kit import BRIEF_JVM
 
 
@@ -33,6 +34,7 @@ def submit(*arguments: str, env: Mapping[str, str] = BRIEF_JVM) -> "subprocess.C
     )
 
 
-def connector() -> tuple[str, str]:
-    """Return the option that brings Spark's Kafka connector, without asking a repository for it."""
-    return "--jars", ",".join(map(str, spark_jars()))
+def connector() -> list[str]:
+    """Return the options that bring Spark's Kafka connector and Delta, without asking a repository."""
+    settings = [word for name, value in DELTAS.items() for word in ("--conf", f"{name}={value}")]
+    return ["--jars", ",".join(map(str, spark_jars())), *settings]

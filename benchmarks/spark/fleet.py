@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
@@ -22,7 +22,7 @@ from benchmarks.spark.session import jvm_of
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.spark.ingest.sources import KafkaSource
 from kafka_partition_events.spark.pipeline import Fleet, Pipeline
-from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
+from kafka_partition_events.spark.progress import Progress, Refreshed
 from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.testing import KafkaCluster
 
@@ -59,7 +59,6 @@ class Took:
 
     Attributes:
         wall_s: From the first batch to the last table.
-        ingest_s: Of these, writing bronze.
         refresh_s: Making silver and gold, beside that.
         cpu_s: Seconds of the processors that the JVM took.
         refreshes: How often tables were made anew.
@@ -68,7 +67,6 @@ class Took:
     """
 
     wall_s: float
-    ingest_s: float
     refresh_s: float
     cpu_s: float
     refreshes: int
@@ -106,20 +104,18 @@ QUICK = Size(
 )
 
 
-@frozen
+@define
 class _Watch(Progress):
     """Adds up what a pipeline says that it took, and calls a function when all is read."""
 
     records: int
     done: Callable[[], None]
-    seconds: dict[str, float] = field(factory=lambda: {"ingest": 0.0, "refresh": 0.0})
+    refresh_s: float = 0.0
     refreshes: list[Refreshed] = field(factory=list)
 
-    def tell(self, what: str | BatchDone | Refreshed) -> None:
-        if isinstance(what, BatchDone):
-            self.seconds[what.query] += what.seconds
-        elif isinstance(what, Refreshed):
-            self.seconds["refresh"] += what.seconds
+    def tell(self, what: str | Refreshed) -> None:
+        if isinstance(what, Refreshed):
+            self.refresh_s += what.seconds
             self.refreshes.append(what)
             if what.totals.read >= self.records:
                 self.done()
@@ -182,8 +178,7 @@ def run(spark: SparkSession, bootstrap: str, case: Case, written: tuple[int, int
         raise BenchError(f"{mark.totals}, but {count:,} records were written, of {transitions:,} transitions")
     found = Took(
         wall_s=wall_s,
-        ingest_s=watch.seconds["ingest"],
-        refresh_s=watch.seconds["refresh"],
+        refresh_s=watch.refresh_s,
         cpu_s=cpu_s,
         refreshes=len(watch.refreshes),
         shuffled_bytes=_shuffled(spark) - shuffled,
@@ -206,7 +201,6 @@ def _shuffled(spark: SparkSession) -> int:
 
 _COSTS: Mapping[str, tuple[str, Callable[[Took, int], float]]] = {
     "CPU": ("us a transition", lambda took, n: took.cpu_s * _M / n),
-    "ingest": ("us of the clock a transition", lambda took, n: took.ingest_s * _M / n),
     "refresh": ("us of the clock a transition, beside that", lambda took, n: took.refresh_s * _M / n),
     "a refresh": ("s of the clock", lambda took, _: took.refresh_s / took.refreshes),
     "shuffled": ("bytes a transition", lambda took, n: took.shuffled_bytes / n),

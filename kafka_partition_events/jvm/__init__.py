@@ -1,4 +1,4 @@
-"""What the test kit and the Spark jobs need of the JVM: Java, Kafka's jars, Spark's Kafka connector.
+"""What the test kit and the Spark jobs need of the JVM: Java, Kafka's jars, Spark's Kafka connector, Delta.
 
 Neither Docker nor a Kafka installation is needed. PySpark brings Apache Ivy (without PySpark jgo fetches it),
 which fetches the jars that a lock pins (``kafka-4.1.xml``, ``spark.xml``, ...); every jar is checked against
@@ -10,7 +10,6 @@ the lock's checksums (``kafka-4.1.sha256``) before it is used. The jars are kept
 
 import functools
 import os
-from importlib import metadata
 from pathlib import Path
 
 from kafka_partition_events.errors import JvmError
@@ -34,7 +33,7 @@ KAFKA_VERSIONS = ("3.7", "3.9", "4.0", "4.1")
 """The versions of Kafka that there are locks of, oldest first."""
 
 SPARK = "spark"
-"""The lock of Spark's Kafka connector."""
+"""The lock of Spark's Kafka connector and of Delta."""
 
 _HERE = Path(__file__).parent
 
@@ -99,16 +98,11 @@ def kafka_classpath(version: str | None = None) -> str:
 
 
 def spark_jars() -> list[Path]:
-    """Return the jars of Spark's Kafka connector, for the setting ``spark.jars``; fetched if need be.
+    """Return the jars of Spark's Kafka connector and of Delta, for the setting ``spark.jars``.
 
-    Those for PySpark 4.1 where that is installed: the connector uses what is Spark's own, so that of another
-    minor version fails when a query begins.
+    They are fetched if need be, and are made for the PySpark of the extra ``spark``.
 
     Raises:
         JvmError: as `ensure_jars`.
     """
-    try:
-        is_4_1 = metadata.version("pyspark").startswith("4.1.")
-    except metadata.PackageNotFoundError:  # it is a Spark's own copy, without metadata
-        is_4_1 = False
-    return sorted((ensure_jars(SPARK) / ("spark-4.1" if is_4_1 else "spark")).glob("*.jar"))
+    return sorted((ensure_jars(SPARK) / "spark").glob("*.jar"))

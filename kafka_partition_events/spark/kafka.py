@@ -1,11 +1,11 @@
 """Reading Kafka topics through Spark's own connector, in batch and as a stream, and what can go wrong."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import pyspark
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, DataFrameReader
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from kafka_partition_events.json_text import json_in
@@ -14,6 +14,8 @@ from kafka_partition_events.spark.errors import SparkJobError
 
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 """The connector's address, for ``spark-submit --packages``."""
+DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+"""Delta's, for this PySpark."""
 
 _CURES: Final = {
     ("UnknownTopicOrPartition", "Partitions of topics"): "do the topics exist? kpe makes none",
@@ -78,7 +80,25 @@ def explained(error: Exception, topics: Iterable[str], bootstrap: str) -> SparkJ
 
 def cause_of(error: Exception) -> str:
     """Return what an exception of Spark's says, without the JVM's stack and the query's plan."""
-    return str(error).partition("\n\tat ")[0].partition("=== Streaming Query ===")[0].strip()
+    said = str(error).partition("\n\tat ")[0].partition("=== Streaming Query ===")[0].strip()
+    return said.replace("\n: ", ": ")
+
+
+def topic_ids(
+    spark: SparkSession, bootstrap: str, topics: Sequence[str], options: Mapping[str, str]
+) -> tuple[str | None, Mapping[str, str]]:
+    """Return the ids of the cluster and of its topics. By Kafka's own client, which has the same options."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - the connector's jars are there
+    properties = jvm.java.util.Properties()
+    for name, value in {**options, "bootstrap.servers": bootstrap}.items():
+        properties.setProperty(name, value)
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+    try:
+        cluster = admin.describeCluster().clusterId().get()
+        described = admin.describeTopics(list(topics)).allTopicNames().get()
+        return cluster, {name: str(described[name].topicId().toString()) for name in topics}
+    finally:
+        admin.close()
 
 
 # -- offsets, as Spark writes them down --------------------------------------------------------------------

@@ -1,54 +1,48 @@
 """Runs the queries and the refreshes: once, or until it is told to stop.
 
-Whatever is killed at any moment, and however often, goes on where it was: see `ledger`.
+Whatever is killed at any moment, and however often, goes on where it was: see `state`.
 """
 
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import min_len
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_partition_events.spark import events, maintenance, ownership
-from kafka_partition_events.spark.control.ingest import ensure, write_control
+from kafka_partition_events.spark import layout, maintenance
+from kafka_partition_events.spark.control import records as changes
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.gold import outages, partition_counts
-from kafka_partition_events.spark.gold.availability import Lasting
-from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.ingest import batches
 from kafka_partition_events.spark.ingest.sources import Source
-from kafka_partition_events.spark.kafka import cause_of
-from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
-from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING
-from kafka_partition_events.spark.refresh.refresher import Refresher
+from kafka_partition_events.spark.kafka import cause_of, count_between, offsets_in
+from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.refresh.refresher import WRITTEN, Refresher
 from kafka_partition_events.spark.session import own_session
+from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.ledger import CONTROL, INGEST, Ledger, Mark
-from kafka_partition_events.spark.tables.storage import Storage, require_renames
-from kafka_partition_events.spark.tables.tables import (
-    COUNTS,
-    OUTAGES,
-    PARQUET,
-    RECORDS,
-    STANDING,
-    STATES,
-    open_tables,
-)
+from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Mark, Reading, State
+from kafka_partition_events.spark.tables.state_table import StateTable
+from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
-_ANY: Final = Days(date(2000, 1, 1), date(2000, 1, 1))
+_ROWS: Final = {INGEST: batches.rows, CONTROL: changes.rows}
+"""What each query makes of its records."""
 _LOOK_S: Final = 0.2
 _SETTLE_S: Final = 600.0
+_OTHERS: Final = (
+    "Multiple streaming jobs detected", "Concurrent update", "CONCURRENT_STREAM_LOG_UPDATE",
+    "DELTA_CONCURRENT",
+)  # fmt: skip
+"""What Spark and Delta say when two work on the same."""
 
 
 @frozen(kw_only=True)
@@ -56,33 +50,24 @@ class Fleet:
     """What goes where.
 
     Attributes:
-        out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``hdfs:///kpe``); of a
-            table format the namespace (``catalog.schema``).
-        format: The tables' format: ``parquet``, or a table format that the session has.
-        work: The directory for checkpoints; by default ``_kpe`` in ``out``. A table format needs one.
+        out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``hdfs:///kpe``); or with
+            ``work`` a schema of a catalog (``catalog.schema``).
+        work: The directory for checkpoints, where tables are in a catalog.
         targets: Which part of the time partitions shall be online, for ``slo_burn``.
     """
 
     out: str = field(validator=min_len(1))
-    format: str = "parquet"
     work: str | None = None
     targets: Targets = THREE_NINES
 
-    @property
-    def work_directory(self) -> str:
-        """Where checkpoints and the ledger are.
+    def checkpoint(self, query: str, number: int) -> str:
+        """Return where Spark keeps a query's checkpoint, when it was begun so often."""
+        work = self.work or f"{self.out.rstrip('/')}/_kpe"
+        return f"{work.rstrip('/')}/{query}-{number}"
 
-        Raises:
-            SparkJobError: a table format, and no directory is named.
-        """
-        if self.work is not None:
-            return self.work
-        if self.format != PARQUET:
-            raise SparkJobError(
-                f"tables in {self.format} are in a catalog, but checkpoints need a directory: name it with "
-                "--work DIR"
-            )
-        return f"{self.out.rstrip('/')}/_kpe"
+    def tables(self, spark: SparkSession) -> Tables:
+        """Return the tables, as a session reads them."""
+        return Tables(spark, self.out, in_catalog=self.work is not None)
 
 
 class Pipeline:
@@ -94,21 +79,20 @@ class Pipeline:
         Progress hears how far it is; if it is a `StreamingQueryListener`, of the queries, too.
 
         Raises:
-            SparkJobError: the directory or the format can't be used.
+            SparkJobError: the session is one of Spark Connect.
         """
+        if getattr(spark, "_jvm", None) is None:
+            raise SparkJobError(
+                "the fleet pipeline needs a classic Spark session, not one of Spark Connect: run it by "
+                "spark-submit (see kpe spark fleet --print-submit)"
+            )
         self._fleet = fleet
-        if fleet.format == PARQUET:
-            require_renames(fleet.out)
-        self._ledger = Ledger(Storage(spark, fleet.work_directory))
         self._spark = own_session(spark)
-        self._tables = open_tables(
-            self._spark, fleet.out, fleet.format, ownership.properties(self._ledger.identity)
-        )
-        self._progress = _InTurn(progress or Progress())
-        self._listener: object = progress
-        self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, fleet.targets)
+        self._tables = fleet.tables(self._spark)
+        self._kept = StateTable(self._tables)
+        self._progress = progress or Progress()
+        self._refresher = Refresher(self._tables, self._kept, self._progress, fleet.targets)
         self._stopping = threading.Event()
-        self._failure: Exception | None = None
         self._sources: dict[str, Source] = {}
 
     # -- three ways to run ---------------------------------------------------------------------------
@@ -123,13 +107,13 @@ class Pipeline:
         Raises:
             SparkJobError: the source, the tables or a query failed; the message says what to do.
         """
-        self._claim(source, control)
+        state = self._claim(source, control)
         self._progress.tell(f"taking in {source.name}")
-        with self._told(source), self._queries({"availableNow": True}) as queries:
+        with self._told(source), self._queries(state, {"availableNow": True}) as queries:
             while self._at_work(queries) and not self._stopping.wait(_LOOK_S):
                 pass
         self._progress.tell("making the tables anew")
-        return self._refresh()
+        return self._end(self._refresh(self._seen(state, queries)))
 
     def run(self, source: Source, every: timedelta, control: Source | None = None) -> Mark:
         """Take in what comes until `stop` is called; make the tables anew after each batch.
@@ -142,22 +126,33 @@ class Pipeline:
         Raises:
             SparkJobError: as `run_once`.
         """
-        self._claim(source, control)
         trigger = {"processingTime": f"{max(1, round(every / timedelta(milliseconds=1)))} milliseconds"}
-        with self._told(source):
-            mark = self._refresh()  # what a run that was killed has left
-            with self._queries(trigger) as queries:
-                self._progress.tell(f"taking in {source.name}, every {every.total_seconds():g} s")
-                due = time.monotonic() + every.total_seconds()
-                while not self._stopping.wait(_LOOK_S):
-                    if len(self._at_work(queries)) < len(queries):
-                        raise SparkJobError("one of the queries was stopped by somebody else")
-                    quiet = not any(query.status["isTriggerActive"] for query in queries)
-                    if self._ledger.has_news() and (quiet or time.monotonic() >= due):
-                        mark = self._refresh()
-                        due = time.monotonic() + every.total_seconds()
+        state = self._refresh(self._claim(source, control))  # what a run that was killed has left
+        while not self._stopping.is_set():
+            state = self._go_on(state, trigger, every)
+        return self._end(state)
+
+    def _go_on(self, state: State, trigger: dict[str, Any], every: timedelta) -> State:
+        """Take in what comes until a topic is another one, or `stop` is called."""
+        source = self._sources[INGEST]
+        with self._told(source), self._queries(state, trigger) as queries:
+            self._progress.tell(f"taking in {source.name}, every {every.total_seconds():g} s")
+            due, taken = time.monotonic() + every.total_seconds(), [-1] * len(queries)
+            while not self._stopping.wait(_LOOK_S):
+                if len(self._at_work(queries)) < len(queries):
+                    raise SparkJobError("one of the queries was stopped by somebody else")
+                quiet = not any(query.status["isTriggerActive"] for query in queries)
+                done = list(map(_batch, queries))
+                if done != taken and (quiet or time.monotonic() >= due):
+                    state, taken = self._refresh(self._seen(state, queries)), done
+                    due = time.monotonic() + every.total_seconds()
+                    found = self._ids()
+                    if any(_is_anew(state.readings[query], ids) for query, (_, ids) in found.items()):
+                        break
+            else:
                 self._progress.tell("stopping when the running batches are done")
-            return self._refresh() if self._ledger.has_news() else mark
+        state = self._refresh(self._seen(state, queries))
+        return state if self._stopping.is_set() else self._identified(state, found)
 
     def recompute(self, days: Days) -> Mark:
         """Parse the records that were appended on these days anew, and make anew what they tell of.
@@ -167,15 +162,13 @@ class Pipeline:
         Raises:
             SparkJobError: there are no tables, or they can't be read.
         """
-        self._require_tables()
         self._progress.tell(f"making {days.first} to {days.last} anew from bronze/records")
+        state = self._refresh(self._taken_over())
         with self._told(None):
-            self._ledger.take_over()
-            self._finish_merging()
-            return self._refresher.recompute(days)
+            return self._end(self._refresher.recompute(state, days))
 
     def maintain(self, keep: timedelta | None = None) -> None:
-        """Make few files of many, and drop what is old. A pipeline that still runs stops at its next write.
+        """Make few files of many, and drop what is old. A pipeline that still runs stops at its next refresh.
 
         Args:
             keep: Records that were appended so long before the last news are dropped; None: none are.
@@ -184,21 +177,23 @@ class Pipeline:
             SparkJobError: there are no tables, they can't be changed, or ``keep`` is shorter than records are
                 needed.
         """
-        owner = self._require_tables()
-        from_topic = str(owner.get("source")).startswith("the Kafka topic ")
+        state = self._refresh(self._taken_over())
+        reading = state.readings.get(INGEST)
+        from_topic = reading is not None and reading.topics
         least = maintenance.KEPT if from_topic else maintenance.KEPT_OF_ARCHIVES
-        if keep is not None and keep < least:
-            raise SparkJobError(
-                f"records from {owner.get('source')} are needed for {least.days} days: keep them for as long"
-            )
         with self._told(None):
-            self._ledger.take_over()
-            mark, work = self._ledger.mark(), self._maintenance()
-            work.finish()
-            before = None if keep is None else maintenance.cutoff(mark, keep)
+            if keep is not None and keep < least:
+                self._end(state)
+                raise SparkJobError(f"such records are needed for {least.days} days: keep them for as long")
+            before = None if keep is None else maintenance.cutoff(state.mark, keep)
             if before is not None:
-                work.drop_before(before)
-            work.compact(mark)
+                maintenance.drop_before(self._tables, before)
+                self._progress.tell(f"{RECORDS}: what was before {before} is deleted")
+            maintenance.compact(self._tables, layout.TABLES)
+            self._progress.tell(
+                "small files are merged, and those that are a week old and not needed deleted"
+            )
+            self._end(state)
 
     @property
     def stopping(self) -> bool:
@@ -211,101 +206,112 @@ class Pipeline:
 
     # -- parts ---------------------------------------------------------------------------------------
 
-    def _require_tables(self) -> dict[str, Any]:
-        owner, fleet = self._ledger.owner(), self._fleet
-        if owner is None:
-            raise SparkJobError(f"{fleet.out} has no tables of kpe spark fleet; fill them first")
-        ownership.refuse_others(self._spark, fleet.out, fleet.format, self._ledger.identity, begun=True)
-        return owner
+    def _taken_over(self) -> State:
+        """Let this be the run that works on tables that are there."""
+        with self._told(None):
+            if not self._kept.is_there():
+                raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
+            return self._kept.take_over(layout.TABLES)
 
-    def _finish_merging(self) -> None:
-        """Finish what was cut off when `maintain` was killed."""
-        if self._fleet.format == PARQUET:
-            self._maintenance().finish()
-
-    def _maintenance(self) -> maintenance.Maintenance:
-        fleet, ledger, tell = self._fleet, self._ledger, self._progress.tell
-        return maintenance.maintenance_of(self._spark, self._tables, ledger, fleet.out, fleet.format, tell)
-
-    def _claim(self, source: Source, control: Source | None) -> None:
+    def _claim(self, source: Source, control: Source | None) -> State:
         """Make sure that the tables are those of these sources, and this run's, and are there."""
-        fleet = self._fleet
-        begun = self._ledger.owner() is not None
-        place = (self._spark, fleet.out, fleet.format, self._ledger.identity)
-        with self._told(source):
-            ownership.refuse_others(*place, begun=begun)
-            records = source.stream(self._spark)
-            self._ledger.claim(source.name, f"{fleet.format} tables", fleet.out)
-            ownership.own(*place)
-            self._finish_merging()
-            self._ensure(records)
-        self._sources = {INGEST: source}
-        if control is not None:
-            with self._told(control):
-                ensure(self._tables, control.stream(self._spark))
-                self._ledger.claim_control(control.name, fleet.out)
-            self._sources[CONTROL] = control
+        self._sources = {INGEST: source, **({} if control is None else {CONTROL: control})}
+        streams = {}
+        for query, one in self._sources.items():
+            with self._told(one):
+                streams[query] = _ROWS[query](one.stream(self._spark))
+        found = self._ids()
+        with self._told(None):
+            known = self._kept.read().readings if self._kept.is_there() else {}
+            for query in known.keys() & found.keys():
+                self._require_same(known[query], self._sources[query], found[query][0])
+            state = self._kept.take_over(layout.TABLES)
+            layout.ensure(self._tables, self._kept, streams[INGEST], streams.get(CONTROL))
+        if state.taking is not None:
+            state = self._refresh(state)
+        return self._identified(state, found)
 
-    def _ensure(self, records: DataFrame) -> None:
-        """Make the tables that are read whether there have been rows for them or not."""
-        gold = (f"gold/{name}" for name in (*OF_LASTING, *OF_EVENTS))
-        if all(map(self._tables.exists, (RECORDS, STATES, STANDING, OUTAGES, COUNTS, *gold))):
-            return
-        taken = batches.rows(records)
-        told = events.observations(taken, "timestamp")
-        lasting = outages.states(told)
-        found = outages.partition_outages(outages.all_outages(lasting), lasting, Clusters())
-        counts = partition_counts.spells(lasting)
-        known = Lasting(outages=found, counts=counts, clusters=Clusters())
-        day, batch = F.lit(None).cast("date").alias("day"), F.lit(0).cast("bigint").alias("batch")
-        for name, rows in {
-            RECORDS: taken.select("*", batch),
-            STATES: lasting.select("*", day, batch),
-            STANDING: outages.standing_of(outages.runs_of(lasting), lasting).select("*", day),
-            OUTAGES: found,
-            COUNTS: counts.select("*", day),
-            **{f"gold/{name}": table(known, _ANY) for name, table in OF_LASTING.items()},
-            **{f"gold/{name}": table(told, _ANY) for name, (_, table) in OF_EVENTS.items()},
-        }.items():
-            self._tables.ensure(name, rows.schema)
+    def _ids(self) -> dict[str, tuple[str | None, Mapping[str, str]]]:
+        """Return by query the ids of its cluster and of its topics."""
+        found = {}
+        for query, source in self._sources.items():
+            with self._told(source):
+                found[query] = source.ids(self._spark)
+        return found
+
+    def _require_same(self, known: Reading, source: Source, cluster: str | None) -> None:
+        if (known.source, known.cluster) != (source.name, cluster):
+            on, now = (f" on cluster {id_}" if id_ else "" for id_ in (known.cluster, cluster))
+            raise SparkJobError(
+                f"{self._fleet.out} is filled from {known.source}{on}, and its checkpoints mean nothing to "
+                f"{source.name}{now}: choose another --out"
+            )
+
+    def _identified(self, state: State, found: Mapping[str, tuple[str | None, Mapping[str, str]]]) -> State:
+        """Return the state with what the sources are now: one that was made anew is read from its beginning.
+
+        What the earlier one still had is missing. A topic that is made anew from here on is known as such the
+        next time, for this is written before its query begins.
+        """
+        if any(_is_anew(state.readings[query], found[query][1]) for query in state.readings.keys() & found):
+            state = self._refresh(state)  # what was read of the earlier one
+        readings, missing = dict(state.readings), 0
+        for query, (cluster, topics) in found.items():
+            name, known = self._sources[query].name, readings.get(query)
+            if known is None:
+                readings[query] = Reading(source=name, cluster=cluster, topics=topics)
+            elif _is_anew(known, topics):
+                self._progress.tell(f"{name} was made anew: it is read from its beginning")
+                missing += known.behind if query == INGEST else 0
+                readings[query] = Reading(
+                    source=name, cluster=cluster, topics=topics, number=known.number + 1
+                )
+        mark = evolve(state.mark, totals=state.mark.totals + Counts(missing=missing))
+        state = evolve(state, readings=readings, mark=mark)
+        with self._told(None):
+            self._kept.write(state)
+        return state
 
     @contextlib.contextmanager
-    def _queries(self, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
+    def _queries(self, state: State, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
         """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
-            if isinstance(self._listener, StreamingQueryListener):
-                self._spark.streams.addListener(self._listener)
-                started.callback(self._spark.streams.removeListener, self._listener)
+            if isinstance(self._progress, StreamingQueryListener):
+                self._spark.streams.addListener(self._progress)
+                started.callback(self._spark.streams.removeListener, self._progress)
             for name, source in self._sources.items():
-                queries.append(query := self._start(name, source, trigger))
+                queries.append(query := self._start(name, source, state.readings[name], trigger))
                 started.callback(_settle, query)
             yield queries
 
-    def _start(self, name: str, source: Source, trigger: dict[str, Any]) -> StreamingQuery:
-        rows = source.stream(self._spark)
+    def _start(self, name: str, source: Source, reading: Reading, trigger: dict[str, Any]) -> StreamingQuery:
+        place = self._fleet.checkpoint(name, reading.number)
+        if reading.query is not None and self._query_in(place) != reading.query:
+            raise SparkJobError(
+                f"{place} is not the checkpoint of the query that has filled {self._fleet.out}: give the "
+                "--work with which it was made, or choose another --out"
+            )
+        rows = _ROWS[name](source.stream(self._spark))
+        writer = rows.writeStream.queryName(f"kpe-{name}").option("checkpointLocation", place)
+        return self._tables.stream(WRITTEN[name], writer.trigger(**trigger))
 
-        def take_in(records: DataFrame, number: int) -> None:
-            begin = time.monotonic()
-            try:
-                if name == CONTROL:
-                    batch = write_control(self._tables, records, number)
-                else:
-                    batch = batches.write_events(self._tables, self._ledger, records, number)
-                self._ledger.note(batch)
-            except Exception as error:
-                self._failure = error  # Spark tells of it in a text of its own
-                raise
-            seconds = time.monotonic() - begin
-            self._progress.tell(BatchDone(query=name, batch=number, counts=batch.counts, seconds=seconds))
+    def _query_in(self, checkpoint: str) -> str | None:
+        """Return the id of the query that a checkpoint is of."""
+        try:
+            (row,) = self._spark.read.json(f"{checkpoint}/metadata").collect()
+        except (PySparkException, ValueError):  # there is none
+            return None
+        return str(row["id"])
 
-        return (
-            rows.writeStream.queryName(f"kpe-{name}")
-            .option("checkpointLocation", self._ledger.checkpoint(name))
-            .trigger(**trigger)
-            .foreachBatch(take_in)
-            .start()
-        )
+    def _seen(self, state: State, queries: Iterable[StreamingQuery]) -> State:
+        """Return the state with what the queries tell of themselves; it is written with the next refresh."""
+        readings = dict(state.readings)
+        for name, query in zip(self._sources, queries, strict=True):
+            last = query.lastProgress
+            behind = 0 if last is None else sum(map(_behind, last.sources))
+            readings[name] = evolve(readings[name], query=str(query.id), behind=behind)
+        return evolve(state, readings=readings)
 
     def _at_work(self, queries: Iterable[StreamingQuery]) -> list[StreamingQuery]:
         """Return the queries that go on. If one has failed, raise why."""
@@ -316,21 +322,24 @@ class Pipeline:
                     raise failed
         return going
 
-    def _refresh(self) -> Mark:
+    def _refresh(self, state: State) -> State:
         with self._told(None):
-            return self._refresher.refresh()
+            return self._refresher.refresh(state)
+
+    def _end(self, state: State) -> Mark:
+        """Tell that this run writes no more; return what is done."""
+        with self._told(None):
+            self._kept.write(evolve(state, ended=True))
+        return state.mark
 
     @contextlib.contextmanager
     def _told(self, source: Source | None) -> Iterator[None]:
         """Tell causes and cures instead of stacks."""
         try:
             yield
-        except (PySparkException, Py4JError) as raised:
-            error = self._failure or raised
-            if isinstance(error, SparkJobError):
-                raise error from raised
+        except (PySparkException, Py4JError) as error:
             said = cause_of(error)
-            if "Multiple streaming jobs detected" in said or "Concurrent update" in said:
+            if any(words in said for words in _OTHERS):
                 raise SparkJobError(
                     f"another kpe spark fleet is at work on {self._fleet.out}: let one of them end. {said}"
                 ) from error
@@ -359,13 +368,10 @@ def _batch(query: StreamingQuery) -> int:
     return -1 if progress is None else progress.batchId
 
 
-class _InTurn(Progress):
-    """Passes on what two queries and a refresh tell, one after another."""
+def _is_anew(reading: Reading, topics: Mapping[str, str]) -> bool:
+    """Tell whether a topic that is read is another one by now."""
+    return dict(reading.topics) != dict(topics)
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._lock = threading.Lock()
 
-    def tell(self, what: str | BatchDone | Refreshed) -> None:
-        with self._lock:
-            self._progress.tell(what)
+def _behind(source: Any) -> int:
+    return count_between(offsets_in(source.endOffset), offsets_in(source.latestOffset))

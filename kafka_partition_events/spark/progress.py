@@ -7,21 +7,8 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
+from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.ledger import Counts
-
-
-@frozen(kw_only=True)
-class BatchDone:
-    """A batch of a query is in its tables."""
-
-    query: str
-    batch: int
-    counts: Counts
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"{self.query} batch {self.batch}: {self.counts} ({self.seconds:.1f} s)"
 
 
 @frozen(kw_only=True)
@@ -30,6 +17,7 @@ class Refreshed:
 
     Attributes:
         ranges: The days that changed.
+        counts: What was taken up, by the query that had read it.
         totals: What was counted since the tables were begun.
         until: The last news.
         seconds: How long it took.
@@ -37,6 +25,7 @@ class Refreshed:
     """
 
     ranges: Sequence[Days]
+    counts: Mapping[str, Counts]
     totals: Counts
     until: datetime | None
     seconds: float
@@ -47,7 +36,8 @@ class Refreshed:
             str(days.first) if days.first == days.last else f"{days.first} to {days.last}"
             for days in self.ranges
         )
-        return f"made anew: {days or 'nothing'} ({self.seconds:.1f} s); in all {self.totals}"
+        came = "".join(f"{query}: {counts}; " for query, counts in self.counts.items())
+        return f"{came}made anew: {days or 'nothing'} ({self.seconds:.1f} s); in all {self.totals}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -60,9 +50,9 @@ class Refreshed:
 
 
 class Progress:
-    """Hears how far the pipeline is, from several threads, one at a time. This one does nothing with it."""
+    """Hears how far the pipeline is. This one does nothing with it."""
 
-    def tell(self, what: str | BatchDone | Refreshed) -> None:
+    def tell(self, what: str | Refreshed) -> None:
         """Tell that something begins that takes a while, or what is done; each is a line of text by `str`."""
 
 
@@ -72,6 +62,6 @@ class Lines(Progress):
     def __init__(self, write: Callable[[str], object] = print) -> None:
         self._write = write
 
-    def tell(self, what: str | BatchDone | Refreshed) -> None:
+    def tell(self, what: str | Refreshed) -> None:
         """Tell it."""
         self._write(str(what))

@@ -22,6 +22,12 @@ _CONNECT: Final = "SPARK_REMOTE"
 """The one that names a Spark Connect server."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
+DELTAS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""Settings without which a session knows no tables of Delta."""
+
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -33,6 +39,7 @@ _SETTINGS: Final = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # A refresh has some hundred classes; Spark keeps a hundred, and would compile all of them each time.
     "spark.sql.codegen.cache.maxEntries": "5000",
+    "spark.databricks.delta.snapshotPartitions": "2",  # what a log says is little; the default is 50 tasks
     "spark.sql.adaptive.enabled": "false",  # planning once halves the time of jobs of seconds
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each expression looks for its line of code
 }
@@ -110,8 +117,8 @@ def local_session(
     interpreter: Spark would start its Python workers with another one.
 
     Args:
-        jars: The jars of the Kafka connector. They are taken up when the JVM starts, so a session that
-            runs already must have them.
+        jars: Those of the Kafka connector and of Delta. They are taken up when the JVM starts, so a session
+            that runs already must have them.
         cores: How many threads Spark uses.
         name: The application's name.
         settings: ``BRIEF`` or ``LASTING``.
@@ -129,7 +136,8 @@ def local_session(
         raise SparkJobError(f"these jars do not exist: {', '.join(missing)}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    for key, value in settings.items():
+    with_delta = DELTAS if any(jar.name.startswith("delta-spark") for jar in jars) else {}
+    for key, value in {**settings, **with_delta}.items():
         builder = builder.config(key, value)
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))

@@ -72,10 +72,6 @@ SPARK = (
     "spark_key_hash",
     "spark_whatif",
 )
-SPARK_4_1_LEAVES_SOCKETS = (
-    "-Wignore::pytest.PytestUnraisableExceptionWarning",
-    "-Wignore::ResourceWarning",
-)
 PYTHON = ("confluent_producer", "kafka_python_clients", "kafka_python_feedback", "growth_under_load")
 
 LAST_LINE = re.compile(r"=+ (?=.*\d+ (?:passed|failed|error))(?P<counts>.*) in [\d.]+s.* =+$")
@@ -104,7 +100,6 @@ def all_rows() -> dict[str, Row]:
     for each in ("lowest", "newest"):
         rows[f"clients-{each}"] = _beside(f"clients-{each}", _files(("confluent_drop_in", *CLIENTS)))
     spark = _files(SPARK, "integration/spark")
-    rows["pyspark-4.1"] = _beside("spark-4.1", (*SPARK_4_1_LEAVES_SOCKETS, *spark))
     rows["pyspark-4.2"] = Row(spark)
     tests = ("tests/unit", "tests/spec", "tests/property", *_files(PYTHON))
     for version in PYTHONS:

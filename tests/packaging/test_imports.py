@@ -46,7 +46,7 @@ SPARK_ROOMS = {
     "tables": {"raised", "tables"},
     "gold": {"events", "tables", "targets", "gold"},
     "ingest": {"events", "gold", "kafka", "progress", "tables", "ingest"},
-    "control": {"events", "gold", "ingest", "kafka", "tables", "control"},
+    "control": {"events", "gold", "ingest", "tables", "control"},
     "refresh": {"control", "events", "gold", "ingest", "progress", "tables", "targets", "refresh"},
     "report": {"events", "page", "tables", "targets", "wording", "report"},
     "partitioner": {"raised", "partitioner"},

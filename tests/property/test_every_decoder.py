@@ -111,7 +111,7 @@ def test_a_megabyte_is_understood_or_refused_soon(name: str, large: str) -> None
         ("KPE_KAFKA__PROPERTIES__SASL_PASSWORD_FILE", b"a\0"),
         ("Retry-After", b"Fri, 20 Nov 99999999999999999999 10:00:00 GMT"),
         ("offsets of a query", b'{"orders": {"0": 1e400}}'),
-        ("owner of a fleet's tables", b"[]"),
+        ("state of a fleet's tables", b"[]"),
         ("option --topics", b"a{4294967296}"),
         ("option --since", b"0001-01-01T00:00:00+14:00"),
     ],

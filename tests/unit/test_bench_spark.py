@@ -51,7 +51,6 @@ def test_the_promises_are_judged() -> None:
 def took(factor: float) -> fleet.Took:
     return fleet.Took(
         wall_s=factor,
-        ingest_s=factor / 4,
         refresh_s=factor / 2,
         cpu_s=2 * factor,
         refreshes=10,

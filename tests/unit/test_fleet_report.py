@@ -212,6 +212,11 @@ def test_the_verdict_is_not_surer_than_the_bounds(lo: float, hi: float, said: st
     assert said in verdict(evolve(FLEET, hours=(hour(offline_lo_s=lo, offline_hi_s=hi),)))
 
 
+@pytest.mark.parametrize(("blind_s", "said"), [(1.0, "was kept."), (30_000.0, "for longer than it leaves.")])
+def test_no_promise_was_kept_while_nobody_watched(blind_s: float, said: str) -> None:
+    assert verdict(evolve(FLEET, hours=(hour(blind_s=blind_s),))).endswith(said)
+
+
 # -- the page ------------------------------------------------------------------------------------------------
 
 

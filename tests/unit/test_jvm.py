@@ -18,6 +18,7 @@ from kafka_partition_events.jvm import ivy
 from kafka_partition_events.jvm.__main__ import main
 from kafka_partition_events.jvm.java import find_java
 from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults, read_checksums
+from kafka_partition_events.spark.kafka import CONNECTOR, DELTA
 from kafka_partition_events.testing import KafkaCluster
 
 JARS = {"kafka/server-1.jar": b"server", "kafka/clients-1.jar": b"clients", "spark/connector-2.jar": b"spark"}
@@ -149,10 +150,12 @@ def test_each_lock_of_kafka_has_its_server(version: str) -> None:
     assert sum(name.startswith("kafka/slf4j-simple-") for name in names) == 1
 
 
-def test_the_lock_of_spark_has_a_connector_for_each_version() -> None:
+def test_the_lock_of_spark_has_a_connector_and_delta() -> None:
     names = jvm.jar_store(jvm.SPARK).checksums
-    for spark in ("spark", "spark-4.1"):
-        assert len([name for name in names if name.startswith(f"{spark}/")]) == 4
+    assert [name for name in names if "/spark-sql-kafka-" in name or "/delta-spark_" in name] == [
+        f"spark/{DELTA.split(':')[1]}-{DELTA.split(':')[2]}.jar",
+        f"spark/{CONNECTOR.split(':')[1]}-{CONNECTOR.split(':')[2]}.jar",
+    ]
 
 
 @pytest.mark.parametrize("lock", [*map(jvm.kafka_lock, jvm.KAFKA_VERSIONS), jvm.SPARK])

@@ -17,7 +17,7 @@ from kafka_partition_events.cli.common.options import (
 from kafka_partition_events.cli.common.output import OutputChoice, choose_output, write_line
 from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_targets, run_fleet
 from kafka_partition_events.cli.spark.maintain import maintain_command
-from kafka_partition_events.cli.spark.options import Cores, Format, Out, Target, TargetOf, Work
+from kafka_partition_events.cli.spark.options import Cores, Out, Target, TargetOf, Work
 from kafka_partition_events.cli.spark.report import report_command
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.spark.whatif import whatif_command
@@ -76,11 +76,10 @@ def fleet_command(
         str | None,
         typer.Option(
             metavar="PREFIX",
-            help="Keep tables of changes, too, from the topics PREFIXchanges, PREFIXleases and PREFIXacks at "
-            "-b; the prefix is kpe. if nobody chose another.",
+            help="Keep a table of changes, too, from the topic PREFIXchanges at -b; the prefix is kpe. if "
+            "nobody chose another.",
         ),
     ] = None,
-    format_: Format = "parquet",
     work: Work = None,
     once: Annotated[bool, typer.Option("--once", help="Take in what there is, then end.")] = False,
     every: Annotated[
@@ -135,12 +134,10 @@ def fleet_command(
     kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --output jsonl
     kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
     kpe spark fleet -b kafka:9092 --out hdfs:///lake/kpe --print-submit
-    kpe spark fleet -b kafka:9092 --out lake.kpe --format iceberg --work s3a://lake/kpe-work --print-submit
-    spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION kpe_spark.py \\
-        fleet -b kafka:9092 --out hdfs:///lake/kpe        what that prints, VERSION being PySpark's
+    kpe spark fleet -b kafka:9092 --out lake.kpe --work s3a://lake/kpe-work --print-submit
 
-    Exit codes: 0 done, or told to stop; 2 no such topic, archive or format, wrong address, a directory that
-    holds something else, Spark failed; 130 --once was interrupted.
+    Exit codes: 0 done, or told to stop; 2 no such topic or archive, wrong address, another source, a
+    directory that holds something else, Spark failed; 130 --once was interrupted.
     """  # noqa: D301
     configure_logs(verbose=verbose)
     if once and recompute:
@@ -151,7 +148,6 @@ def fleet_command(
         raise CliError("--metrics-listen is for a pipeline that goes on: leave out --once and --recompute")
     job = FleetJob(
         out=out,
-        format=format_,
         work=work,
         targets=parse_targets(target, target_of or ()),
         bootstrap=bootstrap,

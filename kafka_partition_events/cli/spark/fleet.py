@@ -23,7 +23,7 @@ from kafka_partition_events.spark.targets import Targets
 if TYPE_CHECKING:
     from kafka_partition_events.spark.ingest.sources import Source
     from kafka_partition_events.spark.pipeline import Pipeline
-    from kafka_partition_events.spark.tables.ledger import Mark
+    from kafka_partition_events.spark.tables.state import Mark
 
 EXTRAS: Final = "cli,events,spark"
 """What the pipeline needs."""
@@ -48,7 +48,6 @@ class FleetJob:
     """
 
     out: str
-    format: str
     work: str | None
     targets: Targets
     bootstrap: str | None
@@ -152,7 +151,7 @@ def run_fleet(job: FleetJob) -> None:
     with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-    fleet = Fleet(out=job.out, format=job.format, work=job.work, targets=job.targets)
+    fleet = Fleet(out=job.out, work=job.work, targets=job.targets)
     with contextlib.ExitStack() as told:
         progress: Progress = told.enter_context(
             shown(None if job.output is Output.TABLE else lambda done: write_json_line(done.as_json()))
@@ -217,11 +216,11 @@ def _source(job: FleetJob) -> "Source":
 
 
 def _control(job: FleetJob) -> "Source | None":
-    from kafka_partition_events.spark.control.ingest import ControlTopics  # noqa: PLC0415
+    from kafka_partition_events.spark.control.source import ChangesTopic  # noqa: PLC0415
 
     if job.control is None:
         return None
-    return ControlTopics(
+    return ChangesTopic(
         bootstrap=job.bootstrap or "",
         prefix=job.control,
         options=job.options,

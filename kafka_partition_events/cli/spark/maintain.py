@@ -10,7 +10,7 @@ from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.spark.fleet import EXTRAS
-from kafka_partition_events.cli.spark.options import Cores, Format, Out, Work
+from kafka_partition_events.cli.spark.options import Cores, Out, Work
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 
@@ -18,7 +18,6 @@ from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 def maintain_command(
     context: typer.Context,
     out: Out,
-    format_: Format = "parquet",
     work: Work = None,
     keep: Annotated[
         int | None,
@@ -35,17 +34,15 @@ def maintain_command(
 ) -> None:
     """Make few files of many in the tables of `kpe spark fleet`, and drop old records.
 
-    Of files, the batches of each day that is over become one. For delta and iceberg it runs their own
-    statements on all tables: OPTIMIZE and VACUUM; rewrite_data_files and expire_snapshots. Only records go
-    when they are old: silver and gold, small beside them, keep the history.
+    It runs OPTIMIZE and VACUUM on all tables. Only records go when they are old: silver and gold, small
+    beside them, keep the history.
 
-    Run it once a day while no `kpe spark fleet` runs: one that does stops at its next write, and one that
-    begins meanwhile ends this. Killed at any moment, the next run of either finishes what was begun.
+    Run it once a day while no `kpe spark fleet` runs: one that does stops at its next refresh.
 
     \b
     kpe spark maintain --out /data/kpe
     kpe spark maintain --out /data/kpe --keep 90
-    kpe spark maintain --out lake.kpe --format iceberg --work hdfs:///kpe/work --keep 90 --print-submit
+    kpe spark maintain --out lake.kpe --work hdfs:///kpe/work --keep 90 --print-submit
 
     Exit codes: 0 done; 2 no such tables, a pipeline has begun meanwhile, Spark failed.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
@@ -58,6 +55,6 @@ def maintain_command(
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     with shown() as progress:
         progress.tell("starting Spark")
-        with opened_session(list, cores=cores, name="kpe spark maintain", settings=LASTING) as spark:
-            fleet = Fleet(out=out, format=format_, work=work)
+        with opened_session(cores=cores, name="kpe spark maintain", settings=LASTING) as spark:
+            fleet = Fleet(out=out, work=work)
             Pipeline(spark, fleet, progress).maintain(None if keep is None else timedelta(days=keep))

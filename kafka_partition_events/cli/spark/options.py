@@ -8,17 +8,13 @@ Out = Annotated[
     str,
     typer.Option(
         metavar="DIR",
-        help="Where the tables are, as Spark names it: /data/kpe, hdfs:///kpe. For delta and iceberg the "
-        "namespace: CATALOG.SCHEMA.",
+        help="Where the tables are, as Spark names it: /data/kpe, hdfs:///kpe. With --work a schema of a "
+        "catalog: CATALOG.SCHEMA.",
     ),
-]
-Format = Annotated[
-    str,
-    typer.Option("--format", metavar="FORMAT", help="parquet, delta, iceberg: what this Spark has."),
 ]
 Work = Annotated[
     str | None,
-    typer.Option(metavar="DIR", help="Where checkpoints are kept. By default DIR/_kpe of --out."),
+    typer.Option(metavar="DIR", help="Where checkpoints are kept, if --out is a schema of a catalog."),
 ]
 Target = Annotated[
     str, typer.Option(metavar="PERCENT", help="How much of the time partitions are to be online.")

@@ -9,7 +9,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
+from kafka_partition_events.spark.progress import Progress, Refreshed
 
 
 class Shown(Progress):
@@ -19,7 +19,7 @@ class Shown(Progress):
         self._show = show
         self._on_refresh = on_refresh
 
-    def tell(self, what: str | BatchDone | Refreshed) -> None:
+    def tell(self, what: str | Refreshed) -> None:
         """Show it."""
         self._show(str(what))
         if self._on_refresh is not None and isinstance(what, Refreshed):
@@ -34,7 +34,7 @@ class _Terminal(Shown):
         self._bar = bar
         self._task = bar.add_task("", total=None)
 
-    def tell(self, what: str | BatchDone | Refreshed) -> None:
+    def tell(self, what: str | Refreshed) -> None:
         if isinstance(what, str):
             self._bar.reset(self._task, description=what)
         else:

@@ -26,9 +26,9 @@ def report_command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The file to write.")] = Path(
         "fleet-report.html"
     ),
-    format_: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="The tables' format.")
-    ] = "parquet",
+    in_catalog: Annotated[
+        bool, typer.Option("--in-catalog", help="--tables is a schema of a catalog: CATALOG.SCHEMA.")
+    ] = False,
     days: Annotated[
         str | None,
         typer.Option(metavar="FROM..TO", help="Days in UTC; by default the last seven, with today."),
@@ -64,11 +64,12 @@ def report_command(
     if print_submit:
         write_line(submit_line(context, kafka=False))
         return
-    with opened_session(list, cores=cores, name="kpe spark report") as spark:
+    with opened_session(cores=cores, name="kpe spark report") as spark:
         from kafka_partition_events.spark.report.collect import collect  # noqa: PLC0415 - needs PySpark
         from kafka_partition_events.spark.report.page import render, verdict  # noqa: PLC0415
-        from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
 
-        told = collect(open_tables(spark, tables, format_), chosen, cluster=cluster, targets=targets)
+        kept = Tables(spark, tables, in_catalog=in_catalog)
+        told = collect(kept, chosen, cluster=cluster, targets=targets)
     write_out(out, render(told))
     write_line(f"{out}: {verdict(told)}")

@@ -20,19 +20,26 @@ PrintSubmit = Annotated[
 ]
 
 
-def submit_line(context: typer.Context, *, kafka: bool) -> str:
+def submit_line(context: typer.Context, *, kafka: bool, tables: bool = True) -> str:
     """Return the line. It has the options that were given; of Kafka's (-X) the names, not the values.
 
     Args:
         context: The command's.
         kafka: Whether the job needs Spark's Kafka connector.
+        tables: Whether it needs Delta.
 
     Raises:
         CliError: PySpark is missing, whose version the line must name.
     """
-    packages = ["--packages", _connector()] if kafka else []
+    with needing("spark"):
+        from kafka_partition_events.spark.kafka import CONNECTOR, DELTA  # noqa: PLC0415 - needs PySpark
+        from kafka_partition_events.spark.session import DELTAS  # noqa: PLC0415
+    packages = [*([CONNECTOR] if kafka else []), *([DELTA] if tables else [])]
+    options = ["--packages", ",".join(packages)] if packages else []
+    for name, value in DELTAS.items() if tables else ():
+        options += ["--conf", f"{name}={value}"]
     command = context.info_name or ""
-    return shlex.join(["spark-submit", *packages, str(SCRIPT), command, *_given(context)])
+    return shlex.join(["spark-submit", *options, str(SCRIPT), command, *_given(context)])
 
 
 def _given(context: typer.Context) -> Iterator[str]:
@@ -48,9 +55,3 @@ def _given(context: typer.Context) -> Iterator[str]:
             for each in value if isinstance(value, list) else [value]:
                 yield option
                 yield f"{str(each).partition('=')[0]}=..." if option == _SECRETS else str(each)
-
-
-def _connector() -> str:
-    with needing("spark"):
-        from kafka_partition_events.spark.kafka import CONNECTOR  # noqa: PLC0415 - needs PySpark
-    return CONNECTOR

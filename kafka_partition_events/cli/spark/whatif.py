@@ -202,7 +202,7 @@ def whatif_command(
     )
     _check(source, out)
     if print_submit:
-        write_line(submit_line(context, kafka=topic is not None))
+        write_line(submit_line(context, kafka=topic is not None, tables=False))
         return
     current = partitions or _partitions_of(source, context.obj)
     asked = scenarios(

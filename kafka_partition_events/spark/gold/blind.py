@@ -9,9 +9,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events
-from kafka_partition_events.spark.gold.clusters import Blind, Clusters
+from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.intervals import micros
 from kafka_partition_events.spark.tables.days import Hours, since
+from kafka_partition_events.spark.tables.state import Blind
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 
 LASTING: Final = (

@@ -15,17 +15,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.gold.intervals import length, long, micros
+from kafka_partition_events.spark.tables.state import Blind
 
 _SPANS: Final = "array<struct<begin: bigint, end: bigint>>"
-
-
-@frozen(order=True)
-class Blind:
-    """A time in which nobody looked at a cluster."""
-
-    cluster: str
-    begin: datetime
-    end: datetime
 
 
 @frozen(kw_only=True)
@@ -39,19 +31,6 @@ class Clusters:
 
     until: Mapping[str, datetime] = field(factory=dict)
     blind: Sequence[Blind] = ()
-
-    def rows_of_until(self, spark: SparkSession) -> DataFrame:
-        """Return ``cluster_id, until`` (TIMESTAMP)."""
-        told = [{"cluster_id": cluster, "until": micros(moment)} for cluster, moment in self.until.items()]
-        return _rows(spark, told, until="BIGINT").withColumn("until", F.timestamp_micros("until"))
-
-    def rows_of_blind(self, spark: SparkSession) -> DataFrame:
-        """Return ``cluster_id, begin, end`` (microseconds)."""
-        told = [
-            {"cluster_id": one.cluster, "begin": micros(one.begin), "end": micros(one.end)}
-            for one in self.blind
-        ]
-        return _rows(spark, told, begin="BIGINT", end="BIGINT")
 
     def known(self, rows: DataFrame) -> DataFrame:
         """Return rows with ``until``, microseconds: the last news of their cluster. Others are left out."""
@@ -101,10 +80,5 @@ def _of_cluster(known: Mapping[str, object], type_: str) -> Column:
 def rows_of_topics(spark: SparkSession, topics: Mapping[str, Iterable[str]]) -> DataFrame:
     """Return ``cluster_id, topic`` of these topics by cluster."""
     told = [{"cluster_id": cluster, "topic": topic} for cluster, names in topics.items() for topic in names]
-    return _rows(spark, told, topic="STRING")
-
-
-def _rows(spark: SparkSession, told: Sequence[Mapping[str, object]], **columns: str) -> DataFrame:
-    struct = ", ".join(f"{name}: {type_}" for name, type_ in {"cluster_id": "STRING", **columns}.items())
-    listed = F.from_json(F.lit(json.dumps(told)), f"array<struct<{struct}>>")
+    listed = F.from_json(F.lit(json.dumps(told)), "array<struct<cluster_id: STRING, topic: STRING>>")
     return spark.range(1, numPartitions=1).select(F.inline(listed))

@@ -1,62 +1,93 @@
-"""What the query does with a batch: one read, one parse, one table. Doing it twice changes nothing."""
+"""From a source's records to the rows of bronze, and what is counted of those that came."""
 
+from collections import defaultdict
 from datetime import date
-from typing import Final
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Observation
+from attrs import evolve, frozen
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.gold.intervals import day_of
-from kafka_partition_events.spark.kafka import count_between, offsets_in
+from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.ledger import INGEST, Batch, Counts, Ledger
-from kafka_partition_events.spark.tables.tables import RECORDS, Tables
+from kafka_partition_events.spark.tables.state import Offsets, Reading
 
 _NO_DAY: Final = date(2000, 1, 1)
 COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 
-def rows(records: DataFrame, *keep: str) -> DataFrame:
+def rows(records: DataFrame) -> DataFrame:
     """Return the rows of ``bronze/records``: as they came, beside what they tell, or why they tell nothing.
 
-    ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated. Columns to
-    ``keep`` come last but one.
+    ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated.
     """
     # A writer may say anything where the topic does not bound it; the record is of the past then.
     sane = F.col("timestamp").between(*(F.to_timestamp(F.lit(year)) for year in events.YEARS))
     day = F.coalesce(day_of(F.unix_micros(F.when(sane, F.col("timestamp")))), F.lit(_NO_DAY)).alias("day")
-    kept = records.select(*COORDINATES, "key", "value", *keep, day)
-    return events.parsed(kept, *COORDINATES, "key", "value", *keep, "day")
+    kept = records.select(*COORDINATES, "key", "value", day)
+    return events.parsed(kept, *COORDINATES, "key", "value", "day")
 
 
 def quarantined(records: DataFrame) -> DataFrame:
     """Return the rows of ``bronze/records`` that are no events of ours, with the ``reason``."""
     bad = records.where(F.col("defect").isNotNull())
-    return bad.select(*COORDINATES, "key", "value", F.col("defect").alias("reason"), "day", "batch")
+    return bad.select(*COORDINATES, "key", "value", F.col("defect").alias("reason"), "day")
 
 
-def write_events(tables: Tables, ledger: Ledger, records: DataFrame, number: int) -> Batch:
-    """Write a batch of records, as a source gives them, to ``bronze/records``; return what is to be noted."""
-    observed = Observation()
-    tables.put(RECORDS, rows(records).observe(observed, *_metrics()), number)
-    found = observed.get
-    begin = offsets_in(ledger.offsets(INGEST, number - 1) or ledger.first_offsets(INGEST))
-    # More than there were, if some are gone.
-    planned = count_between(begin, offsets_in(ledger.offsets(INGEST, number)))
-    names = ("read", "good", *events.DEFECTS)
-    counts = Counts(**{name: found[name] for name in names}, missing=max(0, planned - found["with_offset"]))
-    days = Days(found["first_day"], found["last_day"]) if found["first_day"] else None
-    return Batch(query=INGEST, number=number, counts=counts, days=days)
+@frozen(kw_only=True)
+class Came:
+    """What came since the last refresh.
+
+    Attributes:
+        counts: How many records.
+        days: Those of their timestamps; None: there is none.
+        reading: How far its query is now.
+    """
+
+    counts: Counts
+    days: Days | None
+    reading: Reading
 
 
-def _metrics() -> list[Column]:
-    defect = F.col("defect")
-    return [
-        F.count(F.lit(1)).alias("read"),
-        F.count("offset").alias("with_offset"),
-        F.count(F.when(defect.isNull(), 1)).alias("good"),
-        *(F.count(F.when(defect == name, 1)).alias(name) for name in events.DEFECTS),
-        F.min("day").alias("first_day"),
-        F.max("day").alias("last_day"),
-    ]
+def came(records: DataFrame, reading: Reading) -> Came:
+    """Count the rows of ``bronze/records``, or of ``silver/changes``, that a query has added."""
+    defects = (F.count_if(F.col("defect") == name).alias(name) for name in events.DEFECTS)
+    found = (
+        records.groupBy("topic", "partition")
+        .agg(
+            F.count("*").alias("read"),
+            F.count_if(F.col("defect").isNull()).alias("good"),
+            *defects,
+            F.count("offset").alias("there"),
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.min("day").alias("first_day"),
+            F.max("day").alias("last_day"),
+        )
+        .toArrow()
+        .to_pylist()
+    )
+    counts = Counts(**{name: sum(row[name] for row in found) for name in ("read", "good", *events.DEFECTS)})
+    next_, missing = _offsets(found, reading.next)
+    days = None
+    if found:
+        days = Days(min(row["first_day"] for row in found), max(row["last_day"] for row in found))
+    return Came(counts=evolve(counts, missing=missing), days=days, reading=evolve(reading, next=next_))
+
+
+def _offsets(found: list[dict[str, Any]], before: Offsets) -> tuple[Offsets, int]:
+    """Return the offsets after the last ones, and how many are missing."""
+    after: dict[str, dict[str, int]] = defaultdict(dict)
+    after.update({topic: dict(offsets) for topic, offsets in before.items()})
+    missing = 0
+    for row in found:
+        if row["last"] is None:  # of a file
+            continue
+        topic, partition = row["topic"], str(row["partition"])
+        # A topic is begun where it begins; what came to it later begins at 0.
+        first = before[topic].get(partition, 0) if topic in before else row["first"]
+        missing += max(0, row["last"] + 1 - first - row["there"])
+        after[topic][partition] = row["last"] + 1
+    return dict(after), missing

@@ -12,8 +12,8 @@ from pyspark.sql.streaming.listener import (
 
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.kafka import count_between, offsets_in
-from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
-from kafka_partition_events.spark.tables.ledger import CONTROL, INGEST
+from kafka_partition_events.spark.progress import Progress, Refreshed
+from kafka_partition_events.spark.tables.state import CONTROL, INGEST
 
 _NAMESPACE: Final = "kpe_spark"
 
@@ -49,14 +49,14 @@ class Metrics(Progress, StreamingQueryListener):
             for defect in events.DEFECTS:
                 self._bad.labels(query, defect)
 
-    def tell(self, what: str | BatchDone | Refreshed) -> None:
-        """Count what a batch or a refresh has done, and pass it on."""
-        if isinstance(what, BatchDone):
-            self._read.labels(what.query).inc(what.counts.read)
-            self._missing.labels(what.query).inc(what.counts.missing)
-            for defect in events.DEFECTS:
-                self._bad.labels(what.query, defect).inc(getattr(what.counts, defect))
-        elif isinstance(what, Refreshed):
+    def tell(self, what: str | Refreshed) -> None:
+        """Count what a refresh has taken up, and pass it on."""
+        if isinstance(what, Refreshed):
+            for query, counts in what.counts.items():
+                self._read.labels(query).inc(counts.read)
+                self._missing.labels(query).inc(counts.missing)
+                for defect in events.DEFECTS:
+                    self._bad.labels(query, defect).inc(getattr(counts, defect))
             self._refresh.observe(what.seconds)
             for cluster, until in what.clusters.items():
                 self._until.labels(cluster).set(until.timestamp())

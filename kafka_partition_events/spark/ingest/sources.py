@@ -6,6 +6,7 @@ from typing import ClassVar, Final, Protocol
 
 from attrs import field, frozen
 from attrs.validators import min_len
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -15,8 +16,7 @@ from kafka_partition_events.events.event_json import decode_event
 from kafka_partition_events.events.snapshot_json import FORMAT as SNAPSHOT
 from kafka_partition_events.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.kafka import cause_of, explained, read_topics
-from kafka_partition_events.spark.tables.storage import Storage
+from kafka_partition_events.spark.kafka import cause_of, explained, read_topics, topic_ids
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """What every source gives: a record as Kafka's connector does. An archive of text has nulls for some."""
@@ -41,13 +41,20 @@ class Source(Protocol):
             SparkJobError: there is no such source, or the session can't read it.
         """
 
+    def ids(self, spark: SparkSession) -> tuple[str | None, Mapping[str, str]]:
+        """Return the ids of the cluster and, by name, of the topics; none, if it has none.
+
+        Raises:
+            Exception: what `explain` explains.
+        """
+
     def explain(self, error: Exception) -> SparkJobError:
         """Return the cause and the cure of what Spark raised while it read."""
 
 
 @frozen(kw_only=True)
 class KafkaTopics:
-    """Topics from their beginnings; see `KafkaSource` and `control.ingest.ControlTopics`.
+    """Topics from their beginnings; see `KafkaSource` and `control.source.ChangesTopic`.
 
     Attributes:
         bootstrap: The brokers, ``host:port,host:port``.
@@ -71,13 +78,17 @@ class KafkaTopics:
 
     @property
     def name(self) -> str:
-        """The topics; brokers may move."""
+        """The topics; where their brokers are may change."""
         return f"the Kafka topic{'s' if len(self.topics) > 1 else ''} {', '.join(self.topics)}"
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return the topics' records."""
         limit, where = self.max_per_batch, (self.bootstrap, self.topics, self.settings)
         return read_topics(spark.readStream, *where, max_per_batch=limit).select(*COLUMNS)
+
+    def ids(self, spark: SparkSession) -> tuple[str | None, Mapping[str, str]]:
+        """Return the ids of the cluster and of the topics."""
+        return topic_ids(spark, self.bootstrap, self.topics, self.options)
 
     def explain(self, error: Exception) -> SparkJobError:
         """Return the cause and the cure."""
@@ -115,6 +126,10 @@ class Archive:
         """The path."""
         return f"the {self.kind} files {self.path}"
 
+    def ids(self, _spark: SparkSession) -> tuple[str | None, Mapping[str, str]]:
+        """Return none: files have no ids."""
+        return None, {}
+
     def explain(self, error: Exception) -> SparkJobError:
         """Return the cause and the cure."""
         cure = f"are they all there{self.needed}?"
@@ -126,8 +141,10 @@ class Archive:
         Raises:
             SparkJobError: there are none, which Spark would wait for, or tell in a stack trace.
         """
-        if not Storage(spark, self.path).matches():
-            raise SparkJobError(f"there is no such archive: {self.path}")
+        try:
+            spark.read.format("text").option("recursiveFileLookup", "true").load(self.path)
+        except AnalysisException as error:
+            raise SparkJobError(f"there is no such archive: {self.path}") from error
         # Directories such as day=.../batch=... are the archive's own matter. And Spark would pass over files
         # that are a week older than the newest.
         reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", "100000d")
@@ -176,7 +193,7 @@ class JsonlArchive(Archive):
 
 @frozen(kw_only=True)
 class ParquetArchive(Archive):
-    """Parquet files with the columns that Kafka's connector gives; ``bronze/records`` is one such.
+    """Parquet files with the columns that Kafka's connector gives.
 
     Columns that are missing are null; only ``value`` is needed.
     """

@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -16,9 +16,9 @@ from kafka_partition_events.spark.gold.availability import Lasting
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.event_counts import leader_churn, skew
 from kafka_partition_events.spark.gold.slo_burn import REACH, slo_burn
+from kafka_partition_events.spark.refresh.lasting import Changed
 from kafka_partition_events.spark.refresh.standing import TOGETHER, Standing
 from kafka_partition_events.spark.tables.days import Hours, Period, joined, since
-from kafka_partition_events.spark.tables.ledger import Intent
 from kafka_partition_events.spark.tables.tables import COUNTS, RECORDS, Tables
 from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
@@ -48,6 +48,23 @@ _COUNT: Final = ("cluster_id", "topic", "count", "valid_from", "valid_to")
 
 
 @frozen(kw_only=True)
+class Due:
+    """What a refresh makes anew.
+
+    Attributes:
+        rated: Hours in which availability changes.
+        burnt: Hours in which burn rates change.
+        churned: Hours in which leadership moved.
+        summed: Hours of which observers told summaries.
+    """
+
+    rated: Sequence[Hours] = field(factory=list)
+    burnt: Sequence[Hours] = field(factory=list)
+    churned: Sequence[Hours] = field(factory=list)
+    summed: Sequence[Hours] = field(factory=list)
+
+
+@frozen(kw_only=True)
 class Gold:
     """Makes them from silver and from the records.
 
@@ -63,12 +80,14 @@ class Gold:
     targets: Targets = THREE_NINES
     at_once: int = 4
 
-    def make(self, intent: Intent, clusters: Clusters) -> None:
-        """Make anew what a refresh is about to change."""
-        together(self.at_once, *self._of_lasting(intent, clusters), *self._of_events(intent))
+    def make(self, due: Due, clusters: Clusters, found: Changed, counts: Changed) -> None:
+        """Make anew what is due, from the outages and the counts of partitions as they will be."""
+        together(self.at_once, *self._of_lasting(due, clusters, found, counts), *self._of_events(due))
 
-    def _of_lasting(self, intent: Intent, clusters: Clusters) -> Iterator[Callable[[], None]]:
-        rated, burnt = _near(intent.rated), _near(intent.burnt)
+    def _of_lasting(
+        self, due: Due, clusters: Clusters, found: Changed, changed: Changed
+    ) -> Iterator[Callable[[], None]]:
+        rated, burnt = _near(due.rated), _near(due.burnt)
         wanted: list[tuple[str, Period]] = [
             *(("availability_hourly", hours) for hours in rated),
             *(("availability_daily", days) for days in joined(hours.days for hours in rated)),
@@ -82,15 +101,15 @@ class Gold:
         begins = F.coalesce("began_after", "began_by") < end
         ends = F.col("ended_by").isNull() | (F.col("ended_by") >= from_)
         there = (F.col("valid_from") < end) & (F.col("valid_to").isNull() | (F.col("valid_to") > from_))
-        outages = self.standing.outages_from(begin).where(begins & ends).select(*_OUTAGE)
-        counts = self.tables.read(COUNTS).where(there).select(*_COUNT)
+        outages = found.applied(self.standing.outages_from(begin)).where(begins & ends).select(*_OUTAGE)
+        counts = changed.applied(self.tables.read(COUNTS)).where(there).select(*_COUNT)
         outages, counts = together(self.at_once, outages.localCheckpoint, counts.localCheckpoint)
         lasting = Lasting(outages=outages, counts=counts, clusters=clusters, targets=self.targets)
         for name, period in wanted:
             yield partial(self._replace, name, partial(OF_LASTING[name], lasting), period)
 
-    def _of_events(self, intent: Intent) -> Iterator[Callable[[], None]]:
-        spans = {"leader_churn": intent.churned, "skew": intent.summed}
+    def _of_events(self, due: Due) -> Iterator[Callable[[], None]]:
+        spans = {"leader_churn": due.churned, "skew": due.summed}
         for name, (event, table) in OF_EVENTS.items():
             for hours in _near(spans[name]):
                 yield partial(self._replace, name, partial(table, self._told(event, hours)), hours)

@@ -40,6 +40,13 @@ class Changed:
     rated: Sequence[Hours] = ()
     settled: Sequence[Hours] = ()
 
+    def applied(self, rows: DataFrame) -> DataFrame:
+        """Return the table's rows as they will be when these are in it."""
+        if self.rows is None or not self.days:
+            return rows
+        changed = F.col("day").isin(*self.days)
+        return rows.where(~changed).unionByName(self.rows.where(changed).select(*rows.columns))
+
 
 # -- outages -----------------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ from kafka_partition_events.spark.report.model import (
 )
 from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, UNTIL, Tables
+from kafka_partition_events.spark.tables.state_table import StateTable
+from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, Tables
 from kafka_partition_events.spark.targets import Targets
 
 WINDOWS: Final = ("5m", "1h", "6h", "3d")
@@ -57,7 +58,7 @@ def collect(tables: Tables, days: Days, *, cluster: str | None, targets: Targets
     rated = tables.read("gold/availability_hourly", days)
     chosen = _cluster(rated, cluster, days)
     of = F.col("cluster_id") == chosen
-    until = _until(tables.read(UNTIL).where(of), days)
+    until = min(StateTable(tables).read().mark.until.get(chosen, days.end), days.end)
     found = tables.read(OUTAGES).where(of & _overlaps(days))
     counts, longest = _outages(found, until)
     rates = tables.read("gold/slo_burn", days).where(of & F.col("topic").isNull())
@@ -117,12 +118,6 @@ def _cluster(rated: DataFrame, wanted: str | None, days: Days) -> str:
     if len(known) > 1:
         raise SparkJobError(f"the tables hold several clusters; name one by --cluster: {', '.join(known)}")
     return known[0]
-
-
-def _until(news: DataFrame, days: Days) -> datetime:
-    (row,) = rows_of(news.agg(F.max("until").alias("until")))
-    last: datetime | None = row["until"]
-    return days.end if last is None else min(last, days.end)
 
 
 # -- availability ------------------------------------------------------------------------------------------

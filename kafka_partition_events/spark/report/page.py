@@ -33,12 +33,16 @@ def render(data: FleetData, *, note: str = "") -> str:
 
 def verdict(data: FleetData) -> str:
     """Return how it went, in one sentence or two."""
-    share = total(data.hours).availability
+    whole = total(data.hours)
+    share = whole.availability
     if share is None:
         return "Nobody watched this cluster in the period."
     said = f"Partitions were available {percent(share)} of the watched time."
     promise = f"the promise of {100 * data.target:.6g}%"
     if share[0] >= data.target:
+        if whole.blind_s > (1 - data.target) * whole.partition_s:
+            unwatched = "nobody watched for longer than it leaves"
+            return f"{said} Whether {promise} was kept can't be told: {unwatched}."
         return f"{said} {promise.capitalize()} was kept."
     if share[1] < data.target:
         return f"{said} {promise.capitalize()} was broken."

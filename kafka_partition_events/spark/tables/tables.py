@@ -1,354 +1,246 @@
-"""The tables of the pipeline, whatever their format: batches that replace themselves, days that are replaced.
+"""The tables of the pipeline, each one of Delta: in a directory, or in a schema of a catalog.
 
-Parquet's files are in directories ``NAME/day=.../batch=.../``, written by dynamic partition
-overwrite: a reader may for milliseconds miss a partition that is being replaced. Table formats (Delta,
-Iceberg) are tables ``NAMESPACE.layer_name`` of a catalog, and replace atomically.
+A table's log knows the last run that wrote it. What an earlier run writes after that is passed over, whenever
+it was begun: see `Fence`.
 """
 
-import contextlib
 import functools
-import json
+import itertools
 import operator
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from importlib import resources
-from types import MappingProxyType
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Final
 
 import yaml
-from attrs import field, frozen
-from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
+from attrs import define, field, frozen
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StructType
 
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.days import Days, Hours, Period
-from kafka_partition_events.spark.tables.storage import Storage
 
 RECORDS: Final = "bronze/records"
 STATES: Final = "silver/states"
 STANDING: Final = "silver/standing"
 """What stands for all states before the beginning of a day."""
-BLIND: Final = "silver/blind"
-"""When nobody looked; a refresh is the batch."""
-UNTIL: Final = "silver/until"
-"""The last news of each cluster; a refresh is the batch."""
+CHANGES: Final = "silver/changes"
+"""Records of change control."""
 OUTAGES: Final = "gold/partition_outages"
 COUNTS: Final = "gold/partition_count_history"
 
-PARQUET: Final = "parquet"
-TABLE_FORMATS: Final = ("delta", "iceberg")
+_FORMAT: Final = "delta"
+_DAY, _HOUR = "day", "hour_of_day"
+_RUN: Final = 2**40
+_MADE_ANEW: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
-_SCHEMA: Final = "_schema.json"
-_DAY, _HOUR, _BATCH = "day", "hour_of_day", "batch"
+
+@frozen(kw_only=True)
+class Fence:
+    """By what a table's log tells the writes of runs apart.
+
+    Attributes:
+        owner: The pipeline's.
+        run: The number of its run; each has a greater one than those before it.
+    """
+
+    owner: str
+    run: int
+    _numbers: Iterator[int] = field(factory=itertools.count, init=False)
+
+    def next(self) -> Mapping[str, str]:
+        """Return the options of the next write. Of those of one table none may overtake another."""
+        return {"txnAppId": self.owner, "txnVersion": str(self.run * _RUN + next(self._numbers))}
 
 
-class Tables(Protocol):
-    """Reads and writes tables by name, such as ``bronze/records``."""
+@define(eq=False)
+class Tables:
+    """Reads and writes tables by name, such as ``bronze/records``. Thread safe.
 
-    def ensure(self, name: str, schema: StructType) -> None:
-        """Make the table if it isn't there, so that it can be read before it has a row."""
-        if not self.exists(name):
-            self._make(name, schema)
+    Attributes:
+        out: The directory; or with ``in_catalog`` the schema (``catalog.schema``).
+        fence: Who writes; None: nobody does.
+        as_of: By name the version that is read; of others the last one is.
+    """
 
-    def put(self, name: str, rows: DataFrame, batch: int) -> None:
-        """Write a batch's rows in the place of what the same batch has written before.
+    spark: SparkSession
+    out: str
+    in_catalog: bool = False
+    fence: Fence | None = None
+    as_of: dict[str, int] = field(factory=dict, init=False)
+    _writing: dict[str, threading.Lock] = field(factory=dict, init=False)
+    _locations: dict[str, str] = field(factory=dict, init=False)
 
-        Takes exactly one action on ``rows``, so they may come from a query with state.
+    # -- what is there -------------------------------------------------------------------------------
+
+    def address(self, name: str) -> str:
+        """Return how the table is called in SQL."""
+        if self.in_catalog:
+            return f"{self.out}.{name.replace('/', '_')}"
+        return f"{_FORMAT}.`{self._path(name)}`"
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is such a table."""
+        try:
+            return self.spark.catalog.tableExists(self.address(name))
+        except AnalysisException:  # of a path Delta tells by an error that it is none of its tables
+            return False
+
+    def ensure(self, name: str, schema: StructType, properties: Mapping[str, str]) -> None:
+        """Make the table if it isn't there, so that it can be read before it has a row.
+
+        Raises:
+            SparkJobError: there is something else in its place.
         """
+        if self.exists(name):
+            return
+        if self.in_catalog:
+            self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.out}")
+        empty = self.spark.createDataFrame([], described(name, schema))
+        writer = empty.writeTo(self.address(name)).using(_FORMAT)
+        for key, value in properties.items():
+            writer = writer.tableProperty(key, value)
+        by = [F.col(each) for each in (_DAY, _HOUR) if each in schema.names]
+        try:
+            (writer.partitionedBy(*by) if by else writer).create()
+        except AnalysisException as error:
+            if not any(words in str(error) for words in ("ALREADY_EXISTS", "NON_EMPTY")):
+                raise
+            raise SparkJobError(
+                f"{self.address(name)} holds something else (an earlier kpe wrote Parquet, which is not "
+                "taken over): choose another --out, and take in the same records again"
+            ) from error
 
-    def replace(self, name: str, rows: DataFrame, period: Period) -> None:
-        """Write rows in the place of all rows of these days, or of these hours.
+    def properties(self, name: str) -> Mapping[str, str]:
+        """Return a table's properties."""
+        found = self.spark.sql(f"SHOW TBLPROPERTIES {self.address(name)}").collect()
+        return {row["key"]: row["value"] for row in found}
 
-        Every row must be of one of them. Of hours, rows have ``hour_of_day``.
-        """
-
-    def rewrite(self, name: str, rows: DataFrame) -> None:
-        """Write rows in the place of all of the same days and batches, which they may be made from."""
+    def version(self, name: str) -> int:
+        """Return the number of the last write."""
+        (row,) = self.spark.sql(f"DESCRIBE HISTORY {self.address(name)} LIMIT 1").collect()
+        return int(row["version"])
 
     def days(self, name: str) -> Sequence[date]:
         """Return the days of which there are rows, ascending."""
+        found = self.read(name).select(_DAY).distinct().toArrow().column(_DAY).to_pylist()
+        return sorted(found)
 
-    def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
-        """Return a table, or its rows of these days, or those of these batches.
+    # -- reading -------------------------------------------------------------------------------------
 
-        Empty, with the table's schema, if nothing has been written.
+    def read(self, name: str, *days: Days) -> DataFrame:
+        """Return a table, or its rows of these days.
 
         Raises:
             SparkJobError: there is no such table.
         """
+        version = self.as_of.get(name)
+        options = {} if version is None else {"versionAsOf": str(version)}
+        found = self._load(name, options)
+        return found.where(functools.reduce(operator.or_, map(_within, days))) if days else found
 
-    def drop(self, name: str, batch: int) -> None:
-        """Delete a batch's rows from a table that has no ``day``."""
+    def added(self, name: str, after: int, last: int) -> DataFrame:
+        """Return what the writes after one of them, and up to another, have added.
 
-    def exists(self, name: str) -> bool:
-        """Tell whether there is such a table."""
+        The table must have the property ``delta.enableChangeDataFeed``.
+        """
+        bounds = {"startingVersion": str(after + 1), "endingVersion": str(last)}
+        found = self._load(name, {"readChangeFeed": "true", **bounds})
+        return found.where("_change_type = 'insert'").drop(*_MADE_ANEW)
 
-    def _make(self, name: str, schema: StructType) -> None: ...
+    def _load(self, name: str, options: Mapping[str, str]) -> DataFrame:
+        try:
+            return self.spark.read.format(_FORMAT).options(**options).load(self._path(name))
+        except AnalysisException as error:
+            if self.exists(name):
+                raise
+            raise self._missing(name) from error
 
+    def _missing(self, name: str) -> SparkJobError:
+        table = f"{name} in {self.out}"
+        if name != RECORDS and self.exists(RECORDS):
+            return SparkJobError(f"there is no table {table} yet: run kpe spark fleet on it again")
+        return SparkJobError(f"there is no table {table}: has kpe spark fleet been run on it?")
 
-def open_tables(
-    spark: SparkSession, out: str, format_: str, properties: Mapping[str, str] = MappingProxyType({})
-) -> Tables:
-    """Return the tables of a format.
+    # -- writing -------------------------------------------------------------------------------------
 
-    Args:
-        spark: The session that reads them.
-        out: The directory of Parquet files, or the namespace (``catalog.schema``) of a table format.
-        format_: ``parquet``, or a table format that the session has.
-        properties: What tables of a catalog shall have when they are made.
-
-    Raises:
-        SparkJobError: the session has no such format.
-    """
-    if format_ == PARQUET:
-        return _FileTables(spark, Storage(spark, out))
-    _require_format(spark, format_)
-    return _CatalogTables(spark, out, format_, properties)
-
-
-# -- files -------------------------------------------------------------------------------------------------
-
-
-@frozen(eq=False)
-class _FileTables(Tables):
-    """Tables in directories. Thread safe, as long as no two write one table at once."""
-
-    _spark: SparkSession
-    _storage: Storage
-    _schemas: dict[str, StructType] = field(factory=dict, init=False)
-
-    def put(self, name: str, rows: DataFrame, batch: int) -> None:
-        # As text, which Spark keeps beside the code that it generates: a number would be in it, and each
-        # batch compile the same code once more. It is read as the number that the table is declared with.
-        stamped = rows.withColumn(_BATCH, F.lit(str(batch)))
-        if _DAY in rows.columns:
-            # A repeated batch has the same records, so it has rows of the same days.
-            self._write(name, stamped, [_DAY, _BATCH], [])
-        else:
-            self._write(name, stamped, [_BATCH], [f"{_BATCH}={batch}"])
-
-    def rewrite(self, name: str, rows: DataFrame) -> None:
-        self._write(name, rows, [_DAY, _BATCH], [])
+    def append(self, name: str, rows: DataFrame, number: int) -> None:
+        """Add rows; the same ones are added once, however often it is tried under one number."""
+        once = {"txnAppId": f"{self._fenced.owner}/{name}", "txnVersion": str(number)}
+        with self._turn(name):
+            self._save(name, rows.write.mode("append").options(**once))
 
     def replace(self, name: str, rows: DataFrame, period: Period) -> None:
-        if isinstance(period, Hours):
-            by, parts = [_DAY, _HOUR], self._hours(name, period)
-        else:
-            by, parts = [_DAY], self._parts(name, period)
+        """Write rows in the place of all rows of these days, or of these hours, in one step.
+
+        Every row must be of one of them. Of hours, rows have ``hour_of_day``.
+        """
         # One file for each: to open one costs more than to fill it.
-        self._write(name, rows.repartition(*by), by, parts)
+        by = [_DAY, _HOUR] if isinstance(period, Hours) else [_DAY]
+        self._overwrite(name, rows.repartition(*by), {"replaceWhere": _condition(period)})
 
-    def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
-        reader = self._spark.read.schema(self._schema(name)).format(PARQUET)
-        root = self._storage.path(name)
-        if not days and batches is None:
-            return reader.load(root)
-        parts = self._parts(name, *days)
-        if batches is not None:
-            wanted = {f"{_BATCH}={batch}" for batch in batches}
-            parts = [
-                f"{part}/{found}".lstrip("/")
-                for part in parts or [""]
-                for found in self._storage.children(f"{name}/{part}".rstrip("/")) & wanted
-            ]
-        if not parts:
-            return reader.load(root).where(F.lit(False))
-        return reader.option("basePath", root).load([f"{root}/{part}" for part in sorted(parts)])
+    def overwrite(self, name: str, rows: DataFrame) -> None:
+        """Write rows in the place of all rows."""
+        self._overwrite(name, rows, {})
 
-    def drop(self, name: str, batch: int) -> None:
-        self._storage.delete(f"{name}/{_BATCH}={batch}")
+    def touch(self, name: str) -> None:
+        """Write nothing, as this run: from now on no earlier one writes there."""
+        with self._turn(name):
+            self._save(name, self.read(name).limit(0).write.mode("append").options(**self._fenced.next()))
 
-    def exists(self, name: str) -> bool:
-        return self._known(name) is not None
+    def stream(self, name: str, writer: DataStreamWriter) -> StreamingQuery:
+        """Start a query that appends to a table: each of its batches once, by the query's id in the log."""
+        return writer.format(_FORMAT).outputMode("append").partitionBy(_DAY).start(self._path(name))
 
-    def _write(self, name: str, rows: DataFrame, by: Sequence[str], parts: Sequence[str]) -> None:
-        """Write rows in the place of what is in the partitions that they are in, and empty these others."""
-        known = self._known(name) or StructType()
-        schema = _joined(known, _as_declared(rows.schema))
-        if schema != known:
-            self._make(name, schema)
-        before = {part: self._storage.children(f"{name}/{part}") for part in parts}
-        (
-            rows.write.format(PARQUET)
-            .mode("overwrite")
-            .option("partitionOverwriteMode", "dynamic")
-            .partitionBy(*by)
-            .save(self._storage.path(name))
-        )
-        for part, files in before.items():
-            # A partition that has rows has new files now, under new names. Spark leaves the others alone.
-            if files and self._storage.children(f"{name}/{part}") == files:
-                self._storage.delete(f"{name}/{part}")
+    def _overwrite(self, name: str, rows: DataFrame, options: Mapping[str, str]) -> None:
+        with self._turn(name):
+            self._save(name, rows.write.mode("overwrite").options(**options, **self._fenced.next()))
 
-    def _make(self, name: str, schema: StructType) -> None:
-        self._storage.make(name)
-        self._storage.write(f"{name}/{_SCHEMA}", schema.json())
-        self._schemas[name] = schema
+    def _save(self, name: str, writer: DataFrameWriter) -> None:
+        writer.format(_FORMAT).save(self._path(name))
 
-    def _known(self, name: str) -> StructType | None:
-        if name not in self._schemas and self._storage.exists(f"{name}/{_SCHEMA}"):
-            # Torn by a crash: whoever writes next writes it anew.
-            with contextlib.suppress(SparkJobError, ValueError):
-                text = self._storage.read(f"{name}/{_SCHEMA}")
-                self._schemas[name] = StructType.fromJson(json.loads(text))
-        return self._schemas.get(name)
+    def _turn(self, name: str) -> threading.Lock:
+        """Return what lets one thread at a time write a table: of two, Delta would refuse one."""
+        return self._writing.setdefault(name, threading.Lock())
 
-    def _schema(self, name: str) -> StructType:
-        if (known := self._known(name)) is None:
-            raise _missing(f"{name} in {self._storage.root}", begun=self._known(RECORDS) is not None)
-        return known
+    @property
+    def _fenced(self) -> Fence:
+        if self.fence is None:
+            raise SparkJobError(f"no run has taken over {self.out}")
+        return self.fence
 
-    def _hours(self, name: str, hours: Hours) -> list[str]:
-        """Return the directories of the hours that there are."""
-        found = []
-        for day in self._parts(name, hours.days):
-            midnight = Days(*[date.fromisoformat(day.removeprefix(f"{_DAY}="))] * 2).hours.first
-            for part in self._storage.children(f"{name}/{day}"):
-                hour = midnight + int(part.removeprefix(f"{_HOUR}=")) if part.startswith(f"{_HOUR}=") else -1
-                if hours.first <= hour <= hours.last:
-                    found.append(f"{day}/{part}")
-        return found
-
-    def _parts(self, name: str, *days: Days) -> list[str]:
-        """Return the directories of the days that there are."""
-        stem = f"{_DAY}="
-        parts = sorted(part for part in self._storage.children(name) if part.startswith(stem))
-        if not days:
-            return parts
-        found = ((part, date.fromisoformat(part.removeprefix(stem))) for part in parts)
-        return [part for part, day in found if any(one.first <= day <= one.last for one in days)]
-
-    def days(self, name: str) -> Sequence[date]:
-        return [date.fromisoformat(part.removeprefix(f"{_DAY}=")) for part in self._parts(name)]
+    def _path(self, name: str) -> str:
+        """Return where the table's files are: tables of a catalog are read and written there, too."""
+        if not self.in_catalog:
+            # In SQL a path must be absolute.
+            root = self.out if ":" in self.out else str(Path(self.out).absolute())
+            return f"{root.rstrip('/')}/{name}"
+        if name not in self._locations:
+            (row,) = self.spark.sql(f"DESCRIBE DETAIL {self.address(name)}").collect()
+            self._locations[name] = row["location"]
+        return self._locations[name]
 
 
-# -- tables of a catalog -----------------------------------------------------------------------------------
+def _within(days: Days) -> Column:
+    return F.col(_DAY).between(F.lit(days.first), F.lit(days.last))
 
 
-@frozen(eq=False)
-class _CatalogTables(Tables):
-    """Tables of a catalog, in a format that can replace rows by a condition."""
-
-    _spark: SparkSession
-    _namespace: str
-    _format: str
-    _properties: Mapping[str, str]
-    _writing: dict[str, threading.Lock] = field(factory=dict, init=False)
-
-    def put(self, name: str, rows: DataFrame, batch: int) -> None:
-        stamped = rows.withColumn(_BATCH, F.lit(batch).cast("bigint"))
-        self._writer(name, stamped).overwrite(F.col(_BATCH) == batch)
-
-    def rewrite(self, name: str, rows: DataFrame) -> None:
-        self._writer(name, rows).overwritePartitions()
-
-    def replace(self, name: str, rows: DataFrame, period: Period) -> None:
-        # Of two that write one table at once, Delta would refuse one, whatever hours they write.
-        with self._writing.setdefault(name, threading.Lock()):
-            self._writer(name, rows).overwrite(_within(period))
-
-    def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
-        if not self.exists(name):
-            raise _missing(self._address(name), begun=self.exists(RECORDS))
-        # Batches write in sessions of their own. Iceberg keeps for each session what it knows of a table, and
-        # would read what was there half a minute ago.
-        self._spark.sql(f"REFRESH TABLE {self._address(name)}")
-        found = self._spark.table(self._address(name))
-        if days:
-            found = found.where(functools.reduce(operator.or_, map(_within, days)))
-        return found if batches is None else found.where(F.col(_BATCH).isin(*batches))
-
-    def days(self, name: str) -> Sequence[date]:
-        found = self.read(name).select(_DAY).distinct().toArrow().column(_DAY).to_pylist()
-        return sorted(found)
-
-    def drop(self, name: str, batch: int) -> None:
-        self._spark.sql(f"DELETE FROM {self._address(name)} WHERE {_BATCH} = {batch:d}")  # noqa: S608
-
-    def exists(self, name: str) -> bool:
-        return self._spark.catalog.tableExists(self._address(name))
-
-    def _address(self, name: str) -> str:
-        return address_of(self._namespace, name)
-
-    def _writer(self, name: str, rows: DataFrame) -> DataFrameWriterV2:
-        if not self.exists(name):
-            self._make(name, rows.schema)
-        return rows.writeTo(self._address(name))
-
-    def _make(self, name: str, schema: StructType) -> None:
-        self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
-        empty = self._spark.createDataFrame([], described(name, schema))
-        writer = empty.writeTo(self._address(name)).using(self._format)
-        for key, value in self._properties.items():
-            writer = writer.tableProperty(key, value)
-        # Iceberg replaces whole files only, so what is replaced by the hour has files of its own for each.
-        by = [each for each in (_DAY, _HOUR) if each in empty.columns] or [_BATCH]
-        (writer.partitionedBy(*map(F.col, by)) if by[0] in empty.columns else writer).create()
-
-
-# -- both --------------------------------------------------------------------------------------------------
-
-
-def address_of(namespace: str, name: str) -> str:
-    """Return how a catalog's table is called in SQL."""
-    return f"{namespace}.{name.replace('/', '_')}"
-
-
-def _missing(table: str, *, begun: bool) -> SparkJobError:
-    """Return what to raise where there is no such table; `RECORDS` is made before anything is taken in."""
-    if begun:
-        return SparkJobError(
-            f"there is no table {table} yet: kpe spark fleet has been run, but there was nothing for it; are "
-            "there events where it takes them from?"
-        )
-    return SparkJobError(f"there is no table {table}: has kpe spark fleet been run on it?")
-
-
-def _within(period: Period) -> Column:
+def _condition(period: Period) -> str:
     days = period.days if isinstance(period, Hours) else period
-    within = F.col(_DAY).between(F.lit(days.first), F.lit(days.last))
+    within = f"{_DAY} >= DATE'{days.first}' AND {_DAY} <= DATE'{days.last}'"
     if isinstance(period, Days):
         return within
     first, last = period.first % 24, period.last % 24
     return (
-        within
-        & ((F.col(_DAY) > F.lit(days.first)) | (F.col(_HOUR) >= first))
-        & ((F.col(_DAY) < F.lit(days.last)) | (F.col(_HOUR) <= last))
+        f"{within} AND ({_DAY} > DATE'{days.first}' OR {_HOUR} >= {first}) "
+        f"AND ({_DAY} < DATE'{days.last}' OR {_HOUR} <= {last})"
     )
-
-
-def _as_declared(schema: StructType) -> StructType:
-    """Return the columns as they are read: a batch is written as text, and is a number."""
-    declared = StructType()
-    for one in schema:
-        declared = declared.add(one.name, LongType() if one.name == _BATCH else one.dataType, one.nullable)
-    return declared
-
-
-def _joined(known: StructType, new: StructType) -> StructType:
-    """Return the known columns, then the new ones: files from before have nulls in these."""
-    types = {one.name: one.dataType for one in known}
-    joined = StructType()
-    for name in [*types, *(name for name in new.names if name not in types)]:
-        joined = joined.add(name, new[name].dataType if name in new.names else types[name], nullable=True)
-    return joined
-
-
-def _require_format(spark: SparkSession, format_: str) -> None:
-    """Let Spark look for the format. What else it says, of a path that isn't there, does not matter."""
-    try:
-        spark.read.format(format_).load("/nowhere/kpe")
-    except Exception as error:
-        if not any(said in str(error) for said in ("DATA_SOURCE_NOT_FOUND", "Failed to find")):
-            return
-        known = ", ".join((PARQUET, *TABLE_FORMATS))
-        raise SparkJobError(
-            f"this Spark has no format {format_!r}: give one of {known}, and bring the jars of "
-            "delta and iceberg by spark-submit --packages"
-        ) from error
 
 
 def described(name: str, schema: StructType) -> StructType:
@@ -357,7 +249,7 @@ def described(name: str, schema: StructType) -> StructType:
     columns = StructType()
     for one in schema:
         comment = {"comment": known[one.name]} if one.name in known else {}
-        columns = columns.add(one.name, one.dataType, one.nullable, {**one.metadata, **comment})
+        columns = columns.add(one.name, one.dataType, nullable=True, metadata={**one.metadata, **comment})
     return columns
 
 

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from kafka_partition_events import KafkaPartitionEventsError
 from kafka_partition_events.spark.partition_column import backend_of, write_to_kafka
 from kafka_partition_events.spark.pipeline import Fleet, Pipeline
-from kafka_partition_events.spark.tables.tables import open_tables
 from kafka_partition_events.spark.whatif.analysis import what_if
 from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.spark.whatif.sample import of_frame
@@ -77,8 +76,6 @@ def refused(spark: SparkSession) -> dict[str, list[str]]:
         "offline": write(rows, cluster=half, policy=policy(offline="raise")),
         "jvm": lambda: backend_of(spark, "jvm"),
         "fleet": lambda: Pipeline(spark, Fleet(out=f"{DIRECTORY}/tables")),
-        "lake": lambda: Pipeline(spark, Fleet(out="lake.kpe", format="delta", work=f"{DIRECTORY}/work")),
-        "tables": lambda: open_tables(spark, f"{DIRECTORY}/tables", "parquet"),
     }
     return {name: saying(run) for name, run in tried.items()}
 

@@ -1,7 +1,6 @@
 """A real tracker's records through the pipeline: a row for each change is what the tracker has counted."""
 
 import contextlib
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,14 +19,13 @@ from kafka_partition_events.control.protocol.topics import control_topics, diffe
 from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.tables.days import Days
 from tests.control_kit import ack, growth, lease
 from tests.fleet_kit import rows, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.tables.ledger import Mark
+    from kafka_partition_events.spark.tables.state import Mark
     from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -106,8 +104,6 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
 
 @pytest.mark.weekly
 def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Place, tmp_path: Path) -> None:
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
     for name in "abcd":
         place.lives(name)
     place.lives("gone", ttl_s=0.0)
@@ -119,17 +115,17 @@ def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Plac
     place.cluster.grow_topic(place.topic, 12)
     place.rounds(lambda change: change.state is State.CONVERGING)
     place.says("a", Status.APPLIED)
-    place.write("acks", "chg-1|x", b"no record")
-    place.write("acks", "chg-1|y", b'{"format": "kpe.ack", "version": 7}')
+    place.write("changes", "chg-1|x", b"no record")
+    place.write("changes", "chg-1|y", b'{"format": "kpe.change", "version": 7}')
     place.rounds(lambda change: change.totals.applied == 1)
 
     first = fill(spark, place, tmp_path)
-    assert first.control >= 0
+    assert first.taken["control"] > 0
     tables = tables_of(spark, tmp_path)
     (told,) = rows(tables.read("gold/change_convergence"))
     assert (told["applied"], told["pending"]) == (1, 2)
-    reasons = [row["reason"] for row in rows(tables.read("bronze/control_quarantine"))]
-    assert sorted(reasons) == ["unknown", "unparsed"]
+    defects = [row["defect"] for row in rows(tables.read("silver/changes").where("defect IS NOT NULL"))]
+    assert sorted(defects) == ["unknown", "unparsed"]
 
     place.lives("b", incarnation="b-2", seen=12)
     place.says("c", Status.CAPPED)
@@ -139,22 +135,17 @@ def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Plac
     (row,) = rows(tables.read("gold/change_convergence"))
     assert (row["state"], row["final"]) == (last.state, True)
     assert {name: row[name] for name in asdict(last.totals)} == asdict(last.totals)
-
-    shutil.rmtree(tmp_path / "gold" / "change_convergence" / f"day={row['day']}")
-    assert not rows(tables.read("gold/change_convergence"))
-    Pipeline(spark, Fleet(out=str(tmp_path))).recompute(Days(row["day"], row["day"]))
-    assert rows(tables_of(spark, tmp_path).read("gold/change_convergence")) == [row]
-    with pytest.raises(SparkJobError, match=r"filled from the Kafka topics .* the same --control-prefix"):
+    with pytest.raises(SparkJobError, match=r"read other\.changes at .*do the topics exist"):
         fill(spark, evolve(place, prefix="other."), tmp_path)
 
 
 def fill(spark: "SparkSession", place: Place, out: Path) -> "Mark":
     """Take in what there is, as ``kpe spark fleet --once --control-prefix PREFIX`` does."""
-    from kafka_partition_events.spark.control.ingest import ControlTopics  # noqa: PLC0415
+    from kafka_partition_events.spark.control.source import ChangesTopic  # noqa: PLC0415
     from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     bootstrap = place.cluster.bootstrap_servers
     events = KafkaSource(bootstrap=bootstrap, topic=place.events)
-    control = ControlTopics(bootstrap=bootstrap, prefix=place.prefix)
+    control = ChangesTopic(bootstrap=bootstrap, prefix=place.prefix)
     return Pipeline(spark, Fleet(out=str(out))).run_once(events, control)

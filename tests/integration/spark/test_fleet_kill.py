@@ -3,11 +3,12 @@
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,12 +17,12 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_feed import KEPT, STORY, write_feed
 from tests.fleet_kit import (
     DAY,
-    as_taken_in,
+    Begun,
+    begun,
     created,
     gold_at_once,
     gold_of,
@@ -40,6 +41,7 @@ from tests.fleet_kit import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_partition_events.spark.tables.tables import Tables
     from kafka_partition_events.testing import KafkaCluster
     from tests.fleet_kit import Gold
 
@@ -48,7 +50,6 @@ pytestmark = pytest.mark.spark
 PATIENCE_S: Final = 300.0
 BATCHES: Final = 3
 NEXT = DAY + timedelta(days=1)
-WRITTEN = moment("01:00", NEXT)
 
 # -- at each call that writes ----------------------------------------------------------------------------
 
@@ -74,63 +75,91 @@ SECOND = [
 ]
 
 
+WRITES: Final = frozenset({"append", "replace", "overwrite"})
+
+
+class Watched:
+    """Tables of a run that something happens to before one of its writes."""
+
+    def __init__(self, tables: "Tables", number: int, act: Callable[[], None]) -> None:
+        self._tables, self._left, self._act = tables, number, act
+
+    def __getattr__(self, name: str) -> Any:
+        if name in WRITES:
+            if self._left == 0:
+                self._act()
+            self._left -= 1
+        return getattr(self._tables, name)
+
+
 class Killed(BaseException):
     """What nobody catches."""
 
 
-class Mortal:
-    """Tables and files that are there until so many writes were begun; then the process is dead."""
-
-    def __init__(self, kept: Any, lives: Iterator[bool]) -> None:
-        self._kept, self._lives = kept, lives
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._kept, name)
-        if name not in {"put", "replace", "drop", "write", "delete"}:
-            return method
-
-        def act(*arguments: Any, **named: Any) -> Any:
-            if next(self._lives):
-                raise Killed
-            return method(*arguments, **named)
-
-        return act
+def kill_it() -> None:
+    raise Killed
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.weekly)])
+@pytest.fixture(scope="module")
+def half(pipelines_spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables with the first batch, and the second one in bronze."""
+    out = tmp_path_factory.mktemp("half") / "out"
+    run = begun(pipelines_spark, out)
+    run.take_in(FIRST, 0)
+    run = run.refresh()
+    run.take_in(SECOND, 1)
+    return out
+
+
+@pytest.fixture(scope="module")
+def whole(spark: "SparkSession") -> "Gold":
+    return gold_at_once(spark, [*FIRST, *SECOND], Days(DAY, NEXT))
+
+
+STEPS = [5, pytest.param(1, marks=pytest.mark.weekly)]
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
-    step: int, pipelines_spark: "SparkSession", tmp_path: Path
+    step: int, pipelines_spark: "SparkSession", half: Path, whole: "Gold", tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.ingest.batches import write_events  # noqa: PLC0415
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
-
-    spark = pipelines_spark
-    work = Storage(spark, str(tmp_path / "_kpe"))
-    tables, ledger = tables_of(spark, tmp_path), Ledger(work)
-    Pipeline(spark, Fleet(out=str(tmp_path)))._ensure(as_taken_in(spark, [], WRITTEN))
-    ledger.note(write_events(tables, ledger, as_taken_in(spark, FIRST, WRITTEN), 0))
-    Refresher(spark, tables, ledger, Progress()).refresh()
-    ledger.note(write_events(tables, ledger, as_taken_in(spark, SECOND, WRITTEN), 1))
-    for kills in range(0, 100, step):
-        lives = (number >= kills for number in range(10_000))  # and who is dead does nothing more
-        mortal = Refresher(
-            spark,
-            Mortal(tables_of(spark, tmp_path), lives),
-            Ledger(Mortal(work, lives)),  # type: ignore[arg-type]
-            Progress(),
-            at_once=1,  # so that it is known which write is the next one
-        )
+    out = tmp_path / "out"
+    shutil.copytree(half, out)
+    for writes in range(0, 100, step):
+        run = begun(pipelines_spark, out)
+        run = run._replace(state=evolve(run.state, readings=run.kept.read().readings or run.state.readings))
         try:
-            mark = mortal.refresh()
+            # One thing after another, so that it is known which write is the next one.
+            run.refresh(Watched(run.tables, writes, kill_it), at_once=1)
         except Killed:
             continue
         break
-    assert kills > 8, "there are more writes than that"
-    assert mark.ingest == 1
-    assert gold_of(spark, tmp_path) == gold_at_once(spark, [*FIRST, *SECOND], Days(DAY, NEXT))
+    assert writes > 8, "there are more writes than that"
+    assert gold_of(pipelines_spark, out) == whole
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_run_that_thaws_before_any_of_its_writes_changes_nothing_and_stops(
+    step: int, pipelines_spark: "SparkSession", half: Path, whole: "Gold", tmp_path: Path
+) -> None:
+    for writes in range(0, 100, step):
+        out = tmp_path / str(writes)
+        shutil.copytree(half, out)
+        frozen, others = begun(pipelines_spark, out), list[Begun]()
+
+        def take_over(out: Path = out, others: list[Begun] = others) -> None:
+            others.append(begun(pipelines_spark, out).refresh())
+
+        told = ""
+        try:
+            frozen.refresh(Watched(frozen.tables, writes, take_over), at_once=1)
+        except SparkJobError as error:
+            told = str(error)
+        assert ("this one (run " in told) == bool(others), "it is told that another one has taken over"
+        assert gold_of(pipelines_spark, out) == whole, f"before write {writes}"
+        if not others:
+            break
+    assert writes > 8, "there are more writes than that"
 
 
 # -- the process -----------------------------------------------------------------------------------------
@@ -191,8 +220,7 @@ def test_gold_after_kills_is_what_the_batch_computation_makes_of_all(
     tmp_path: Path,
 ) -> None:
     from kafka_partition_events.spark.ingest.batches import quarantined  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
 
     out, log = tmp_path / "out", tmp_path / "log"
     arguments = (
@@ -200,7 +228,7 @@ def test_gold_after_kills_is_what_the_batch_computation_makes_of_all(
         "--max-per-batch", str(len(STORY.records) // BATCHES + 1),
     )  # fmt: skip
     # While a batch is written, and while gold is; how far they are then is left to chance.
-    for files in ("bronze/records/day=*/batch=1/*.parquet", "gold/*/day=*/**/*.parquet"):
+    for files in ("bronze/records/day=*/*.parquet", "gold/*/day=*/**/*.parquet"):
         before = {*out.glob(files)}
         with driver(log, *arguments) as process:
             wait_for_file(out, files, before, process, log)
@@ -209,7 +237,7 @@ def test_gold_after_kills_is_what_the_batch_computation_makes_of_all(
     with driver(log, *arguments) as process:
         assert process.wait(PATIENCE_S) == 0, log.read_text()
 
-    mark = Ledger(Storage(spark, str(out / "_kpe"))).mark()
+    mark = StateTable(tables_of(spark, out)).read().mark
     assert evolve(mark.totals, doubles=0) == evolve(STORY.counts, doubles=0)
     records = tables_of(spark, out).read("bronze/records")
     offsets = records.select("partition", "offset")

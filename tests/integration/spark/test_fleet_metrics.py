@@ -21,7 +21,7 @@ from tests.waiting_kit import waiting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.tables.ledger import Mark
+    from kafka_partition_events.spark.tables.state import Mark
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -12,6 +12,7 @@ from kafka_partition_events.spark.report.heatmap import MAX_TOPICS
 from kafka_partition_events.spark.report.model import Brokers, FleetData
 from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
+from kafka_partition_events.spark.tables.state import Mark, State, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.spark
 DAYS: Final = Days(date(2026, 11, 20), date(2026, 11, 21))
 HOURS: Final = 30
 UNTIL: Final = "timestamp'2026-11-21 06:00:00'"
+STATE: Final = State(mark=Mark(until={"c-1": datetime(2026, 11, 21, 6, tzinfo=UTC)}))
 START: Final = datetime(2026, 11, 20, tzinfo=UTC)
 
 
@@ -87,7 +89,7 @@ def fleet(spark: "SparkSession", size: int, *others: str) -> Fleet:
                 f"{begin} + make_interval(0, 0, 0, 0, 0, 0, id) window_start", *rates,
                 "cast(null AS DOUBLE) burn_3d_lo", "cast(null AS DOUBLE) burn_3d_hi",
             ),
-            "silver/until": spark.range(1).selectExpr("'c-1' cluster_id", f"{UNTIL} until"),
+            "kpe/state": spark.createDataFrame([(encoded(STATE),)], "state STRING"),
         }
     )  # fmt: skip
 

@@ -4,17 +4,15 @@ Each story is a cluster of its own, so that all of them take three refreshes tog
 """
 
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import (
     DAY,
     Gold,
-    as_taken_in,
+    begun,
     created,
     gold_at_once,
     gold_of,
@@ -26,7 +24,6 @@ from tests.fleet_kit import (
     online,
     record,
     recovered,
-    tables_of,
     unavailable,
 )
 
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 NEXT, THIRD = DAY + timedelta(days=1), DAY + timedelta(days=2)
-WRITTEN = moment("23:00", THIRD)
 Story = tuple[list[bytes], list[bytes], list[bytes]]
 
 
@@ -148,24 +144,12 @@ def bit_by_bit(
     batches = [[value for story in told.values() for value in story[number]] for number in range(3)]
     batches[2] += map(end, told)
     out = tmp_path_factory.mktemp("seams")
-    refresh_each(pipelines_spark, out, batches)
+    run = begun(pipelines_spark, out)
+    for number, values in enumerate(batches):
+        run.take_in(values, number)
+        run = run.refresh()
     everything = [value for batch in batches for value in batch]
     return gold_of(pipelines_spark, out), gold_at_once(pipelines_spark, everything, Days(DAY, THIRD))
-
-
-def refresh_each(spark: "SparkSession", out: Path, batches: list[list[bytes]]) -> None:
-    from kafka_partition_events.spark.ingest.batches import write_events  # noqa: PLC0415
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
-
-    Pipeline(spark, Fleet(out=str(out)))._ensure(as_taken_in(spark, [], WRITTEN))
-    tables, ledger = tables_of(spark, out), Ledger(Storage(spark, str(out / "_kpe")))
-    refresher = Refresher(spark, tables, ledger, Progress())
-    for number, values in enumerate(batches):
-        ledger.note(write_events(tables, ledger, as_taken_in(spark, values, WRITTEN), number))
-        refresher.refresh()
 
 
 @pytest.mark.parametrize("name", sorted(stories()))

@@ -1,21 +1,19 @@
-"""Tables, ledger, and one event of all who tell it, on small data frames of one session."""
+"""Tables, their state, and one event of all who tell it, on small data frames of one session."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
-from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.days import Days, Hours
-from kafka_partition_events.spark.tables.ledger import Counts
 from tests.fleet_kit import moment, offline, sightings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.tables.storage import Storage
     from kafka_partition_events.spark.tables.tables import Tables
 
 pytestmark = pytest.mark.spark
@@ -28,17 +26,10 @@ def day(number: int) -> date:
 
 
 @pytest.fixture
-def storage(spark: "SparkSession", tmp_path: Path) -> "Storage":
-    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
+def tables(pipelines_spark: "SparkSession", tmp_path: Path) -> "Tables":
+    from kafka_partition_events.spark.tables.tables import Fence, Tables  # noqa: PLC0415
 
-    return Storage(spark, str(tmp_path / "out"))
-
-
-@pytest.fixture
-def tables(spark: "SparkSession", storage: "Storage") -> "Tables":
-    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
-
-    return open_tables(spark, storage.root, "parquet")
+    return Tables(pipelines_spark, str(tmp_path), fence=Fence(owner="a", run=1))
 
 
 def rows(spark: "SparkSession", *values: tuple[int, int]) -> "DataFrame":
@@ -51,68 +42,30 @@ def numbers(frame: "DataFrame") -> list[int]:
     return sorted(found)
 
 
-class TestTablesInFiles:
-    def test_a_batch_replaces_what_it_has_written_before(
-        self, spark: "SparkSession", tables: "Tables"
-    ) -> None:
-        tables.put("silver/x", rows(spark, (1, 0), (2, 1)), 0)
-        tables.put("silver/x", rows(spark, (3, 1)), 1)
-        tables.put("silver/x", rows(spark, (4, 1), (5, 1)), 1)
-        assert numbers(tables.read("silver/x")) == [1, 2, 4, 5]
-        assert numbers(tables.read("silver/x", Days(day(1), day(9)))) == [2, 4, 5]
-        assert numbers(tables.read("silver/x", batches=[0, 7])) == [1, 2]
-        assert numbers(tables.read("silver/x", Days(day(2), day(9)))) == []
-        assert tables.read("silver/x").schema["batch"].dataType.simpleString() == "bigint"
+class TestTables:
+    def test_what_is_added_is_added_once(self, spark: "SparkSession", tables: "Tables") -> None:
+        tables.ensure("bronze/x", rows(spark).schema, {"delta.enableChangeDataFeed": "true"})
+        tables.append("bronze/x", rows(spark, (1, 0), (2, 1)), 1)
+        begin = tables.version("bronze/x")
+        tables.append("bronze/x", rows(spark, (3, 1)), 2)
+        tables.append("bronze/x", rows(spark, (3, 1)), 2)
+        assert numbers(tables.read("bronze/x")) == [1, 2, 3]
+        assert numbers(tables.read("bronze/x", Days(day(1), day(9)))) == [2, 3]
+        assert numbers(tables.added("bronze/x", begin, tables.version("bronze/x"))) == [3]
+        tables.as_of["bronze/x"] = begin
+        assert numbers(tables.read("bronze/x")) == [1, 2]
 
     def test_days_that_have_no_rows_any_more_are_emptied_and_others_left_alone(
         self, spark: "SparkSession", tables: "Tables"
     ) -> None:
+        tables.ensure("gold/x", rows(spark).schema, {})
         tables.replace("gold/x", rows(spark, (1, 0), (2, 1), (3, 2)), Days(day(0), day(2)))
         tables.replace("gold/x", rows(spark, (4, 2)), Days(day(1), day(2)))
         assert numbers(tables.read("gold/x")) == [1, 4]
-
-    def test_a_table_without_days_is_replaced_by_batch(self, spark: "SparkSession", tables: "Tables") -> None:
-        flat = rows(spark, (1, 0), (2, 0)).select("n")
-        tables.put("silver/log", flat, 3)
-        tables.put("silver/log", flat, 4)
-        tables.put("silver/log", flat.where("n > 2"), 3)
-        assert numbers(tables.read("silver/log")) == [1, 2]
-        tables.drop("silver/log", 4)
-        assert numbers(tables.read("silver/log", batches=[3, 4])) == []
-
-    def test_a_table_that_has_no_rows_yet_is_empty_and_one_that_is_not_there_is_an_error(
-        self, spark: "SparkSession", tables: "Tables", tmp_path: Path
-    ) -> None:
-        tables.ensure("gold/x", rows(spark).schema)
-        assert tables.read("gold/x").columns == ["n", "day"]
-        assert numbers(tables.read("gold/x", Days(day(0), day(1)))) == []
-        with pytest.raises(SparkJobError, match=r"no table gold/y in .*out: has kpe spark fleet been run"):
-            tables.read("gold/y")
-
-    def test_tables_that_had_no_event_yet_are_not_told_to_be_unknown(
-        self, spark: "SparkSession", tables: "Tables"
-    ) -> None:
-        tables.ensure("bronze/records", rows(spark).schema)
-        with pytest.raises(SparkJobError, match="has been run, but there was nothing for it"):
-            tables.read("gold/availability_hourly")
-
-    def test_columns_that_come_later_are_null_in_what_was_there(
-        self, spark: "SparkSession", tables: "Tables"
-    ) -> None:
-        tables.replace("gold/x", rows(spark, (1, 0)), Days(day(0), day(0)))
-        wider = rows(spark, (2, 1)).selectExpr("n", "'new' AS text", "day")
-        tables.replace("gold/x", wider, Days(day(1), day(1)))
-        found = tables.read("gold/x").orderBy("n").toArrow().to_pylist()
-        assert [row["text"] for row in found] == [None, "new"]
-
-    def test_an_unknown_format_is_told_with_those_that_are_known(
-        self, spark: "SparkSession", tmp_path: Path
-    ) -> None:
-        from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
-
-        for format_ in ("delta", "nonsense"):  # this Spark has neither
-            with pytest.raises(SparkJobError, match=rf"no format '{format_}': give one of parquet.*delta"):
-                open_tables(spark, str(tmp_path), format_)
+        assert tables.days("gold/x") == [day(0), day(2)]
+        kept = tables.read("gold/x", Days(day(2), day(2)))
+        tables.replace("gold/x", kept.selectExpr("n * 10 AS n", "day"), Days(day(2), day(2)))
+        assert numbers(tables.read("gold/x")) == [1, 40]
 
     def test_hours_are_replaced_by_themselves(self, spark: "SparkSession", tables: "Tables") -> None:
         def at(*values: tuple[int, int, int]) -> "DataFrame":
@@ -122,116 +75,68 @@ class TestTablesInFiles:
         def hours(first: tuple[int, int], last: tuple[int, int]) -> Hours:
             return Hours(*(Days(day(d), day(d)).hours.first + hour for d, hour in (first, last)))
 
+        tables.ensure("gold/x", at().schema, {})
         tables.replace("gold/x", at((1, 0, 22), (2, 0, 23), (3, 1, 0), (4, 1, 1)), hours((0, 0), (1, 23)))
         tables.replace("gold/x", at((5, 1, 0)), hours((0, 23), (1, 0)))
         assert numbers(tables.read("gold/x")) == [1, 4, 5]
-        assert numbers(tables.read("gold/x", Days(day(1), day(1)))) == [4, 5]
-        assert tables.days("gold/x") == [day(0), day(1)]
 
-    def test_rows_are_rewritten_in_their_places(self, spark: "SparkSession", tables: "Tables") -> None:
-        tables.put("bronze/x", rows(spark, (1, 0), (2, 1)), 0)
-        tables.put("bronze/x", rows(spark, (3, 1)), 1)
-        kept = tables.read("bronze/x", Days(day(1), day(1)))
-        tables.rewrite("bronze/x", kept.selectExpr("n * 10 AS n", "day", "batch"))
-        assert numbers(tables.read("bronze/x")) == [1, 20, 30]
-        assert numbers(tables.read("bronze/x", batches=[1])) == [30]
-
-
-class TestLedger:
-    def test_what_is_noted_is_taken_up_once(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.tables.ledger import Batch, Ledger, Mark  # noqa: PLC0415
-
-        at = datetime(2026, 11, 20, 10, tzinfo=UTC)
-        ledger = Ledger(storage)
-        assert ledger.mark() == Mark()
-        counts = Counts(read=3, good=2)
-        first = Batch(query="ingest", number=0, days=Days(DAY, DAY), counts=counts)
-        second = Batch(query="control", number=4, heard=at, counts=Counts(read=1))
-        ledger.note(first)
-        ledger.note(first)
-        ledger.note(second)
-        assert ledger.has_news()
-        assert ledger.noted() == [second, first]
-        mark = ledger.mark().after(ledger.noted(), until={"c-1": at}, blind=1)
-        ledger.settle(mark, ledger.noted())
-        assert ledger.noted() == []
-        assert not ledger.has_news()
-        assert ledger.mark() == Mark(
-            serial=1, ingest=0, control=4, blind=1, until={"c-1": at}, heard=at, totals=counts
-        )
-        again = ledger.mark().after([first])  # the same batch, once more after a crash
-        assert again.totals == mark.totals
-        assert (again.blind, again.until) == (1, {"c-1": at})
-
-    def test_what_a_refresh_that_was_cut_off_was_about_to_change_is_not_forgotten(
-        self, storage: "Storage"
+    def test_a_table_that_has_no_rows_yet_is_empty_and_one_that_is_not_there_is_an_error(
+        self, spark: "SparkSession", tables: "Tables"
     ) -> None:
-        from kafka_partition_events.spark.tables.ledger import Intent, Ledger, Mark  # noqa: PLC0415
+        with pytest.raises(SparkJobError, match=r"no table gold/y in .*: has kpe spark fleet been run"):
+            tables.read("gold/y")
+        tables.ensure("bronze/records", rows(spark).schema, {})
+        tables.ensure("bronze/records", rows(spark).schema, {})
+        assert numbers(tables.read("bronze/records", Days(day(0), day(1)))) == []
+        with pytest.raises(SparkJobError, match=r"no table gold/y in .* yet"):
+            tables.read("gold/y")
 
-        first = Intent(rated=[Hours(5, 6)], began=[Days(DAY, DAY)])
-        second = Intent(rated=[Hours(7, 7), Hours(9, 9)], grown=[Days(DAY, day(1))])
-        ledger = Ledger(storage)
-        assert ledger.intend(first) == first
-        storage.write("intents/2.json", '{"rated": [{"fir')  # torn by a crash: nothing was changed after it
-        both = Intent(rated=[Hours(5, 7), Hours(9, 9)], began=[Days(DAY, DAY)], grown=[Days(DAY, day(1))])
-        assert Ledger(storage).intend(second) == both
-        assert Ledger(storage).intend(Intent()) == both
-        ledger.settle(Mark(serial=1), [])
-        assert ledger.intend(second) == second
+    def test_what_an_earlier_run_writes_is_passed_over(self, spark: "SparkSession", tables: "Tables") -> None:
+        from kafka_partition_events.spark.tables.tables import Fence, Tables  # noqa: PLC0415
 
-    def test_one_run_at_a_time_works_on_the_tables(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.tables.ledger import Batch, Intent, Ledger, Mark  # noqa: PLC0415
+        tables.ensure("gold/x", rows(spark).schema, {})
+        tables.replace("gold/x", rows(spark, (1, 0)), Days(day(0), day(0)))
+        later = Tables(tables.spark, tables.out, fence=Fence(owner="a", run=2))
+        later.touch("gold/x")
+        tables.replace("gold/x", rows(spark, (2, 0)), Days(day(0), day(0)))
+        assert numbers(tables.read("gold/x")) == [1]
+        later.overwrite("gold/x", rows(spark, (3, 0)))
+        tables.overwrite("gold/x", rows(spark, (4, 0)))
+        assert numbers(tables.read("gold/x")) == [3]
 
-        first, second = Ledger(storage), Ledger(storage)
-        first.take_over()
-        first.note(Batch(query="ingest", number=0))
-        second.take_over()
-        for act in (
-            lambda: first.note(Batch(query="ingest", number=1)),
-            lambda: first.intend(Intent()),
-            lambda: first.settle(Mark(serial=1), []),
-        ):
-            with pytest.raises(SparkJobError, match="another kpe spark fleet has begun to work on"):
-                act()
-        second.settle(Mark(serial=1, ingest=0), second.noted())
-        assert first.mark().ingest == 0
 
-    def test_a_file_that_a_crash_has_torn_is_as_good_as_none(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.tables.ledger import Batch, Ledger, Mark  # noqa: PLC0415
+class TestState:
+    def test_one_run_at_a_time_works_on_the_tables(self, tables: "Tables") -> None:
+        from kafka_partition_events.spark.tables.state import Mark  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
 
-        ledger = Ledger(storage)
-        ledger.settle(Mark(serial=1, ingest=4), [])
-        storage.write("refreshes/2.json", '{"serial": 2, "ing')
-        storage.write("batches/ingest-5.json", "")
-        ledger.note(Batch(query="ingest", number=6))
-        assert ledger.mark().ingest == 4
-        assert [batch.number for batch in ledger.noted()] == [6]
+        first, second = StateTable(tables), StateTable(Tables(tables.spark, tables.out))
+        state = first.take_over([])
+        first.write(evolve(state, mark=Mark(serial=4)))
+        taken = second.take_over([])
+        assert (state.run, taken.run, taken.mark.serial) == (1, 2, 4)
+        with pytest.raises(SparkJobError, match=r"another .* \(run 2\): this one \(run 1\) stops"):
+            first.write(evolve(state, mark=Mark(serial=5)))
+        second.write(evolve(taken, ended=True))
+        assert second.read() == evolve(taken, ended=True)
 
-    def test_offsets_are_those_that_spark_has_noted(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.kafka import offsets_in  # noqa: PLC0415
-        from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
 
-        ledger = Ledger(storage)
-        storage.write("checkpoints/ingest/offsets/3", 'v1\n{"batchWatermarkMs":0}\n{"kpe.events":{"0":7}}')
-        storage.write("checkpoints/ingest/offsets/4", 'v1\n{"batchWatermarkMs":0}\n{"logOffset":4}')
-        assert offsets_in(ledger.offsets("ingest", 3)) == {TopicPartition("kpe.events", 0): 7}
-        assert offsets_in(ledger.offsets("ingest", 4)) == {}, "of files"
-        assert ledger.offsets("ingest", 5) is ledger.first_offsets("ingest") is None
+def test_offsets_that_were_gone_before_they_were_read_are_counted(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.ingest.batches import came  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.state import Reading  # noqa: PLC0415
 
-    def test_tables_belong_to_one_source_as_soon_as_it_has_given_anything(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.tables.ledger import Batch, Ledger  # noqa: PLC0415
+    def batch(*places: tuple[int, int]) -> "DataFrame":
+        rows = [("kpe.events", partition, offset, None, DAY) for partition, offset in places]
+        columns = "topic STRING, partition INT, offset BIGINT, defect STRING, day DATE"
+        return spark.createDataFrame(rows, columns)
 
-        ledger = Ledger(storage)
-        ledger.claim("the Kafka topic misspelt", "parquet tables", "out")
-        ledger.claim("the Kafka topic kpe.events", "parquet tables", "out")
-        ledger.note(Batch(query="ingest", number=0))
-        ledger.claim("the Kafka topic kpe.events", "parquet tables", "out")
-        with pytest.raises(
-            SparkJobError, match=r"out is filled from the Kafka topic kpe\.events.*another --out"
-        ):
-            ledger.claim("the JSONL files x", "parquet tables", "out")
-        with pytest.raises(SparkJobError, match="out holds parquet tables, not delta tables"):
-            ledger.claim("the Kafka topic kpe.events", "delta tables", "out")
+    first = came(batch((0, 5), (0, 6), (0, 7)), Reading(source="a topic"))
+    assert (first.counts.read, first.counts.missing, first.days) == (3, 0, Days(DAY, DAY))
+    # From 8 to 12 retention was quicker; partition 1 is new, and is read from its beginning.
+    second = came(batch((0, 12), (0, 13), (1, 0)), first.reading)
+    assert (second.counts.read, second.counts.missing) == (3, 4)
+    assert second.reading.next == {"kpe.events": {"0": 14, "1": 1}}
 
 
 # -- observations -> events ------------------------------------------------------------------------------
@@ -349,26 +254,3 @@ def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:
     )
     found = events.distinct(told).select("partitions", "prev_at").toArrow().to_pylist()
     assert {row["partitions"]: row["prev_at"] for row in found} == {"1": None, "2": at - timedelta(days=39)}
-
-
-def test_offsets_that_were_gone_before_they_were_read_are_counted(
-    spark: "SparkSession", storage: "Storage", tables: "Tables"
-) -> None:
-    from kafka_partition_events.spark.ingest.batches import write_events  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
-
-    def batch(*offsets: int) -> "DataFrame":
-        rows = [
-            (None, offline("orders", 1, moment("12:00")), "kpe.events", 0, offset, moment("12:00"), 1)
-            for offset in offsets
-        ]
-        return spark.createDataFrame(rows, f"key BINARY, {RECORD}")
-
-    ledger = Ledger(storage)
-    storage.write("checkpoints/ingest/sources/0/0", 'v1\n{"kpe.events":{"0":5}}')
-    storage.write("checkpoints/ingest/offsets/0", 'v1\n{}\n{"kpe.events":{"0":8}}')
-    ledger.note(write_events(tables, ledger, batch(5, 6, 7), 0))
-    # From 8 to 12 retention was quicker; partition 1 is new, and is read from its beginning.
-    storage.write("checkpoints/ingest/offsets/1", 'v1\n{}\n{"kpe.events":{"0":14, "1": 1}}')
-    ledger.note(write_events(tables, ledger, batch(12, 13, 0), 1))
-    assert [(each.counts.read, each.counts.missing) for each in ledger.noted()] == [(3, 0), (3, 4)]

@@ -146,8 +146,6 @@ def test_batches_of_a_stream_are_written_beside_the_server(told: dict[str, Any])
         ("offline", "PartitionOfflineError", "of topic connected has no leader"),
         ("jvm", "KeyHashError", "a Spark Connect session has no JVM of its own"),
         ("fleet", "SparkJobError", "the fleet pipeline needs a classic Spark session"),
-        ("lake", "SparkJobError", "the fleet pipeline needs a classic Spark session"),
-        ("tables", "SparkJobError", "the fleet pipeline needs a classic Spark session"),
     ],
 )
 def test_what_it_can_not_do_is_refused_in_words(

@@ -1,7 +1,7 @@
-{# A gold table: files, if kpe_path names the directory of --out, else a table of the catalog. #}
+{# A gold table: in a directory, if kpe_path names the directory of --out, else a table of the catalog. #}
 {% macro kpe_gold(table) -%}
   {%- if var('kpe_path') -%}
-    parquet.`{{ var('kpe_path') }}/gold/{{ table }}`
+    delta.`{{ var('kpe_path') }}/gold/{{ table }}`
   {%- else -%}
     {{ source('kpe', 'gold_' ~ table) }}
   {%- endif -%}

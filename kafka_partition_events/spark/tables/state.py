@@ -1,0 +1,180 @@
+"""What of the pipeline's work is done, as JSON. Pure; `state_table` keeps it.
+
+A refresh writes down first which writes of bronze it takes up, and last what it has found. So one that was
+cut off is done again with the same records, and finds the same.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any, Final
+
+import attrs
+from attrs import field, frozen
+
+from kafka_partition_events.json_text import json_in
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.tables.counts import Counts
+from kafka_partition_events.spark.tables.days import Days
+
+INGEST: Final = "ingest"
+CONTROL: Final = "control"
+Offsets = Mapping[str, Mapping[str, int]]
+"""By topic and by partition, as Spark writes them down."""
+
+
+@frozen(kw_only=True)
+class Reading:
+    """How far a query has read its source.
+
+    Attributes:
+        source: The source's name.
+        cluster: The id of the cluster that its topics are on; None: it has none.
+        topics: Their ids, by name.
+        number: How often it was begun from the beginning: a topic that was made anew is another one.
+        query: Spark's id of the query, which is in its checkpoint.
+        next: The offsets after the last ones that were taken up.
+        behind: How many offsets there were that were not read yet, when it was last seen.
+    """
+
+    source: str
+    cluster: str | None = None
+    topics: Mapping[str, str] = field(factory=dict)
+    number: int = 0
+    query: str | None = None
+    next: Offsets = field(factory=dict)
+    behind: int = 0
+
+
+@frozen(order=True)
+class Blind:
+    """A time in which nobody looked at a cluster."""
+
+    cluster: str
+    begin: datetime
+    end: datetime
+
+
+@frozen(kw_only=True)
+class Mark:
+    """What refreshes have taken up.
+
+    Attributes:
+        serial: How many refreshes there were.
+        taken: By query, the last write of its table that was taken up.
+        until: The last news of each cluster.
+        beats: Of each cluster its last ``cluster.summary``.
+        stopped: Of a cluster since when its observer can't look, if nobody has told of a look since.
+        blind: When nobody looked.
+        totals: What was counted in these batches, but for those of change control.
+    """
+
+    serial: int = 0
+    taken: Mapping[str, int] = field(factory=dict)
+    until: Mapping[str, datetime] = field(factory=dict)
+    beats: Mapping[str, datetime] = field(factory=dict)
+    stopped: Mapping[str, datetime] = field(factory=dict)
+    blind: Sequence[Blind] = ()
+    totals: Counts = field(factory=Counts)
+
+    @property
+    def last_news(self) -> datetime | None:
+        """The last news of any cluster; None before the first one."""
+        return max(self.until.values(), default=None)
+
+
+@frozen(kw_only=True)
+class Taking:
+    """What a refresh takes up.
+
+    Attributes:
+        serial: Its number.
+        upto: By query, the last write of its table.
+        again: The days whose records are parsed anew; None: none are.
+    """
+
+    serial: int
+    upto: Mapping[str, int]
+    again: Days | None = None
+
+
+@frozen(kw_only=True)
+class State:
+    """The row.
+
+    Attributes:
+        run: The number of the last run.
+        by: What tells it from others that took the same number.
+        ended: Whether it has ended in good order, and writes no more.
+        mark: What is done.
+        taking: What is being done; None: nothing, or it was not cut off.
+        readings: By query, how far it is.
+    """
+
+    run: int = 0
+    by: str = ""
+    ended: bool = True
+    mark: Mark = field(factory=Mark)
+    taking: Taking | None = None
+    readings: Mapping[str, Reading] = field(factory=dict)
+
+
+# -- as JSON -----------------------------------------------------------------------------------------------
+
+
+def encoded(state: State) -> str:
+    """Return the state as JSON."""
+    return json.dumps(attrs.asdict(state, value_serializer=_plain))
+
+
+def decoded(text: str) -> State:
+    """Return the state that such a text tells.
+
+    Raises:
+        SparkJobError: it tells none.
+    """
+    try:
+        document: Any = json_in(text)
+        document["mark"] = _of(Mark, document["mark"])
+        document["taking"] = document["taking"] and _of(Taking, document["taking"])
+        document["readings"] = {name: _of(Reading, one) for name, one in document["readings"].items()}
+        return State(**document)
+    except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+        raise SparkJobError("the state of the tables is damaged: choose another --out") from error
+
+
+def _plain(_owner: Any, _field: Any, item: Any) -> Any:
+    return item.isoformat() if hasattr(item, "isoformat") else item
+
+
+def _of(kind: Callable[..., Any], document: Mapping[str, Any]) -> Any:
+    return kind(**{name: _READ.get(name, _as_it_is)(found) for name, found in document.items()})
+
+
+def _as_it_is(found: Any) -> Any:
+    return found
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _moments(found: Mapping[str, str]) -> dict[str, datetime]:
+    return {cluster: _moment(text) for cluster, text in found.items()}
+
+
+def _days(found: Mapping[str, str] | None) -> Days | None:
+    return None if found is None else Days(*(date.fromisoformat(found[name]) for name in ("first", "last")))
+
+
+def _spans(found: Iterable[Mapping[str, str]]) -> tuple[Blind, ...]:
+    return tuple(Blind(one["cluster"], _moment(one["begin"]), _moment(one["end"])) for one in found)
+
+
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("until", "beats", "stopped"), _moments),
+    "blind": _spans,
+    "totals": lambda found: Counts(**found),
+    "again": _days,
+}
+"""How fields are read that are no plain values."""
