@@ -1,12 +1,10 @@
 """The convergence benchmark's pure parts: what simulated instances say, and the page."""
 
 import json
-from typing import Any
 
-import pytest
 from attrs import evolve
 
-from benchmarks.convergence import plots, report
+from benchmarks.convergence import report
 from benchmarks.convergence.fleet import Fleet
 from benchmarks.convergence.one_run import Run
 from benchmarks.kept import Measured, Result
@@ -64,9 +62,6 @@ class TestFleet:
             fleet._look(instance, 1.0)
         assert link.of("acks", "status") == ["held", "held"]
 
-    def test_it_gives_up(self) -> None:
-        assert not self.fleet(1, Link()).run_until(lambda: False, 0.05)
-
 
 def found(*fleets: list[Run]) -> dict[str, Result[Run]]:
     return {
@@ -80,9 +75,3 @@ def found(*fleets: list[Run]) -> dict[str, Result[Run]]:
 def test_of_several_rounds_it_tells_the_median_the_least_and_the_most() -> None:
     rounds = [evolve(GOOD, converged_s=seconds) for seconds in (90.0, 70.4, 71.0)]
     assert "| 1,000 | 38 | 71 (70 to 90) | 1,000 |" in report.render(found(rounds))
-
-
-class TestPicture:
-    @pytest.mark.parametrize(("value", "above"), [(0.7, 1), (1, 1), (1.2, 2), (47, 50), (60, 100)])
-    def test_its_axes_end_at_round_numbers(self, value: Any, above: float) -> None:
-        assert plots._round_up(value) == pytest.approx(above)

@@ -7,9 +7,8 @@ import pytest
 
 from benchmarks.events import __main__ as command
 from benchmarks.events import world
-from benchmarks.events.beside import minute
 from benchmarks.events.dispatching import Prepared
-from benchmarks.events.rows import HEADER, Row, Target, inverse
+from benchmarks.events.rows import Row, Target
 from benchmarks.measure import Spread
 from kafka_partition_events import BrokerAdded, BrokerRemoved, IsrChanged, LeaderChanged
 from kafka_partition_events.listeners import to_cloudevent
@@ -37,16 +36,6 @@ class TestTheWorld:
         assert isinstance(events[-1], BrokerRemoved)
         assert len(events) == len(moved) + len(shrunk) + 1
 
-    def test_every_broker_has_as_much_to_do(self) -> None:
-        topics = world.observation(0, lost=False).topics.values()
-        led = Counter(p.leader for info in topics for p in info.partitions)
-        assert set(led) == set(range(world.BROKERS))
-        assert len(set(led.values())) == 1
-
-    def test_without_the_isr_only_leaders_move(self) -> None:
-        kinds = Counter(type(event) for event in world.Story(shrinks=False).next())
-        assert kinds == {LeaderChanged: 10, BrokerRemoved: 1}
-
     def test_the_broker_comes_back_with_all_that_it_had(self) -> None:
         story = world.Story(shrinks=True)
         lost, back = story.next(), story.next()
@@ -71,14 +60,6 @@ class TestTheWorld:
 
 
 class TestARow:
-    def test_says_what_it_is_compared_to(self) -> None:
-        row = Row(
-            what="x", unit="s", ours=FAST, peer=("y", Spread(2, 2, 2)), ratio=Spread(0.5, 1, 2), digits=1
-        )
-        cells = row.cells()
-        assert cells == ("x", "2.0 (1.0 - 4.0) s", "y: 2.0", "1.00 (0.50 - 2.00)", "-")
-        assert len(cells) == len(HEADER)
-
     @pytest.mark.parametrize(
         ("target", "kept", "text"),
         [
@@ -95,25 +76,6 @@ class TestARow:
     def test_is_judged_by_its_ratio_where_that_is_the_target(self) -> None:
         row = Row(what="x", unit="s", ours=FAST, target=Target(least=0.95), judged=Spread(0.9, 0.96, 1))
         assert row.kept
-
-    def test_rates_are_the_inverse_of_costs(self) -> None:
-        assert inverse(FAST) == Spread(0.25, 0.5, 1.0)
-
-
-class TestAMinute:
-    def test_has_one_loss_and_four_scrapes_as_a_prometheus_does_them(self) -> None:
-        mode = minute(60, listeners=True)
-        assert (mode.scraped_at, mode.loss_at) == ((5, 20, 35, 50), 10)
-        assert mode.scraped_before, "a process that has been there for a while"
-
-    def test_without_listeners_has_the_same_loss_and_nothing_to_scrape(self) -> None:
-        mode = minute(60, listeners=False)
-        assert (mode.listeners, mode.scraped_before, mode.scraped_at, mode.loss_at) == (False, False, (), 10)
-
-    def test_that_is_to_pass_sooner_has_all_of_it(self) -> None:
-        mode = minute(6, listeners=True)
-        assert mode.scraped_at == pytest.approx((0.5, 2, 3.5, 5))
-        assert mode.loss_at == 1
 
 
 class TestTheCommand:
@@ -135,21 +97,3 @@ class TestTheCommand:
     def test_keeps_the_results_of_a_whole_run_and_tells_a_missed_target(self, parts: list[str]) -> None:
         assert command.main([]) == 1
         assert parts == ["events"]
-
-    @pytest.mark.parametrize("words", [["reached"], ["reached", "--quick"]])
-    def test_only_shows_a_part(
-        self, parts: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert command.main(words) == 0
-        assert parts == []
-        assert "| a |" in capsys.readouterr().out
-
-    def test_does_not_keep_quick_results(self, parts: list[str]) -> None:
-        assert command.main(["--quick"]) == 1
-        assert parts == []
-
-    def test_knows_its_parts(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(SystemExit) as caught:
-            command.main(["outbocks"])
-        assert caught.value.code == 2
-        assert "reached" in capsys.readouterr().err

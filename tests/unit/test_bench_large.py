@@ -4,15 +4,12 @@ from typing import Any
 
 import pytest
 from kafka.protocol.metadata import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FindCoordinatorRequest,
     MetadataRequest,
     MetadataResponse,
 )
 
 from benchmarks import fake_answers
-from benchmarks.fake_answers import BROKERS, CLUSTER_ID, LOST, SPOKEN, Scene, answer, asks_for_all
+from benchmarks.fake_answers import BROKERS, LOST, SPOKEN, Scene, answer
 from benchmarks.fake_broker import Note, costs, findings
 
 PORTS = range(9001, 9007)
@@ -55,29 +52,6 @@ def test_all_topics_in_any_version(version: int) -> None:
     assert all(p.leader_id == p.replica_nodes[0] for p in found)
 
 
-def test_the_latest_version_tells_cluster_racks_epochs_and_ids() -> None:
-    response = asked(VERSIONS[-1])
-    assert response.cluster_id == CLUSTER_ID
-    assert {broker.rack for broker in response.brokers} == {"rack-0", "rack-1", "rack-2"}
-    assert {partition.leader_epoch for partition in partitions(response)} == {0}
-    assert len({topic.topic_id for topic in response.topics}) == 12
-
-
-def test_topics_by_name_and_those_that_are_not_there() -> None:
-    known, unknown = asked(12, "topic-0003", "elsewhere").topics
-    assert (known.name, known.error_code, len(known.partitions)) == ("topic-0003", 0, 40)
-    assert (unknown.name, unknown.error_code, unknown.partitions) == ("elsewhere", 3, [])
-
-
-def test_no_topics_are_none() -> None:
-    request = encoded(MetadataRequest(topics=MetadataRequest.NO_TOPICS, version=12))
-    found = answer(request, Scene(), PORTS)
-    assert found is not None
-    assert MetadataResponse.decode(found, version=12, header=True).topics == []
-    assert not asks_for_all(request)
-    assert asks_for_all(asking(12))
-
-
 def test_a_lost_broker_takes_a_sixth_of_the_leaders_along_and_its_return_raises_epochs() -> None:
     lost = Scene().after("lose")
     response = asked(12, scene=lost)
@@ -87,24 +61,6 @@ def test_a_lost_broker_takes_a_sixth_of_the_leaders_along_and_its_return_raises_
     assert {(p.error_code, p.leader_epoch, p.replica_nodes[0]) for p in offline} == {(5, 1, LOST)}
     back = partitions(asked(12, scene=lost.after("return")))
     assert {(p.leader_id, p.leader_epoch) for p in back if p.leader_id == LOST} == {(LOST, 2)}
-
-
-def test_topics_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake_answers, "GROWS_AT_ONCE", 5)
-    response = asked(12, scene=Scene().after("grow"))
-    assert [len(topic.partitions) for topic in response.topics] == [41] * 5 + [40] * 7
-
-
-@pytest.mark.parametrize("version", SPOKEN[ApiVersionsRequest])
-def test_tells_which_requests_it_knows(version: int) -> None:
-    found = answer(encoded(ApiVersionsRequest(version=version)), Scene(), PORTS)
-    assert found is not None
-    response = ApiVersionsResponse.decode(found, version=version, header=True)
-    assert {(known.api_key, known.min_version, known.max_version) for known in response.api_keys} == {
-        (3, 1, 12),
-        (18, 0, 4),
-    }
-    assert answer(encoded(FindCoordinatorRequest(version=4)), Scene(), PORTS) is None
 
 
 def notes() -> list[Note]:

@@ -48,13 +48,6 @@ def test_takes_turns_after_a_warm_up(stolen: Callable[[list[bool]], None]) -> No
     assert (pair.a.median, pair.b.median, pair.ratio.median, pair.discarded) == (2.0, 1.0, 0.5, 0)
 
 
-def test_may_do_without_a_warm_up(stolen: Callable[[list[bool]], None]) -> None:
-    stolen([False])
-    costs = Costs()
-    interleaved(costs.a, costs.b, 1, warm_up=False)
-    assert costs.ran == "ba"
-
-
 @pytest.mark.parametrize(
     ("disturbed", "more_tries", "runs", "discarded"),
     [
