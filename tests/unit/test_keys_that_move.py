@@ -13,9 +13,7 @@ from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.health.in_flight import MAIN
 from kafka_partition_events.partitioners.base import UNASSIGNED
 from tests.unit.kafka_python_kit import FakeProducer
-from tests.unit.keyed_rig import NOWHERE, Make, Rig, make, make_either, queued
-
-__all__ = ["make", "make_either", "queued"]
+from tests.unit.keyed_rig import NOWHERE, Make, Rig
 
 MOVE = MoveKeys(compacted_ok=True)
 
@@ -30,18 +28,6 @@ def test_a_new_key_leaves_a_partition_that_needs_a_suspect(make_either: Make) ->
     rig.report_all()
     (chosen,) = set(rig.partitions)
     assert chosen in {0, 2}
-
-
-def test_one_that_is_outstanding_waits_and_then_leaves(make_either: Make) -> None:
-    rig = make_either(keys=MOVE)
-    rig.suspect(2)
-    key = rig.a_key(1)
-    rig.trust(MAIN, (4,))
-    rig.produce(key)
-    rig.suspect(2)
-    rig.produce(key, key)
-    assert rig.queued == (1, 0)
-    assert rig.keys.waiting == 2
 
 
 def test_a_partition_that_is_given_is_obeyed(make_either: Make) -> None:
