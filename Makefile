@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 3
 CHAOS_S ?= 3600
 
-.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -76,9 +76,6 @@ bench-spark: setup     ## the Spark jobs: partition column, what-if, fleet table
 
 chaos: setup           ## everything that can go wrong at once, judged from outside (CHAOS_S=3600 CHAOS_SEED=42); see docs/reliability.md
 	@$(BIN)/python -m tests.chaos --seconds $(CHAOS_S) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(ARGS)
-
-soak: setup            ## an hour at 20,000 records/s with a fault a minute: does anything grow? (ARGS="--seconds 240 --seed 7")
-	@$(BIN)/python -m tests.chaos.soak $(if $(ARGS),$(ARGS),--out benchmarks/results/soak)
 
 odd-entries: setup      ## 100,000 mutated entries through sinks, as many documents through all decoders
 	@KPE_ODD_ENTRIES=$${KPE_ODD_ENTRIES:-100000} $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py \
