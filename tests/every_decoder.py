@@ -20,7 +20,6 @@ from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.output import Output
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
 from kafka_partition_events.control.protocol import codec
-from kafka_partition_events.events.codec import CodecError
 from kafka_partition_events.events.digests import unfold
 from kafka_partition_events.events.event_json import decode_event, encode_event
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
@@ -32,7 +31,7 @@ from kafka_partition_events.spark.ingest.sources import event_of_line
 from kafka_partition_events.spark.kafka import offsets_in
 from kafka_partition_events.spark.ownership import _marked
 from kafka_partition_events.spark.tables.ledger import Ledger
-from kafka_partition_events.testing import Recording, cluster_of
+from kafka_partition_events.testing import cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from kafka_partition_events_listeners.webhook.sink import retry_after_s
 from tests.config_kit import WHOLE
@@ -93,10 +92,6 @@ def diff(content: bytes) -> None:
     before, after = FILES.written("before.json", SNAPSHOT), FILES.written("after.json", content)
     with contextlib.redirect_stdout(io.StringIO()):
         show_difference(str(before), str(after), Output.TABLE)
-
-
-def recording(content: bytes) -> None:
-    Recording.read(FILES.written("events.jsonl", content)).steps()
 
 
 def configuration(content: bytes) -> None:
@@ -194,9 +189,6 @@ DECODERS: Final[dict[str, Decoder]] = {
     "snapshot for kpe diff": Decoder(of=diff, refuses=(CliError,), real=[SNAPSHOT]),
     "event": Decoder(
         of=lambda value: decode_event(json_in(value)), refuses=(ValueError,), real=LINES, told=False
-    ),
-    "recording": Decoder(
-        of=recording, refuses=(CodecError,), real=[b"\n".join([SNAPSHOT, *LINES, b""]), SNAPSHOT + b"\n"]
     ),
     "line of an archive": Decoder(of=event_of_line, real=[*LINES, SNAPSHOT, EVENTS[0].body]),
     "configuration": Decoder(of=configuration, refuses=(ConfigError,), real=[WHOLE.encode()]),
