@@ -15,7 +15,9 @@ from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.health.in_flight import MAIN
 from tests.unit.kafka_python_kit import Sent
-from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making
+from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making, queued
+
+__all__ = ["queued"]
 
 LIMIT_S = 10
 MOVE = MoveKeys(compacted_ok=True)

@@ -13,7 +13,9 @@ from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.health.in_flight import MAIN
 from kafka_partition_events.partitioners.base import UNASSIGNED
 from tests.unit.kafka_python_kit import FakeProducer
-from tests.unit.keyed_rig import NOWHERE, Make, Rig
+from tests.unit.keyed_rig import NOWHERE, Make, Rig, make, make_either, queued
+
+__all__ = ["make", "make_either", "queued"]
 
 MOVE = MoveKeys(compacted_ok=True)
 

@@ -289,7 +289,7 @@ class TestWhatProducersWrite:
         poller = make(orders(1), topics=["orders"])
         partitioner = DefaultPartitioner()
         known: list[bool] = []
-        looked = lambda: known.append(partitioner.route("orders") is not None)
+        looked = lambda: known.append(partitioner.route("orders") is not None)  # noqa: E731
         poller.join(partitioner, lambda: (), looked)
         poller.poll_once()
         assert known == [True]

@@ -37,7 +37,7 @@ class OnFirst(RecordingListener):
         if not self.events:
             try:
                 self.outcome = self.action()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the test looks at it
                 self.outcome = error
         super().on_event(event)
 
