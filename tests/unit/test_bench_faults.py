@@ -219,6 +219,10 @@ class TestThePlan:
             assert len(set(replicas)) == layout.replication
             assert set(replicas) <= set(range(1, layout.brokers + 1))
 
+    def test_those_that_were_published_keep_their_length(self) -> None:
+        published = {"brownout": 9.0, "kill": 9.0, "rolling": 45.0, "pressure": 9.0}
+        assert {name: SCENARIOS[name].seconds for name in published} == published
+
 
 class TestTargets:
     RATIO = Target("ours", "p99_ms", 1 / 15, "librdkafka")
