@@ -22,7 +22,6 @@ from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.cli.events.recorded import parse_moment
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
 from kafka_partition_events.control.protocol import codec
-from kafka_partition_events.events.codec import CodecError
 from kafka_partition_events.events.digests import unfold
 from kafka_partition_events.events.event_json import decode_event, encode_event
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
@@ -35,7 +34,7 @@ from kafka_partition_events.spark.kafka import offsets_in
 from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import Blind, Mark, Reading, State, Taking, decoded, encoded
-from kafka_partition_events.testing import Recording, cluster_of
+from kafka_partition_events.testing import cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from kafka_partition_events_listeners.webhook.sink import retry_after_s
 from tests.config_kit import WHOLE
@@ -112,10 +111,6 @@ def diff(content: bytes) -> None:
         show_difference(str(before), str(after), Output.TABLE)
 
 
-def recording(content: bytes) -> None:
-    Recording.read(FILES.written("events.jsonl", content)).steps()
-
-
 def configuration(content: bytes) -> None:
     try:
         load_config(FILES.written("kpe.toml", content), {})
@@ -180,9 +175,6 @@ DECODERS: Final[dict[str, Decoder]] = {
     "snapshot for kpe diff": Decoder(of=diff, refuses=(CliError,), real=[SNAPSHOT]),
     "event": Decoder(
         of=lambda value: decode_event(json_in(value)), refuses=(ValueError,), real=LINES, told=False
-    ),
-    "recording": Decoder(
-        of=recording, refuses=(CodecError,), real=[b"\n".join([SNAPSHOT, *LINES, b""]), SNAPSHOT + b"\n"]
     ),
     "line of an archive": Decoder(of=event_of_line, real=[*LINES, SNAPSHOT, EVENTS[0].body]),
     "configuration": Decoder(of=configuration, refuses=(ConfigError,), real=[WHOLE.encode()]),

@@ -1,4 +1,4 @@
-"""Public test kit: real, mock and scripted clusters, recorded stories, a clock, a contract for partitioners.
+"""Public test kit: real, mock and scripted clusters, a clock, a contract for partitioners.
 
 Importing this package imports none of them; each name is loaded on first use, so the pytest plugin costs
 nothing to those who use one part only.
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing.links import Link
     from kafka_partition_events.testing.mock_cluster import MockCluster
     from kafka_partition_events.testing.recording import RecordingListener
-    from kafka_partition_events.testing.replay import Recording
     from kafka_partition_events.testing.scripted import Hang, ScriptedSource, cluster_of, observe
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "ManualClock",
     "MockCluster",
     "PartitionerContract",
-    "Recording",
     "RecordingListener",
     "ScriptedSource",
     "cluster_of",
@@ -41,7 +39,6 @@ _HOME = {
     "ManualClock": "clock",
     "MockCluster": "mock_cluster",
     "PartitionerContract": "contract",
-    "Recording": "replay",
     "RecordingListener": "recording",
     "ScriptedSource": "scripted",
     "cluster_of": "scripted",

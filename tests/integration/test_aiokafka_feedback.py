@@ -24,7 +24,6 @@ from kafka_partition_events.clients.aiokafka import (
     rescue_stats,
 )
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
-from kafka_partition_events.testing.scripted import cluster_of
 from tests.integration.test_readme import blocks, run
 
 pytestmark = pytest.mark.kafka
@@ -245,9 +244,3 @@ def test_the_example_of_the_page_runs(orders: str, tmp_path: Path) -> None:
     program = tmp_path / "example.py"
     program.write_text(example.replace("localhost:9092", orders), encoding="utf-8")
     assert run([sys.executable, "-X", "dev", "-W", "error", str(program)], tmp_path) == ""
-
-
-def test_the_victims_partitions_are_those() -> None:
-    leaders = cluster_of({"t": [1, 2, 3, 1, 2, 3]}, brokers=[1, 2, 3]).topic("t")
-    assert leaders is not None
-    assert {p.partition for p in leaders.partitions if p.leader == VICTIM} == LED

@@ -325,11 +325,6 @@ def test_an_application_may_put_our_class_in_place_of_the_plain_one(monkeypatch:
     PartitioningProducer(NOWHERE).close()
 
 
-def test_what_librdkafka_refuses_is_its_own_exception() -> None:
-    with pytest.raises(KafkaException, match="Invalid value"):
-        PartitioningProducer({**NOWHERE, "linger.ms": "abc"})
-
-
 # -- sharing -----------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_partition_events import (
     BrokerCleared,
     BrokerSuspected,
-    ConfigurationError,
     Event,
     PartitionOffline,
     RecordsRescued,
@@ -366,19 +365,3 @@ def test_a_rescue_keeps_to_its_limits(cluster: KafkaCluster, topic: str) -> None
     assert stats.copies <= 1
     assert stats.withheld + stats.unheld >= len(outcomes.failed) > 0
     assert stats.held_bytes == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "config", "cause"),
-    [
-        ({"rescue": "always"}, {}, "must be one of failed, hedge"),
-        ({"rescue": "failed"}, {"transactional.id": "t"}, "transactional.id"),
-        ({"rescue": "failed"}, {"delivery.report.only.error": True}, "delivery.report.only.error"),
-        ({"rescue_limits": RescueLimits()}, {}, "without rescue"),
-    ],
-)
-def test_a_rescue_that_makes_no_sense_is_refused(
-    options: dict[str, Any], config: dict[str, Any], cause: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=cause):
-        PartitioningProducer({"bootstrap.servers": "127.0.0.1:1", **config}, **options)

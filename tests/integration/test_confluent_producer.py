@@ -9,11 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from kafka_partition_events import (
     BufferBudget,
-    ConfigurationError,
     DefaultPartitioner,
     GrowthSafePartitioner,
     MetadataPoller,
@@ -23,7 +22,7 @@ from kafka_partition_events import (
     Route,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
-from kafka_partition_events.routing.hashing import HashName, crc32_partition, murmur2_partition
+from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
 
@@ -108,37 +107,6 @@ def test_keyed_records_are_where_java_would_put_them(
     records = read_back(kafka_cluster, topic, 2 * len(keys))
     # Kafka stores an empty key as an empty key, which has a hash like any other.
     assert all(key is not None and partition == murmur2_partition(key, 7) for key, partition in records)
-
-
-class ByPython(DefaultPartitioner):
-    """Places each key itself: librdkafka may not know what a subclass does."""
-
-    def home(self, route: Route, key: bytes) -> int:
-        return super().home(route, key)
-
-    def requires_metadata(self, topic: str) -> bool:
-        return False
-
-
-@pytest.mark.parametrize("hash_name", ["murmur2", "crc32", "fnv1a"])
-def test_librdkafka_and_the_partitioner_place_a_key_alike(
-    hash_name: HashName, make: Make, kafka_topic: MakeTopic
-) -> None:
-    topic = kafka_topic(partitions=7)
-    by_librdkafka = make(DefaultPartitioner(hash_name=hash_name))
-    by_python = make(ByPython(hash_name=hash_name))
-    placed: dict[bytes, set[int]] = {}
-
-    def note(_error: object, message: Any) -> None:
-        placed.setdefault(message.key(), set()).add(message.partition())
-
-    for producer in (by_librdkafka, by_python):
-        await_table(producer, topic, 7)
-        empty = [] if hash_name == "crc32" else [b""]  # to librdkafka's default it is no key
-        for key in [*empty, *(b"key-%d" % i for i in range(100))]:
-            producer.produce(topic, b"v", key, on_delivery=note)
-        assert producer.flush(LIMIT_S) == 0
-    assert {key: len(partitions) for key, partitions in placed.items() if len(partitions) > 1} == {}
 
 
 def test_growth_is_seen_and_used_without_an_error(
@@ -319,24 +287,6 @@ def test_what_is_sent_before_the_handle_knows_of_growth_is_not_refused(
     poller.close()
 
 
-def test_producers_share_a_partitioner_with_a_poller_but_not_without(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    partitioner, topic = RoundRobinPartitioner(), kafka_topic(partitions=2)
-    watcher = ConfluentMetadataSource({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    with MetadataPoller(watcher, [topic]) as poller:
-        first, second = make(partitioner, poller), make(partitioner, poller)
-        await_table(first, topic, 2)
-        second.close()
-        assert first.partitioner.route(topic) is not None
-        first.close()
-    alone = make(partitioner)
-    with pytest.raises(ConfigurationError, match="already follows another poller"):
-        make(partitioner)
-    alone.close()
-    make(partitioner)
-
-
 def test_transactions_work(make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
     topic = kafka_topic(partitions=3)
     producer = make(**{"transactional.id": uuid.uuid4().hex})
@@ -349,38 +299,6 @@ def test_transactions_work(make: Make, kafka_cluster: KafkaCluster, kafka_topic:
             producer.produce(topic, str(number))
         outcome(LIMIT_S)
     assert len(read_back(kafka_cluster, topic, 40)) == 40
-
-
-def test_it_fails_as_the_plain_producer_does(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer = kafka_topic(partitions=2), make()
-    plain = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    await_table(producer, topic, 2)
-    producer.produce(topic, b"v")
-    assert producer.flush(LIMIT_S) == 0  # its handle knows the topic now
-    with pytest.raises(KafkaException, match="_UNKNOWN_PARTITION"):
-        producer.produce(topic, b"v", partition=99)
-    for arguments in ((), (None,), (topic, 1), (topic, b"v", 1), (topic, b"v", b"k", None)):
-        for each in (plain, producer):
-            with pytest.raises(TypeError):
-                each.produce(*arguments)
-    for messages in ("text", [1], [{"value": 1}]):
-        for each in (plain, producer):
-            with pytest.raises(TypeError):
-                each.produce_batch(topic, messages)  # type: ignore[arg-type]
-    assert producer.close() is True
-    assert producer.close() is True
-    with pytest.raises(RuntimeError, match="closed"):
-        producer.produce(topic, b"v")
-
-
-def test_the_configs_own_callback_still_hears(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, by_default, given = kafka_topic(partitions=2), Deliveries(), Deliveries()
-    producer = make(on_delivery=by_default)
-    producer.produce(topic, b"v")
-    producer.produce(topic, b"v", on_delivery=given)
-    producer.produce(topic, b"v", headers={"a": b"1"}, timestamp=1)
-    assert producer.flush(LIMIT_S) == 0
-    assert (sum(by_default.partitions.values()), sum(given.partitions.values())) == (2, 1)
 
 
 def test_a_dropped_producer_takes_its_poller_along(kafka_cluster: KafkaCluster) -> None:

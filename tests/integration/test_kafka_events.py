@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.listeners import KafkaSink, SinkListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.outbox import RetryPolicy
@@ -95,8 +94,3 @@ def test_more_events_than_the_queue_has_room_for_arrive_one_after_the_other(boot
     listener = SinkListener(KafkaSink(narrow, TOPIC), retry=RetryPolicy(first_delay=1e-6))
     watch(listener, UP)
     assert (listener.stats.delivered, listener.stats.lost) == (3, 0)
-
-
-def test_wrong_arguments_are_refused_at_construction() -> None:
-    with pytest.raises(ConfigurationError, match="topic"):
-        KafkaSink({"bootstrap.servers": "127.0.0.1:1"}, topic="")

@@ -20,7 +20,6 @@ from kafka_partition_events import (
     BrokerCleared,
     BrokerSuspected,
     ConfigurationError,
-    DefaultPartitioner,
     MetadataPoller,
     PartitionOffline,
     RecordsRescued,
@@ -412,24 +411,6 @@ def test_a_rescue_keeps_to_its_limits_and_ends_with_the_poller(
     ours.producer.send(topic, b"plain").get(LIMIT_S)
     marked = [bool(r.headers) for r in read_back(cluster, topic) if r.value == b"plain"]
     assert Counter(marked) == {True: 1, False: 4}  # what is neither keyed nor placed, while it is attached
-
-
-@pytest.mark.parametrize(
-    ("options", "config", "cause"),
-    [
-        ({"rescue": "always"}, {}, "must be one of failed, hedge"),
-        ({"rescue": "failed"}, {"enable_idempotence": True, "transactional_id": "t"}, "transactional_id"),
-        ({"rescue_limits": RescueLimits()}, {}, "without rescue"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_the_reason(
-    options: Any, config: Any, cause: str, cluster: KafkaCluster
-) -> None:
-    producer = new_producer(cluster, partitioner=DefaultPartitioner(), **config)
-    with pytest.raises(ConfigurationError, match=cause):
-        attach(producer, **options)
-    assert type(producer) is KafkaProducer
-    producer.close(timeout=LIMIT_S)
 
 
 def test_a_second_rescue_is_refused(make: Make) -> None:

@@ -209,12 +209,6 @@ def test_a_queue_that_is_full_takes_a_part_now_and_the_rest_later(
     assert values(cluster, topic) == [entry.body for entry in wanted[:4]]
 
 
-def test_closing_twice_is_closing_once(make: MakeSink, make_topic: Callable[..., str]) -> None:
-    sink = make(make_topic())
-    sink.close()
-    sink.close()
-
-
 @pytest.mark.parametrize("arguments", [{"topic": ""}, {"batch": 0}, {"timeout": 0}])
 def test_wrong_arguments_are_refused_at_construction(arguments: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(arguments))):

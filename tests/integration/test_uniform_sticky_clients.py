@@ -11,7 +11,6 @@ from kafka import KafkaProducer
 
 from kafka_partition_events import (
     MetadataPoller,
-    RoundRobinPartitioner,
     StickyPartitioner,
     UniformStickyPartitioner,
 )
@@ -181,28 +180,3 @@ class TestOnConfluentKafka:
         ours = producing(UniformStickyPartitioner(), **{"sticky.partitioning.linger.ms": 60_000})
         ours.produce_batch(*["key"] * 25_000)
         assert sorted(Counter(ours.order()).values()) in ([5_000, 10_000, 10_000], [10_000, 15_000])
-
-    def test_a_partition_that_goes_offline_is_left_by_keyed_records_at_once(
-        self, producing: Any, mock_cluster: MockCluster
-    ) -> None:
-        ours = producing(UniformStickyPartitioner(), **{"sticky.partitioning.linger.ms": 60_000})
-        ours.produce(*MIXED)
-        (stuck,) = set(ours.order())
-        mock_cluster.set_leader("orders", stuck, None)
-        ours.poller.poll_once()
-        ours.produce(*MIXED)
-        assert stuck not in ours.order()[len(MIXED) :]
-        assert ours.producer.stats.rerouted == len(MIXED)
-
-    def test_keys_that_count_are_of_no_turn(self, producing: Any) -> None:
-        ours = producing(StickyPartitioner(), **{"sticky.partitioning.linger.ms": 60_000})
-        ours.produce(*(f"key-{number}" for number in range(200)))
-        assert set(ours.order()) == {0, 1, 2, 3}
-
-    def test_round_robin_goes_on_over_keyed_and_unkeyed_records_and_batches(self, producing: Any) -> None:
-        ours = producing(RoundRobinPartitioner(start=0))
-        ours.produce(*MIXED)
-        ours.produce_batch(*MIXED)
-        order = ours.order()
-        assert order == [number % 4 for number in range(12)]
-        assert sorted(ours.producer.stats.records.values()) == [3, 3, 3, 3]

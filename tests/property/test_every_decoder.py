@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kafka_partition_events.legible import is_legible
 from kafka_partition_events.observe.config import ConfigError
 from tests.config_kit import WHOLE
-from tests.every_decoder import DECODERS, LINES, SNAPSHOT, configuration
+from tests.every_decoder import DECODERS, LINES, configuration
 from tests.odd_kit import LARGE, mutated, replaced
 from tests.property.examples import scaled
 
@@ -82,16 +82,6 @@ def test_a_megabyte_is_understood_or_refused_soon(name: str, large: str) -> None
     [
         ("line of an archive", LINES[0].replace(b"2024-", b"0001-", 1).replace(b"Z", b"+14:00", 1)),
         ("line of an archive", LINES[0].replace(b"orders", b"\\ud800")),
-        (
-            "recording",
-            b"\n".join([SNAPSHOT, *LINES, b""]).replace(b'"attempts": ', b'"attempts": 99999999999'),
-        ),
-        (
-            "recording",
-            b"\n".join([SNAPSHOT, next(line for line in LINES if b'"leader_changed"' in line), b""]).replace(
-                b'"topic": "orders"', b'"topic": "or"'
-            ),
-        ),
         ("partition.offline in the journal", b'{"id": "a", "type": "kpe.v2", "data": "a"}'),
         (
             "partition.offline in the journal",

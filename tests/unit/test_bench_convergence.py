@@ -62,9 +62,6 @@ class TestFleet:
             fleet._look(instance, 1.0)
         assert link.of("acks", "status") == ["held", "held"]
 
-    def test_it_gives_up(self) -> None:
-        assert not self.fleet(1, Link()).run_until(lambda: False, 0.05)
-
 
 def found(*fleets: list[Run]) -> dict[str, Result[Run]]:
     return {

@@ -6,18 +6,12 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from benchmarks.gate.__main__ import main
 from benchmarks.gate.counting import Moments, Run, run_of
 from benchmarks.gate.diary import Diary, Entry, read
-from benchmarks.gate.plan import AT_ONCE, CONSUMERS, FAULTS, RUNS, SCENARIOS
-from benchmarks.gate.producing import key_of
-from benchmarks.gate.task import Task
-from benchmarks.measure import Environment
 
 S = 1_000_000_000
 OLD, NEW = 0, 6
 GATED = Moments(positioned=10 * S, grown=20 * S, opened=30 * S, deadline=320 * S)
-ENVIRONMENT = Environment("3.11", 2, "Linux", {"confluent-kafka": "2.16"}, "2026-01-01 00:00 UTC")
 
 
 def acked(partition: int, offset: int, at_s: float) -> Entry:
@@ -86,38 +80,3 @@ class TestDiary:
         Diary(path).note(3, [(1, 10), (2, 20)])
         path.write_bytes(path.read_bytes()[:-1])
         assert [entry.offset for entry in read(path)] == [10]
-
-
-class TestPlan:
-    def test_has_every_guard_on_every_consumer_and_every_fault(self) -> None:
-        quiet = {(s.guard, s.consumers.name) for s in SCENARIOS.values() if s.fault == "none"}
-        everyone = {(guard, name) for guard in ("none", "hook", "probed") for name in CONSUMERS}
-        assert quiet == everyone - {("hook", "kafka-python")}
-        assert {s.fault for s in SCENARIOS.values() if s.guard != "none"} == FAULTS.keys()
-        assert RUNS % AT_ONCE == 0
-
-    def test_a_change_is_gated_made_by_the_tracker_and_waits_for_whoever_reads(self) -> None:
-        spec = SCENARIOS["hook+confluent"].spec("c", "t")
-        assert (spec.gate, spec.execute) == (True, True)
-        assert spec.required_groups is None
-
-    def test_every_second_record_has_a_key(self) -> None:
-        assert [key_of(n) for n in range(4)] == [None, b"key-1", None, b"key-3"]
-
-    def test_a_task_is_told_as_it_is(self, tmp_path: Path) -> None:
-        task = Task(
-            role="consuming",
-            name="1",
-            client="confluent",
-            bootstrap="a:1",
-            prefix="kpe.",
-            topics=("x", "y"),
-            out=tmp_path / "d",
-        )
-        assert Task.parse(task.command()[-1]) == task
-
-
-def test_the_command_lists_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--list"])
-    assert capsys.readouterr().out.split() == [*SCENARIOS]

@@ -1,22 +1,17 @@
 """The KIP-480 benchmark's pure parts: what it counts, what it throws out, what it claims."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
 from attrs import evolve
 
-from benchmarks import kept
 from benchmarks.faults.tape import Tape
 from benchmarks.kept import Measured, Result
-from benchmarks.kip480 import report
-from benchmarks.kip480.__main__ import main
-from benchmarks.kip480.load import Spec, batches_of, key_of
+from benchmarks.kip480.load import batches_of
 from benchmarks.kip480.metrics import Run, latencies_ms, run_of
-from benchmarks.kip480.plan import BROKERS, CELLS, CLAIM, KINDS, LOADS, PARTITIONS, assignment
+from benchmarks.kip480.plan import CELLS
 from benchmarks.kip480.rules import why_discarded
-from benchmarks.kip480.targets import Target, judge, median_p99, targets
+from benchmarks.kip480.targets import Target, judge
 from benchmarks.measure import Environment
 
 MS = 1_000_000
@@ -57,29 +52,6 @@ def tape(*latencies: float | None, ended_ms: float = 1_000.0, **measures: float)
             made.done[number] = round((number + latency) * MS)
     made.measures = {"cpu_s": 1.0, "ended_ns": ended_ms * MS, "batched": 6, "batches": 3, **measures}
     return made
-
-
-class TestTheGrid:
-    def test_has_every_size_and_linger_for_every_load(self) -> None:
-        assert len(CELLS) == len(LOADS) * 9 + 1
-        assert {(cell.partitions, cell.linger_ms) for cell in CELLS.values() if cell is not CLAIM} == {
-            (partitions, linger) for partitions in PARTITIONS for linger in (0, 10, 100)
-        }
-
-    def test_topics_are_led_evenly(self) -> None:
-        leaders = [replicas[0] for replicas in assignment(16).values()]
-        counts = [leaders.count(broker) for broker in range(1, BROKERS + 1)]
-        assert max(counts) - min(counts) <= 1
-        assert all(len(set(replicas)) == 3 for replicas in assignment(16).values())
-
-    def test_keyed_records_have_a_thousand_keys_in_turn(self) -> None:
-        made = [key_of(keyed=True)(number) for number in range(1_001)]
-        assert (len(set(made)), made[0]) == (1_000, made[-1])
-        assert key_of(keyed=False)(1) is None
-
-    def test_a_process_is_told_what_it_needs(self, tmp_path: Path) -> None:
-        spec = Spec("ours", "h:1", "t", "ab12", 1, 16, 0, None, 20_000, True, tmp_path / "0.tape")
-        assert Spec.parse(spec.command()[-1]) == spec
 
 
 class TestFigures:
@@ -144,39 +116,3 @@ class TestTargets:
     def test_what_was_not_measured_is_neither_reached_nor_missed(self) -> None:
         assert judge(self.FASTER, {}).reached is None
         assert judge(self.NO_WORSE, {CELL.name: result(ours=runs(1), librdkafka=runs(1))}).reached is None
-
-    def test_every_cell_of_the_grid_has_one(self) -> None:
-        limits = targets()
-        assert {limit.cell.name for limit in limits if limit.peer is None} == set(CELLS) - {CLAIM.name}
-        beside = {(t.cell.partitions, t.cell.linger_ms): t.at_most for t in limits if t.peer == "librdkafka"}
-        assert beside == {(16, 0): 1 / 20, (128, 0): 1 / 5}
-
-
-class TestThePage:
-    def test_tells_discards_and_failures_to_run(self) -> None:
-        broken: Measured[Run] = Measured(broken="no such thing")
-        seen = {CELL.name: result(ours=Measured([GOOD], ["round 1: 50% was stolen"]), random=broken)}
-        text = report.render_page(report.NEW_PAGE, seen, "img")
-        assert "AdaptivePartitioner, discarded: round 1: 50% was stolen" in text
-        assert "random could not be run: no such thing" in text
-
-
-class TestThePictures:
-    def test_a_point_is_the_median_of_the_runs(self) -> None:
-        assert median_p99({CELL.name: result(ours=runs(3, 9, 1))}, CELL.name, "ours") == 3
-
-
-class TestTheResultsFile:
-    def test_finished_cells_are_not_measured_again(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = tmp_path / "kip480.json"
-        kept.merge(
-            path, result(**{kind.replace("-", "_"): runs(1, 2, 3) for kind in KINDS}), lambda d: Run(**d)
-        )
-        assert main(["--cell", CELL.name, "--results", str(path)]) == 0
-        assert "0 cells, 0 runs" in capsys.readouterr().out
-
-    def test_rendering_needs_results(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["--render", "--results", str(tmp_path / "none.json")]) == 2
-        assert "measure first" in capsys.readouterr().out

@@ -89,24 +89,66 @@ def test_the_order_of_the_records_does_not_matter() -> None:
     assert fingerprint(reversed(pairs), 12) == fingerprint(pairs, 12)
 
 
-def test_two_hashes_with_half_of_the_keys_each() -> None:
-    pairs = written(5_000, (0.5, hashing("murmur2", 12)), (0.5, hashing("crc32", 12)))
-    found = fingerprint(pairs, 12)
-    assert found.verdict is Verdict.DISAGREE
-    assert rules(found) == {
-        Rule("murmur2", 12): pytest.approx(0.5, abs=0.03),  # 4 sigma of the draw
-        Rule("crc32", 12): pytest.approx(0.5, abs=0.03),
-    }
-    assert sum(rules(found).values()) == pytest.approx(1.0)
+MIXED: dict[str, tuple[list[tuple[float, Writer]], Verdict, dict[Rule | None, float]]] = {
+    "half of the keys each": (
+        [(0.5, hashing("murmur2", 12)), (0.5, hashing("crc32", 12))],
+        Verdict.DISAGREE,
+        {Rule("murmur2", 12): 0.5, Rule("crc32", 12): 0.5},
+    ),
+    "three hashes": (
+        [(0.6, hashing("murmur2", 12)), (0.3, hashing("crc32", 12)), (0.1, hashing("fnv1a", 12))],
+        Verdict.DISAGREE,
+        {Rule("murmur2", 12): 0.6, Rule("crc32", 12): 0.3, Rule("fnv1a", 12): 0.1},
+    ),
+    "nothing was written since the topic has grown": (
+        [(1, hashing("murmur2", 6))],
+        Verdict.ONE_HASH,
+        {Rule("murmur2", 6): 1.0},
+    ),
+    "a topic that has grown twice": (
+        [(1 / 3, hashing("murmur2", count)) for count in (4, 6, 12)],
+        Verdict.ONE_HASH,
+        {Rule("murmur2", count): 1 / 3 for count in (4, 6, 12)},
+    ),
+    "a hash that changed when the topic grew": (
+        [(0.3, hashing("crc32", 6)), (0.7, hashing("murmur2", 12))],
+        Verdict.DISAGREE,
+        {Rule("crc32", 6): 0.3, Rule("murmur2", 12): 0.7},
+    ),
+    "rendezvous over two hashes": (
+        [(0.7, hashing(RENDEZVOUS, 12)), (0.3, hashing("rendezvous-crc32", 12))],
+        Verdict.DISAGREE,
+        {Rule(RENDEZVOUS, 12): 0.7, Rule("rendezvous-crc32", 12): 0.3},
+    ),
+    "rendezvous, which has grown, beside another mapping": (
+        [(0.3, hashing(RENDEZVOUS, 6)), (0.3, hashing(RENDEZVOUS, 12)), (0.4, hashing("murmur2", 12))],
+        Verdict.DISAGREE,
+        {Rule(RENDEZVOUS, None): 0.6, Rule("murmur2", 12): 0.4},
+    ),
+    "some keys without a rule": (
+        [(0.8, hashing("murmur2", 12)), (0.2, anywhere(12, seed=5))],
+        Verdict.DISAGREE,
+        {Rule("murmur2", 12): 0.8, None: 0.2},
+    ),
+    "writers that name one partition": (
+        [(0.7, hashing("murmur2", 12)), (0.3, lambda _key: 0)],
+        Verdict.DISAGREE,
+        {Rule("murmur2", 12): 0.7, None: 0.3},
+    ),
+}
+"""Who wrote, with what share of the keys; the verdict, and the rules with their shares as they are found."""
 
 
-def test_three_hashes() -> None:
-    shares = {"murmur2": 0.6, "crc32": 0.3, "fnv1a": 0.1}
-    writers = [(share, hashing(name, 12)) for name, share in shares.items()]
+@pytest.mark.parametrize(("writers", "verdict", "shares"), MIXED.values(), ids=MIXED.keys())
+def test_each_writer_is_named_with_its_share(
+    writers: list[tuple[float, Writer]], verdict: Verdict, shares: dict[Rule | None, float]
+) -> None:
     found = fingerprint(written(5_000, *writers), 12)
-    assert found.verdict is Verdict.DISAGREE
-    assert found.hash_names == ("murmur2", "crc32", "fnv1a")
-    assert [finding.share for finding in found.findings] == pytest.approx([0.6, 0.3, 0.1], abs=0.03)
+    assert found.verdict is verdict
+    assert rules(found) == {rule: pytest.approx(share, abs=0.05) for rule, share in shares.items()}
+    assert sum(rules(found).values()) == pytest.approx(1.0)
+    named = [finding.share for finding in found.findings if finding.rule]
+    assert named == sorted(named, reverse=True)
 
 
 @pytest.mark.parametrize("partitions", [2, 12, 128])
@@ -141,32 +183,12 @@ def test_growth_is_no_disagreement(before: int, after: int, share: float) -> Non
     assert shares[Rule("crc32", after)] == pytest.approx(1 - share, abs=0.04)
 
 
-def test_nothing_was_written_since_the_topic_has_grown() -> None:
-    found = fingerprint(written(1_000, (1, hashing("murmur2", 6))), 12)
-    assert found.verdict is Verdict.ONE_HASH
-    assert rules(found) == {Rule("murmur2", 6): pytest.approx(1.0)}
-
-
-def test_a_topic_that_has_grown_twice() -> None:
-    writers = [(1 / 3, hashing("murmur2", count)) for count in (4, 6, 12)]
-    found = fingerprint(written(5_000, *writers), 12)
-    assert found.verdict is Verdict.ONE_HASH
-    assert {rule.partitions for rule in rules(found) if rule} == {4, 6, 12}
-
-
 def test_a_key_from_before_and_after_a_growth_is_split() -> None:
     pairs = [(key, HASHES["murmur2"](key, count)) for key in keys(1_000) for count in (6, 12)]
     found = fingerprint(pairs, 12)
     assert (found.verdict, found.keys) == (Verdict.ONE_HASH, 1_000)
     assert found.split_keys == found.placements - 1_000
     assert 0.4 < found.split_keys / 1_000 < 0.6
-
-
-def test_a_hash_that_changed_when_the_topic_grew_is_a_disagreement() -> None:
-    pairs = written(5_000, (0.3, hashing("crc32", 6)), (0.7, hashing("murmur2", 12)))
-    found = fingerprint(pairs, 12)
-    assert found.verdict is Verdict.DISAGREE
-    assert set(rules(found)) == {Rule("crc32", 6), Rule("murmur2", 12)}
 
 
 # -- growth, of a monotone hash ----------------------------------------------------------------------------
@@ -227,27 +249,6 @@ def test_few_keys_of_many_partitions_leave_open_how_many_there_were() -> None:
     assert 900 < first < last == 1_000
 
 
-def test_rendezvous_over_two_hashes_is_a_disagreement() -> None:
-    pairs = written(5_000, (0.7, hashing(RENDEZVOUS, 12)), (0.3, hashing("rendezvous-crc32", 12)))
-    found = fingerprint(pairs, 12)
-    assert found.verdict is Verdict.DISAGREE
-    assert rules(found) == {
-        Rule(RENDEZVOUS, 12): pytest.approx(0.7, abs=0.03),
-        Rule("rendezvous-crc32", 12): pytest.approx(0.3, abs=0.03),
-    }
-
-
-def test_rendezvous_on_a_topic_of_another_mapping_is_a_disagreement() -> None:
-    """Also if it has grown since: the shares are what they were, within a few percent."""
-    writers = [(share, hashing(RENDEZVOUS, count)) for share, count in ((0.3, 6), (0.3, 12))]
-    found = fingerprint(written(5_000, *writers, (0.4, hashing("murmur2", 12))), 12)
-    assert found.verdict is Verdict.DISAGREE
-    assert rules(found) == {
-        Rule(RENDEZVOUS, None): pytest.approx(0.6, abs=0.05),
-        Rule("murmur2", 12): pytest.approx(0.4, abs=0.05),
-    }
-
-
 @pytest.mark.parametrize("named", [0, 1, 11])
 def test_writers_that_name_a_partition_do_not_look_like_rendezvous_of_fewer(named: int) -> None:
     found = fingerprint(written(5_000, (0.7, hashing(RENDEZVOUS, 12)), (0.3, lambda _key: named)), 12)
@@ -271,16 +272,6 @@ def test_what_is_overlooked_beside_rendezvous_is_told(partitions: int) -> None:
 # -- no hash -----------------------------------------------------------------------------------------------
 
 
-def test_some_keys_without_a_rule_are_a_disagreement() -> None:
-    pairs = written(5_000, (0.8, hashing("murmur2", 12)), (0.2, anywhere(12, seed=5)))
-    found = fingerprint(pairs, 12)
-    assert found.verdict is Verdict.DISAGREE
-    assert rules(found) == {
-        Rule("murmur2", 12): pytest.approx(0.8, abs=0.03),
-        None: pytest.approx(0.2, abs=0.03),
-    }
-
-
 def test_a_single_key_in_the_wrong_place_is_evidence() -> None:
     pairs = written(1_000, (1, hashing("murmur2", 12)))
     key, partition = pairs[0]
@@ -288,12 +279,6 @@ def test_a_single_key_in_the_wrong_place_is_evidence() -> None:
     assert found.verdict is Verdict.DISAGREE
     assert found.findings[-1].rule is None
     assert found.findings[-1].example == (key, (partition + 1) % 12)
-
-
-def test_writers_that_name_one_partition_follow_no_hash() -> None:
-    found = fingerprint(written(5_000, (0.7, hashing("murmur2", 12)), (0.3, lambda _key: 0)), 12)
-    assert found.verdict is Verdict.DISAGREE
-    assert set(rules(found)) == {Rule("murmur2", 12), None}
 
 
 @pytest.mark.parametrize("named", range(12))

@@ -5,17 +5,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka.errors import IllegalStateError, KafkaTimeoutError, TopicAuthorizationFailedError
+from kafka.errors import IllegalStateError, KafkaTimeoutError
 from kafka.future import Future
 
 from kafka_partition_events import ConfigurationError, KeysMoved
 from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
 from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
-from kafka_partition_events.clients.kafka_python import key_stats
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.health.in_flight import MAIN
-from tests.unit.kafka_python_kit import FakeProducer, Sent
+from tests.unit.kafka_python_kit import Sent
 from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making, queued
 
 __all__ = ["queued"]
@@ -75,20 +74,6 @@ class TestARecordThatWaits:
         assert (metadata.partition, metadata.offset) == (record.partition, 31)
         assert (metadata.serialized_key_size, metadata.serialized_value_size) == (3, 2)
         assert rig.keys == KeyStats()
-
-    def test_fails_as_the_one_that_goes(self, make: Make) -> None:
-        rig = waiting(make)
-        future = rig.producer.send("t", b"v", b"key")
-        rig.report(0)
-        sent(rig)[0].fail(TopicAuthorizationFailedError())
-        with pytest.raises(TopicAuthorizationFailedError):
-            future.get(0)
-
-    def test_has_the_time_when_it_was_sent(self, make: Make) -> None:
-        rig = waiting(make)
-        rig.producer.send("t", b"v", b"key")
-        rig.report(0)
-        assert sent(rig)[0].timestamp_ms is not None
 
     def test_fails_when_it_has_waited_for_as_long_as_a_delivery_may_take(self, make: Make) -> None:
         rig = waiting(make, delivery_timeout_ms=-1)
@@ -251,15 +236,6 @@ def test_what_contradicts_it_is_refused_in_words(make: Make, config: Any, option
     with pytest.raises(ConfigurationError, match="keys") as refused:
         make(config, **{"keys": "move", **options})
     assert why in str(refused.value)
-
-
-@pytest.mark.parametrize("config", [{"acks": 1}, {"transactional_id": "t"}])
-def test_without_a_second_handle_nothing_is_kept_in_order(make: Make, config: Any) -> None:
-    rig = make(config)
-    rig.produce(b"key")
-    assert not rig.keeps_order
-    assert rig.keys == KeyStats()
-    assert key_stats(FakeProducer()) == KeyStats()
 
 
 class Link:

@@ -126,22 +126,6 @@ def test_iteration_processes_a_record_when_it_asks_for_the_next(group: Group) ->
     assert [record.value for record in taken] == ["one more", "second"]
 
 
-def test_what_other_members_have_counts_when_it_is_committed(group: Group) -> None:
-    consumer = reader(group, 0)
-    group.partitions[0].append("second", headers({1: 0}))
-    assert polled(consumer) == []
-    group.committed[1] = 1
-    group.clock.advance(0.2)
-    assert polled(consumer) == ["second"]
-
-
-def test_copies_are_dropped(group: Group) -> None:
-    consumer = reader(group, 0, 1)
-    group.partitions[0].append("one", headers(id_=b"a-1"))
-    group.partitions[1].append("one", headers(id_=b"a-1"))
-    assert polled(consumer) == ["one"]
-
-
 def test_what_is_beyond_what_is_left_is_processed(group: Group) -> None:
     """A partition read from its end (``auto_offset_reset="latest"``) has nothing below its position."""
     consumer = reader(group, 0, 1)

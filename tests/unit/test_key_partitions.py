@@ -14,7 +14,7 @@ from kafka_partition_events import (
     StickyPartitioner,
 )
 from kafka_partition_events.clients.confluent.choosing import Chooser
-from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
+from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.routing.limits import Limits
 from kafka_partition_events.testing.scripted import cluster_of
 
@@ -62,12 +62,6 @@ def test_unkeyed_records_use_all_partitions() -> None:
         found.add(chosen := partitioner.partition("t", None, None, b"v", b"v", None))
         partitioner.on_new_batch("t", None, chosen)
     assert found == set(range(6))
-
-
-def test_with_another_hash() -> None:
-    partitioner = DefaultPartitioner(key_partitions={"t": 12}, hash_name="crc32")
-    see(partitioner, 24)
-    assert places(partitioner) == [crc32_partition(key, 12) for key in KEYS]
 
 
 def test_a_topic_with_fewer_partitions_goes_by_those_that_it_has_and_is_logged_once() -> None:

@@ -32,18 +32,6 @@ def test_a_new_key_leaves_a_partition_that_needs_a_suspect(make_either: Make) ->
     assert chosen in {0, 2}
 
 
-def test_one_that_is_outstanding_waits_and_then_leaves(make_either: Make) -> None:
-    rig = make_either(keys=MOVE)
-    rig.suspect(2)
-    key = rig.a_key(1)
-    rig.trust(MAIN, (4,))
-    rig.produce(key)
-    rig.suspect(2)
-    rig.produce(key, key)
-    assert rig.queued == (1, 0)
-    assert rig.keys.waiting == 2
-
-
 def test_a_partition_that_is_given_is_obeyed(make_either: Make) -> None:
     rig = make_either(keys=MOVE)
     rig.suspect(2)

@@ -126,11 +126,6 @@ class TestEveryBuiltIn:
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
 class TestKeyedRecords:
-    def test_go_where_the_java_client_sends_them(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), *[1] * 12)
-        for key in EIGHT_KEYS:
-            assert ask(partitioner, key=key) == murmur2_partition(key, 12)
-
     def test_stay_on_their_partition_when_it_is_offline_or_beyond_the_cap(
         self, make: Callable[..., Partitioner]
     ) -> None:
@@ -192,11 +187,6 @@ class TestSticky:
         rng = random.Random(7)
         drawn = Counter(ask(with_table(make(rng=rng), 1, 1, 1)) for _ in range(3000))
         assert all(870 < drawn[p] < 1130 for p in range(3))
-
-    def test_one_partition_is_drawn_again(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), 1)
-        partitioner.on_new_batch("t", None, 0)
-        assert ask(partitioner) == 0
 
     def test_stays_when_something_else_changes(self, make: Callable[..., Partitioner]) -> None:
         partitioner = with_table(make(), 1, 2, 3)

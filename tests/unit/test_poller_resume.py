@@ -18,11 +18,9 @@ from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionCh
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation, Proof
 from kafka_partition_events.testing.clock import ManualClock
-from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
 from tests.property.worlds import snapshots
 
-WAIT_S = 10.0
 BROKERS = [1, 2, 3]
 BLIND_S = 3600.0
 DOWN = MetadataFetchError("down")
@@ -74,43 +72,6 @@ class Table(PartitionChangeListener, ClusterAdopter):
 
 
 class TestTheFirstGoodAnswer:
-    def test_is_told_as_what_changed_since(self, resumed: Resumed, stored_at: datetime) -> None:
-        poller = resumed(stored(orders=[1, 2]), answer(orders=[1, 2, 3], payments=[1]))
-        recovered, *changes = poller.poll_once()
-        assert isinstance(recovered, ev.MetadataRecovered)
-        assert [(e.kind, e.initial, e.previous_at) for e in changes] == [
-            ("partitions_added", False, stored_at),
-            ("topic_added", False, stored_at),
-        ]
-
-    def test_is_preceded_by_how_long_nobody_looked(
-        self, resumed: Resumed, stored_at: datetime, clock: ManualClock
-    ) -> None:
-        poller = resumed(stored(orders=[1]), DOWN, DOWN, answer(orders=[2]))
-        clock.advance(10)
-        poller.poll_once()
-        poller.poll_once()
-        recovered = poller.poll_once()[0]
-        assert isinstance(recovered, ev.MetadataRecovered)
-        assert (recovered.attempts, recovered.blind_s, recovered.previous_at) == (2, BLIND_S + 10, stored_at)
-
-    def test_tells_nothing_new_if_it_equals_the_stored_one(self, resumed: Resumed) -> None:
-        before = stored(orders=[1, None])
-        poller = resumed(before, answer(orders=[1, None]))
-        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered"]
-        assert poller.cluster == before
-        assert poller.poll_once() == ()
-
-    def test_continues_the_generation(self, resumed: Resumed) -> None:
-        same = resumed(stored(7, orders=[1]), answer(orders=[1]), answer(orders=[2]))
-        changed = resumed(stored(7, orders=[1]), answer(orders=[2]))
-        for poller in (same, changed):
-            poller.poll_once()
-        assert same.cluster is not None
-        assert changed.cluster is not None
-        assert (same.cluster.generation, changed.cluster.generation) == (7, 8)
-        assert same.poll_once()[-1].generation == 8
-
     def test_keeps_the_objects_of_topics_that_did_not_change(self, resumed: Resumed) -> None:
         before = stored(orders=[1], payments=[2])
         poller = resumed(before, answer(orders=[3], payments=[2]))
@@ -132,20 +93,6 @@ class TestTheFirstGoodAnswer:
         assert [(entry["event"], entry["stored"]) for entry in logs] == [
             ("stored_snapshot_ignored", "another")
         ]
-
-    def test_is_waited_for_if_the_first_one_is_no_good(self, resumed: Resumed) -> None:
-        poller = resumed(stored(orders=[1]), observe(brokers=[]), answer(orders=[2]))
-        assert [e.kind for e in poller.poll_once()] == ["metadata_rejected"]
-        assert poller.cluster is None
-        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
-
-    def test_ends_the_blind_time_once(self, resumed: Resumed, clock: ManualClock) -> None:
-        poller = resumed(stored(orders=[1]), answer(orders=[1]), answer(orders=[2]))
-        looked = clock.now()
-        poller.poll_once()
-        clock.advance(10)
-        (moved,) = poller.poll_once()
-        assert (moved.kind, moved.previous_at) == ("leader_changed", looked)
 
 
 class TestTheStalenessGate:
@@ -170,19 +117,6 @@ class TestTheStalenessGate:
         kinds = [e.kind for e in poller.poll_once()]
         assert kinds == ["metadata_recovered", "partition_offline", "broker_removed", "metadata_rejected"]
 
-    def test_whatever_it_doubted_began_after_the_last_look_before_the_doubt(self, clock: ManualClock) -> None:
-        """Not only of a resumed poller: a deletion is believed 30 s after the first answer without it."""
-        source = ScriptedSource(answer(orders=[1], gone=[1]), answer(orders=[1]))
-        poller = MetadataPoller(source, clock=clock)
-        saw_it = clock.now()
-        poller.poll_once()
-        events: tuple[ev.Event, ...] = ()
-        while not any(isinstance(e, ev.TopicRemoved) for e in events):
-            clock.advance(20)
-            events = poller.poll_once()
-        assert events[-1].previous_at == saw_it
-        poller.close()
-
     def test_a_doubt_that_went_away_widens_nothing(self, clock: ManualClock) -> None:
         both = answer(orders=[1], back=[1])
         source = ScriptedSource(both, answer(orders=[1]), both, answer(orders=[1], back=[2]))
@@ -198,16 +132,6 @@ class TestTheStalenessGate:
 
 
 class TestBeforeTheFirstGoodAnswer:
-    def test_nothing_is_known(self, resumed: Resumed) -> None:
-        poller = resumed(stored(orders=[1]), DOWN, answer(orders=[1]))
-        assert poller.cluster is None
-        poller.poll_once()
-        assert poller.cluster is None
-        late = RecordingListener()
-        registration = poller.register(late)
-        assert registration.wait_synced(WAIT_S)
-        assert late.events == (), "there is nothing to replay"
-
     def test_no_record_is_routed_by_what_is_stored(self, resumed: Resumed) -> None:
         poller = resumed(stored(orders=[1]), DOWN, answer(orders=[1]))
         table = Table()
@@ -219,14 +143,6 @@ class TestBeforeTheFirstGoodAnswer:
 
 
 class TestNamedTopics:
-    def test_only_those_that_are_asked_for_are_resumed(self, resumed: Resumed) -> None:
-        poller = resumed(stored(orders=[1], others=[1]), answer(orders=[2]), topics=["orders"])
-        _, moved = poller.poll_once()
-        assert isinstance(moved, ev.LeaderChanged)
-        assert (moved.topic, moved.initial) == ("orders", False)
-        assert poller.cluster is not None
-        assert poller.cluster.topics() == {"orders"}
-
     def test_one_that_was_not_stored_is_seen_not_created(self, resumed: Resumed) -> None:
         poller = resumed(stored(orders=[1]), answer(orders=[1], new=[1]), topics=["orders", "new"])
         _, added = poller.poll_once()

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from kafka_partition_events import BufferBudget, ConfigurationError, RoundRobinPartitioner
+from kafka_partition_events import ConfigurationError, RoundRobinPartitioner
 from kafka_partition_events.testing.scripted import cluster_of
 
 
@@ -84,15 +84,3 @@ class TestChanges:
         partitioner.apply_snapshot(cluster_of({"another": [1]}))
         adopt(partitioner, *[1] * 6)
         assert ask(partitioner) == 0
-
-    def test_a_stand_in_takes_the_place_of_an_admitted_partition(self) -> None:
-        budget = BufferBudget(max_partitions={"t": 3}, instance_id="a")
-        partitioner = with_table(RoundRobinPartitioner(budget=budget), *[1] * 8)
-        route = partitioner.route("t")
-        assert route is not None
-        lost = route.admitted[0]
-        adopt(partitioner, *[None if partition == lost else 1 for partition in range(8)])
-        placed = Counter(ask(partitioner) for _ in range(30))
-        assert sorted(placed.values()) == [10, 10, 10]
-        assert placed.keys() > set(route.admitted) - {lost}
-        assert lost not in placed

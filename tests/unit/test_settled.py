@@ -99,28 +99,6 @@ def test_nor_does_an_event_from_elsewhere(clock: ManualClock) -> None:
     poller.close()
 
 
-def test_before_the_first_good_answer_nothing_is_known(clock: ManualClock) -> None:
-    poller, listener, registration = followed(clock, DOWN)
-    poller.poll_once()
-    assert registration.wait_synced(WAIT_S)
-    assert listener.calls == 1
-    assert listener.cluster is not None
-    assert (listener.cluster.generation, listener.polled_at) == (0, None)
-    poller.close()
-
-
-def test_a_replay_is_settled_as_of_the_last_good_look(clock: ManualClock) -> None:
-    poller, _, _ = followed(clock, orders(1))
-    good = clock.now()
-    poller.poll_once()
-    clock.advance(10)
-    late = Settled()
-    assert poller.register(late).wait_synced(WAIT_S)
-    assert late.cluster is poller.cluster
-    assert late.polled_at == good
-    poller.close()
-
-
 def test_looks_without_news_start_no_worker_of_who_does_not_ask_for_them(clock: ManualClock) -> None:
     poller = MetadataPoller(Slow(clock, orders(1)), clock=clock)
     poller.poll_once()

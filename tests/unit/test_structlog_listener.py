@@ -1,8 +1,5 @@
 """The log of events: level, event name and fields, and no configuring of structlog."""
 
-import subprocess
-import sys
-
 from structlog.testing import capture_logs
 
 from kafka_partition_events.listeners import StructlogListener
@@ -114,15 +111,3 @@ def test_a_suspected_broker_is_a_warning_without_what_is_not_known() -> None:
             "withheld": 2,
         },
     ]
-
-
-def test_the_facade_imports_no_optional_library() -> None:
-    script = (
-        "import sys, kafka_partition_events.listeners as l; l.StructlogListener;"
-        "print(sorted({'confluent_kafka', 'cloudevents', 'structlog'} & sys.modules.keys()));"
-        "import structlog; print(structlog.is_configured())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.splitlines() == ["[]", "False"]

@@ -80,14 +80,6 @@ class TestBatches:
         partitioner.on_new_batch("t", None, stuck)  # a second thread saw the same full batch
         assert ask(partitioner) == moved
 
-    def test_of_one_topic_are_none_of_another(self) -> None:
-        partitioner = UniformStickyPartitioner(batch_bytes=2 * RECORD)
-        partitioner.apply_snapshot(cluster_of({"t": [1] * 3, "u": [1] * 3}))
-        here = ask(partitioner)
-        for _ in range(5):
-            ask(partitioner, topic="u")
-        assert ask(partitioner) == here
-
     def test_must_have_a_size(self) -> None:
         with pytest.raises(ConfigurationError, match="batch_bytes must be at least 1, not 0"):
             UniformStickyPartitioner(batch_bytes=0)
@@ -132,14 +124,6 @@ class TestOnKafkaPython:
 
 
 class TestChanges:
-    def test_a_partition_that_goes_offline_is_left_at_once_by_keyed_records_too(self) -> None:
-        partitioner = with_table(1, 1, 1)
-        for _ in range(10):
-            stuck = ask(partitioner)
-            adopt(partitioner, *[None if partition == stuck else 1 for partition in range(3)])
-            assert ask(partitioner) != stuck
-            adopt(partitioner, 1, 1, 1)
-
     def test_a_batch_goes_on_when_something_else_changes(self) -> None:
         partitioner = with_table(1, 2, 3, batch_bytes=10 * RECORD)
         asked = [ask(partitioner) for _ in range(4)]

@@ -3,45 +3,11 @@
 import pytest
 
 from kafka_partition_events.demo.account import reconcile
-from kafka_partition_events.demo.figures import figures_of, late_by_second, p99_in_words, percent
-from kafka_partition_events.demo.plan import REAL, SCENES, SMALL, Layout, layout_for
+from kafka_partition_events.demo.figures import figures_of, late_by_second, p99_in_words
 from kafka_partition_events.demo.tape import FAILED, UNANSWERED
 from tests.demo_kit import BEGIN, S, row
 
 NOW = BEGIN + 10 * S
-
-
-@pytest.mark.parametrize("layout", [REAL, SMALL])
-def test_brokers_lead_equally_and_no_replica_is_twice_on_one(layout: Layout) -> None:
-    assigned = layout.assignment()
-    leaders = [replicas[0] for replicas in assigned.values()]
-    assert leaders == [layout.leader_of(partition) for partition in assigned]
-    assert {leaders.count(broker) for broker in range(1, layout.brokers + 1)} == {
-        layout.partitions // layout.brokers
-    }
-    assert all(len(set(replicas)) == layout.replication for replicas in assigned.values())
-
-
-def test_each_broker_has_followers_of_each_other() -> None:
-    followed = {(replicas[0], each) for replicas in REAL.assignment().values() for each in replicas[1:]}
-    assert len(followed) == REAL.brokers * (REAL.brokers - 1)
-
-
-def test_less_memory_means_less_replication_and_it_says_so() -> None:
-    assert layout_for(REAL.free_mib) is REAL
-    assert layout_for(REAL.free_mib - 1) is SMALL
-    assert REAL.in_words == "6 brokers, replication factor 3, min.insync.replicas 2, acks=all"
-    assert SMALL.in_words == "3 brokers, replication factor 1, acks=all"
-
-
-@pytest.mark.parametrize("layout", [REAL, SMALL])
-def test_the_broker_that_is_asked_for_metadata_is_left_alone(layout: Layout) -> None:
-    assert 1 not in layout.victims.values()
-    assert max(layout.victims.values()) <= layout.brokers
-
-
-def test_scenes_take_all_of_the_time() -> None:
-    assert sum(scene.share for scene in SCENES) == pytest.approx(1.0)
 
 
 def test_late_is_what_took_over_100_ms_waits_for_longer_or_failed() -> None:
@@ -76,13 +42,6 @@ def test_nothing_comes_to_nothing() -> None:
 def test_seconds_have_shares_of_their_own() -> None:
     rows = [row(7.5, 200), row(7.6, 6), row(9.1, 6), row(1, 900)]
     assert late_by_second(rows, NOW, 3) == [0.5, None, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("share", "text"), [(0, "0%"), (0.0004, "0.04%"), (0.0045, "0.45%"), (0.031, "3.1%"), (0.667, "67%")]
-)
-def test_a_small_share_is_not_rounded_to_nothing(share: float, text: str) -> None:
-    assert percent(share) == text
 
 
 # -- the account -------------------------------------------------------------------------------------------

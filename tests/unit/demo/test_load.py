@@ -8,7 +8,7 @@ from attrs import define, field
 
 from kafka_partition_events.demo.load import Schedule, send_paced, value_of
 from kafka_partition_events.demo.senders import Notes
-from kafka_partition_events.demo.tape import DELIVERED, FAILED, Row, Tape
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, Tape
 
 
 @define
@@ -75,18 +75,6 @@ def test_a_partition_that_the_client_does_not_say_stays_what_was_chosen(tape_fil
         assert next(tape.rows())[2:] == (4, DELIVERED)
 
 
-def test_records_since_a_moment_are_found_by_time(tape_file: Path) -> None:
-    with Tape(tape_file) as tape:
-        assert tape.first_since(0) == 0
-        for number in range(10):
-            tape.send(number)
-        rows = list(tape.rows())
-        assert tape.first_since(rows[6].sent_ns) <= 6
-        assert tape.first_since(rows[9].sent_ns + 1) == 10
-        assert [*tape.rows(8)] == rows[8:]
-        assert isinstance(rows[0], Row)
-
-
 def test_records_are_sent_by_an_open_schedule_until_the_end(tape_file: Path) -> None:
     orders = Orders(Schedule(time.monotonic_ns(), 10_000))
     with Tape(tape_file) as tape:
@@ -104,20 +92,6 @@ def test_who_is_behind_schedule_hears_of_deliveries_all_the_same(tape_file: Path
         sender = Sender(orders)
         send_paced(sender, Notes(tape), orders)  # type: ignore[arg-type]
     assert sender.waits >= len(sender.sent) == 10
-
-
-def test_keys_begin_when_the_parent_says_so(tape_file: Path) -> None:
-    orders = Orders(Schedule(time.monotonic_ns(), 1_000_000))
-    with Tape(tape_file) as tape:
-        sender = Sender(orders, keys_from=4)
-        send_paced(sender, Notes(tape), orders)  # type: ignore[arg-type]
-    assert [key for _, key in sender.sent] == [None] * 4 + [b"key-%d" % n for n in range(4, 10)]
-
-
-def test_a_load_ends_where_there_is_no_more_room(tape_file: Path) -> None:
-    orders = Orders(Schedule(time.monotonic_ns(), 1_000_000))
-    with Tape(tape_file) as tape:
-        assert send_paced(Sender(orders, last=1_000), Notes(tape), orders) == 100  # type: ignore[arg-type]
 
 
 def test_a_new_schedule_holds_from_the_next_record_on(tape_file: Path) -> None:

@@ -1,18 +1,14 @@
 """What is shown while it is played."""
 
-import io
-import time
 from pathlib import Path
 
 import pytest
 from attrs import define
-from rich.console import Console
 
 from kafka_partition_events.demo.board import Board
 from kafka_partition_events.demo.loads import Load
 from kafka_partition_events.demo.plan import CAST, REAL, SCENES, Part
 from kafka_partition_events.demo.progress import Progress
-from kafka_partition_events.demo.screen import Picture
 from kafka_partition_events.demo.story import METADATA
 from kafka_partition_events.demo.tape import Tape
 from kafka_partition_events.demo.witness import Said
@@ -20,7 +16,6 @@ from kafka_partition_events.testing.broker_probe import BrokerView, ProbedPartit
 
 EVERYBODY = frozenset(range(1, 7))
 FINE = Said(EVERYBODY, 0)
-OURS = CAST[2]
 
 
 @define
@@ -46,70 +41,12 @@ def board(tmp_path: Path, progress: Progress) -> Board:
     return made
 
 
-def drawn(shown: Board, width: int) -> str:
-    out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=True, color_system=None)
-    console.print(Picture(console, shown).drawn())
-    return out.getvalue()
-
-
 @pytest.fixture
 def progress() -> Progress:
     return Progress(REAL)
 
 
-@pytest.mark.parametrize(("width", "history"), [(110, True), (80, False), (200, True)])
-def test_a_scene_fits_and_drops_the_history_where_it_is_narrow(
-    tmp_path: Path, progress: Progress, width: int, history: bool
-) -> None:
-    progress.metadata = FINE
-    with progress.playing(SCENES[1]):
-        shown = board(tmp_path, progress)
-        progress.note("kill -STOP broker 2")
-        with progress.doing_to(2, "frozen"):
-            text = drawn(shown, width)
-    lines = text.splitlines()
-    assert {len(line) for line in lines} == {min(width, 110)}
-    assert ("slow records, last 20 s" in text) is history
-    for said in (
-        "Scene 2 of 5  broker 2 stalls", "6 of 6 brokers, 0 partitions offline", "2 ◐ stalls", "5 ● up",
-        "confluent-kafka", "ours, hedge + move", "kill -STOP broker 2", "Watch what Kafka's metadata says",
-    ):  # fmt: skip
-        assert said in text
-
-
-def test_numbers_are_of_the_scene(tmp_path: Path, progress: Progress) -> None:
-    shown = board(tmp_path, progress)
-    assert shown.standings() == []
-    with progress.playing(SCENES[0]):
-        assert [standing.figures.records for standing in shown.standings()] == [0] * 4
-    early = Progress(REAL)
-    with early.playing(SCENES[0]):
-        assert [standing.figures.records for standing in board(tmp_path, early).standings()] == [10] * 4
-
-
 # -- what others say ---------------------------------------------------------------------------------------
-
-
-def test_what_a_producer_finds_out_is_marked_and_told(progress: Progress) -> None:
-    with progress.playing(SCENES[1]):
-        for kind in ("suspected", "trusted"):
-            progress.heard(OURS, {"kind": kind, "broker": 2, "at": time.monotonic_ns(), "why": "silent"})
-        assert [note.text for note in progress.notes] == [
-            "ours: avoids broker 2, which does not answer",
-            "ours: trusts broker 2 again",
-        ]
-    assert [(mark.who, mark.kind, mark.broker) for mark in progress.marks] == [
-        (OURS.key, "suspected", 2), (OURS.key, "trusted", 2),
-    ]  # fmt: skip
-
-
-def test_copies_are_told_once_a_scene(progress: Progress) -> None:
-    for scene in SCENES[1:3]:
-        with progress.playing(scene):
-            for _ in range(3):
-                progress.heard(OURS, {"kind": "rescued", "copies": 4, "at": 0})
-            assert len(progress.notes) == 1
 
 
 def test_metadata_is_a_witness(progress: Progress) -> None:

@@ -6,12 +6,11 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
-from kafka_partition_events.demo.chart import lanes, spells
 from kafka_partition_events.demo.page import render
 from kafka_partition_events.demo.story import METADATA
 from kafka_partition_events.demo.tape import FAILED, UNANSWERED
-from kafka_partition_events.demo.verdict import COLUMNS, cells, show_verdict
-from tests.demo_kit import BEGIN, HEDGE, OURS, PLAIN, S, default_cast, mark, performance, row, story
+from kafka_partition_events.demo.verdict import cells, show_verdict
+from tests.demo_kit import HEDGE, OURS, PLAIN, default_cast, mark, performance, row, story
 
 
 def printed(told: "object", width: int = 110) -> str:
@@ -58,13 +57,6 @@ def test_the_finding_is_what_was_measured() -> None:
     assert "all was well" not in evolve(story(), fewest_listed=5).finding
 
 
-def test_the_verdict_has_a_cell_for_each_column() -> None:
-    told = story()
-    for each in told.performances:
-        assert len(cells(told, each)) == len(COLUMNS)
-    assert cells(told, told.performances[0]) == ("100%", "0%", "0.40 s", "0", "never", "9.00 s")
-
-
 def test_an_account_that_does_not_add_up_is_told() -> None:
     cast = default_cast()
     cast[2] = performance(OURS, [row(at, 6) for at in range(60)], lost=[5])
@@ -96,32 +88,6 @@ def test_what_failed_while_a_load_was_looked_for_stands_by_itself() -> None:
 
 
 # -- pictures ----------------------------------------------------------------------------------------------
-
-
-def test_spells_begin_and_end_with_marks_or_with_the_run() -> None:
-    marks = [mark("x", "suspected", 2, 1), mark("x", "trusted", 2, 3), mark("x", "suspected", 2, 5)]
-    found = [((a - BEGIN) / S, (b - BEGIN) / S) for a, b in spells(marks, "suspected", BEGIN + 9 * S)]
-    assert found == [(1, 3), (5, 9)]
-
-
-def test_lanes_tell_what_was_done_and_how_long_after_it_who_knew() -> None:
-    picture = lanes(story())
-    for said in ("done to broker 2", "done to broker 5", "done to broker 3", "after 0.30 s", "after 9.00 s"):
-        assert said in picture
-    stall = picture.partition("done to broker 5")[0]
-    assert "noticed nothing" in stall, "metadata, of the stall"
-
-
-def test_a_suspicion_without_a_fault_is_drawn_and_is_no_detection() -> None:
-    told = evolve(story(), marks=[mark(OURS.key, "suspected", 2, 3), mark(OURS.key, "trusted", 2, 4)])
-    stall = lanes(told).partition("done to broker 5")[0]
-    assert "nothing was done to it then" in stall
-    assert "after " not in stall
-
-
-def test_what_was_over_before_the_first_scene_is_not_drawn() -> None:
-    told = evolve(story(), marks=[mark(OURS.key, "suspected", 2, -4), mark(OURS.key, "trusted", 2, -1)])
-    assert "suspect" not in lanes(told)
 
 
 # -- the page ----------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from itertools import pairwise
 
 import pytest
 from attrs import evolve
@@ -14,7 +13,7 @@ from kafka_partition_events.outbox import Write
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
-from tests.unit.journal.shelf import Shelf, World, answer, at, between, bodies, snapshot, tell
+from tests.unit.journal.shelf import Shelf, at, between, bodies, snapshot, tell
 
 
 class TestOneWrite:
@@ -58,22 +57,6 @@ class TestOneWrite:
         first, second = shelf.topics_written
         assert first == {"orders": True, "payments": True, "gone": True}
         assert second == {"orders": True, "new": True, "gone": False}
-
-    def test_of_a_broker_loss_is_as_large_as_what_moved(self, world: World, shelf: Shelf) -> None:
-        others = {f"other-{n}": [1, 2] for n in range(50)}
-        before = {f"moving-{n}": [1, 2, 3] for n in range(4)}
-        after = {name: [1, 2, 2] for name in before}
-        world.observer(answer(**others, **before), answer(brokers=(1, 2), **others, **after))
-        assert [len(topics) for topics in shelf.topics_written] == [54, 4]
-        assert shelf.topics_written[1].keys() == before.keys()
-
-    def test_comes_at_once_when_there_is_news(self, shelf: Shelf, clock: ManualClock) -> None:
-        journal = JournalListener(shelf, clock=clock)
-        clusters = [EMPTY, *(snapshot(n, orders=[n % 3 + 1]) for n in range(1, 6))]
-        for n, (old, new) in enumerate(pairwise(clusters), 1):
-            tell(journal, *between(old, new, n))
-            journal.on_settled(new, at(n))
-            assert len(shelf.writes) == n
 
     def test_renews_the_time_of_the_snapshot_now_and_then(self, shelf: Shelf, clock: ManualClock) -> None:
         journal = JournalListener(shelf, clock=clock)

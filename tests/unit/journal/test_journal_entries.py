@@ -7,20 +7,17 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from structlog.testing import capture_logs
 
 from kafka_partition_events.events.names import Severity, is_churn, name_of, severity_of
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry, SqliteOutbox
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener
+from kafka_partition_events_listeners.journal import JournalListener
 from tests.every_event import BEFORE, EVERY_EVENT, SEEN
 from tests.outbox_kit import scratch_journal
 
-WAIT_S = 10.0
 TOLD = [event for event in EVERY_EVENT if not isinstance(event, ev.Resync)]
 # Some in minutes, or one for each topic, not thousands in a second.
 DERIVED = (ev.ClusterSummary, ev.AlternativesChanged)
@@ -63,65 +60,6 @@ def test_what_is_told_twice_is_kept_once(clock: ManualClock) -> None:
     journaled(outbox, clock, *told, *told)
     journaled(outbox, clock, *told)
     assert len(list(outbox.history())) == len(told)
-
-
-class TestADroppedBacklog:
-    def test_is_found_out_by_the_snapshot(self, clock: ManualClock) -> None:
-        outbox = scratch_journal()
-        journal = JournalListener(outbox, clock=clock)
-        old, new = cluster_of({"orders": [1, 1]}), cluster_of({"orders": [1, 2, 3]}, generation=5)
-        journal.on_settled(old, BEFORE)
-        ev.Resync(cluster=new, dropped=7, sequence=9, generation=5, wall_time=SEEN).deliver(journal)
-        journal.on_settled(new, SEEN)
-        told = [json.loads(entry.body) for entry in outbox.history()]
-        names = [body["type"].split("events.")[1].removesuffix(".v1") for body in told]
-        assert names[0] == "observer.resync"
-        assert {"partitions.added", "leadership.moved"} <= set(names)
-        assert {body["data"]["snapshot"]["gap"] for body in told[1:]} == {True}
-        assert {body["sequence"] for body in told} == {f"{9:020d}"}
-
-
-class TestAClosedOutbox:
-    @pytest.fixture
-    def journal(self, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> JournalListener:
-        """One that has told an outbox in vain."""
-        monkeypatch.setattr("kafka_partition_events_listeners.journal.MAX_WAITING", 4)
-        outbox = scratch_journal()
-        outbox.close()
-        journal = JournalListener(outbox, clock=clock)
-        tell(journal, EMPTY, cluster_of({"orders": [1]}, brokers=[1, 2]))
-        return journal
-
-    def test_is_tried_again_now_and_then(self, journal: JournalListener, clock: ManualClock) -> None:
-        cluster = cluster_of({"orders": [1]}, brokers=[1, 2])
-        assert journal.stats.waiting == 3
-        assert "has been closed" in str(journal.stats.last_error)
-        journal._outbox = scratch_journal()
-        journal.on_settled(cluster, SEEN)
-        assert journal.stats.waiting == 3, "not at once"
-        clock.advance(PAUSE_S)
-        journal.on_settled(cluster, SEEN)
-        assert (journal.stats.written, journal.stats.waiting, journal.stats.last_error) == (3, 0, None)
-
-    def test_makes_churn_go_first(self, journal: JournalListener, clock: ManualClock) -> None:
-        for leader in (2, 1, 2):
-            old, new = (cluster_of({"orders": [n]}, brokers=[1, 2]) for n in (3 - leader, leader))
-            clock.advance(PAUSE_S)
-            tell(journal, old, new)
-        names = [entry.name for entry in journal._waiting]
-        assert names == ["broker.joined", "broker.joined", "topic.created", "leadership.moved"]
-        assert journal.stats.lost == 2
-
-    def test_is_told_at_the_end(self, journal: JournalListener) -> None:
-        with capture_logs() as logs:
-            journal.close()
-        assert [(entry["event"], entry["events"]) for entry in logs] == [("journal_abandoned", 3)]
-
-
-def tell(journal: JournalListener, old: Cluster, new: Cluster) -> None:
-    for event in diff(old, new, wall_time=SEEN, previous_at=BEFORE):
-        event.deliver(journal)
-    journal.on_settled(new, SEEN)
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,6 @@ class TestFetches:
         assert poller.cluster is not None
         assert poller.cluster.topics() == {"a", "b"}
 
-    def test_tracking_adds_nothing_to_all_topics(self, make: Pollers) -> None:
-        source = ScriptedSource(observe({"a": [1]}))
-        poller = make(source)
-        poller.track("b")
-        poller.poll_once()
-        assert source.asked == [None]
-
     def test_tracking_wakes_the_poller(self, make: Pollers, clock: ManualClock) -> None:
         source = ScriptedSource(observe({"a": [1], "b": [1]}))
         poller = make(source, topics=["a"])
@@ -179,16 +172,6 @@ class TestFetches:
         assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
         assert registration.wait_synced(WAIT_S)
         assert [e.sequence for e in listener.events] == list(range(1, 8))
-
-    def test_a_bug_in_the_diff_is_contained_too(self, make: Pollers, monkeypatch: pytest.MonkeyPatch) -> None:
-        poller = make(orders(1), orders(2))
-        poller.poll_once()
-        before = poller.cluster
-        with monkeypatch.context() as broken:
-            broken.setattr("kafka_partition_events.metadata.state.diff", lambda *_, **__: 1 / 0)
-            assert [e.kind for e in poller.poll_once()] == ["metadata_unavailable"]
-        assert poller.cluster is before
-        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
 
     def test_a_slow_answer_loses_against_a_later_one(self, make: Pollers, clock: ManualClock) -> None:
         slow = Hang(orders(1))

@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
@@ -31,12 +30,6 @@ class TestLife:
         poller.close()
         assert (source.closed, listener.closed) == (1, 1)
         assert not poller.health.running
-
-    def test_close_without_start(self, make: Pollers) -> None:
-        source = ScriptedSource(orders(1))
-        make(source).close()
-        assert source.closed == 1
-        assert source.asked == []
 
     def test_a_closed_poller_stays_readable_and_learns_nothing(self, make: Pollers) -> None:
         poller = make(orders(1))
@@ -162,12 +155,3 @@ class TestLife:
         """Without a configuration structlog prints every line to standard output, which is not ours."""
         make(orders(1)).refresh("test", wait=WAIT_S)
         assert capsys.readouterr().out == ""
-
-    def test_before_the_first_answer_a_snapshot_is_none_and_a_view_empty(self, make: Pollers) -> None:
-        poller = make(DOWN)
-        listener = RecordingListener()
-        registration = poller.register(listener)
-        poller.poll_once()
-        assert poller.cluster is None
-        assert registration.wait_synced(WAIT_S)
-        assert listener.replayed() == EMPTY

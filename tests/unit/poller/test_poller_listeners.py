@@ -47,21 +47,6 @@ class TestListenersThatMisbehave:
     def bystander(self) -> RecordingListener:
         return RecordingListener()
 
-    def test_raises(self, make: Pollers, bystander: RecordingListener) -> None:
-        class Raising(PartitionChangeListener):
-            def on_event(self, event: ev.Event) -> None:
-                raise ZeroDivisionError
-
-        poller = make(orders(1), orders(2))
-        bad = poller.register(Raising())
-        poller.register(bystander)
-        poller.poll_once()
-        poller.poll_once()
-        bystander.wait_for(5)
-        assert bystander.replayed() == poller.cluster
-        assert poller.health.failures == 0
-        bad.close()
-
     def test_blocks_for_ever(self, make: Pollers, bystander: RecordingListener) -> None:
         poller = make(*(orders(n % 3 + 1) for n in range(200)))
         stuck = Stuck()
