@@ -76,6 +76,12 @@ def stolen() -> float:
         return 0.0
 
 
+def busy() -> float:
+    """Return the seconds for which this machine's processors were not idle so far."""
+    seconds = _processor_seconds()[:8]
+    return sum(seconds) - seconds[3] - seconds[4]
+
+
 def _processor_seconds() -> list[float]:
     """Return what all processors together have spent since the boot: user, nice, system, idle, iowait, ..."""
     fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]

@@ -1,0 +1,206 @@
+"""The cluster and our processes in a soak test: started, ended, measured; and the faults of Kafka."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from attrs import define, field
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.measure import cpu_seconds_of, memory_mib
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.errors import KitError
+from kafka_partition_events.testing.processes import SupervisedProcess, tail
+from tests.chaos.disturbing import DISTURB, await_recovery, bring_back, down, out_of_sync, say
+from tests.chaos.soak_load import PARTITIONS
+from tests.chaos.steady import WRITERS, Counts, Fault, Sample, rates
+from tests.observe_kit import Observer
+
+_START_LIMIT_S = 60.0
+_DELAY_MS = 150.0
+_CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
+
+
+@define
+class Soak:
+    """Everybody, and what was seen of them. Threads share it, and each writes a field of its own."""
+
+    cluster: KafkaCluster
+    directory: Path
+    observer: Observer
+    processes: dict[str, SupervisedProcess] = field(factory=dict)
+    samples: dict[str, list[Sample]] = field(factory=dict)
+    done: list[str] = field(factory=list)
+    trouble: list[str] = field(factory=list)
+    scrapes: list[bool] = field(factory=list)
+    errors: list[Exception] = field(factory=list)
+
+    def start(self, rate: float) -> None:
+        """Start everybody, and wait until all writers have something acknowledged."""
+        self._start("observer", [*_CLI, "observe", "--config", self.observer.config])
+        for name, share in rates(rate).items():
+            self.cluster.create_topic(name, PARTITIONS, 3)
+            words = [name, str(share), self.cluster.bootstrap_servers, str(self._file(name))]
+            self._start(name, [sys.executable, "-m", "tests.chaos.soak_load", *words])
+        deadline = time.monotonic() + _START_LIMIT_S
+        while not (
+            all(sum(counts.acked) for counts in self.counts().values())
+            and self.observer.get("/readyz")[0] == 200
+        ):
+            self.check()
+            if time.monotonic() > deadline:
+                raise KitError("not everybody has started; see the logs")
+            time.sleep(0.5)
+
+    def _start(self, name: str, words: Sequence[str | Path]) -> None:
+        self.processes[name] = SupervisedProcess([*words], log=self.directory / f"{name}.log")
+        self.samples[name] = []
+
+    def check(self) -> None:
+        """Raise KitError if a process has ended by itself, or a thread of ours."""
+        for name, process in self.processes.items():
+            if not process.alive:
+                raise KitError(f"{name} has ended by itself:\n{tail(process.log)}")
+        if self.errors:
+            raise KitError(f"the test itself: {self.errors[0]!r}")
+
+    def stop(self, *names: str, limit: float) -> None:
+        """Let processes end in good order."""
+        for name in names:
+            self.processes[name].send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + limit
+        for name in names:
+            try:
+                code: int | None = self.processes[name].wait(max(1.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                code = None
+            if code != 0:
+                self.trouble.append(f"{name} did not end in good order: exit code {code}")
+
+    def kill(self) -> None:
+        """Kill whoever still runs."""
+        for process in self.processes.values():
+            process.kill()
+
+    # -- what is read --------------------------------------------------------------------------------
+
+    def _file(self, name: str) -> Path:
+        return self.directory / f"{name}.counts"
+
+    def counts(self) -> dict[str, Counts]:
+        """Return what each writer has counted."""
+        found = {}
+        for name in WRITERS:
+            lines = self._file(name).read_text().split("\n") if self._file(name).exists() else []
+            last = json.loads(lines[-2]) if len(lines) > 1 else None
+            found[name] = Counts(**last) if last else Counts(0.0, 0, (), {}, 0)
+        return found
+
+    def sample(self) -> None:
+        for name, process in self.processes.items():
+            self.samples[name].append(_sampled(process.pid))
+
+    def scrape(self) -> None:
+        self.scrapes.append(self.observer.get("/metrics")[0] == 200)
+
+    def written(self) -> dict[str, list[int]]:
+        """Return how many records each partition has had; topics are new, so offsets begin at 0."""
+        servers = self.cluster._running_addresses()  # brokers' own ports: through no link
+        reader = Consumer({"bootstrap.servers": servers, "group.id": "soak", "log_level": 2})
+        ends = {
+            name: [reader.get_watermark_offsets(TopicPartition(name, p), 30.0)[1] for p in range(PARTITIONS)]
+            for name in WRITERS
+        }
+        reader.close()
+        return ends
+
+    @contextmanager
+    def each(self, seconds: float, do: Callable[[], None]) -> Iterator[None]:
+        """Do something again and again, in a thread, for the time of a ``with``."""
+        over = threading.Event()
+
+        def work() -> None:
+            due = time.monotonic() + seconds
+            while not over.wait(max(0.0, due - time.monotonic())):
+                due = max(due + seconds, time.monotonic())
+                try:
+                    do()
+                except Exception as error:  # noqa: BLE001 - `check` raises it where it can be handled
+                    self.errors.append(error)
+                    return
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    # -- what is done --------------------------------------------------------------------------------
+
+    def disturb(self, fault: Fault) -> None:
+        """Carry a fault out, and wait until all is well again."""
+        say(str(fault))
+        try:
+            with _fault(self.cluster, fault):
+                time.sleep(fault.lasts)
+                self.done.append(str(fault))
+        except KitError as error:  # it takes longer than the kit waits: what follows waits longer
+            say(f"  {str(error).splitlines()[0]}")
+        self.cluster.heal()
+        await_recovery(self._wrong)
+
+    def _wrong(self) -> str:
+        """Set right what can be, and say what is still wrong."""
+        try:
+            bring_back(self.cluster)
+            out = out_of_sync(self.cluster, WRITERS)
+        except (KitError, OSError) as error:
+            return str(error).splitlines()[0]
+        return f"out of sync: {out[:5]}" if out else ""
+
+    def progress(self) -> None:
+        counts = self.counts().values()
+        sent, acked = sum(each.sent for each in counts), sum(sum(each.acked) for each in counts)
+        failed, skipped = (
+            sum(sum(each.failed.values()) for each in counts),
+            sum(each.skipped for each in counts),
+        )
+        taken = ", ".join(
+            f"{name} {samples[-1].mb:.0f} MB" for name, samples in self.samples.items() if samples
+        )
+        say(f"{sent:,} sent, {acked:,} acknowledged, {failed:,} failed, {skipped:,} skipped; {taken}")
+
+
+def _sampled(pid: int) -> Sample:
+    process = Path(f"/proc/{pid}")
+    links = []
+    for link in (process / "fd").iterdir():
+        try:
+            links.append(str(link.readlink()))
+        except OSError:  # closed meanwhile
+            continue
+    sockets = sum(link.startswith("socket:") for link in links)
+    threads = len(list((process / "task").iterdir()))
+    return Sample(time.time(), memory_mib(pid), threads, len(links) - sockets, sockets, cpu_seconds_of([pid]))
+
+
+@contextmanager
+def _fault(cluster: KafkaCluster, fault: Fault) -> Iterator[None]:
+    if fault.kind in DISTURB:
+        link = cluster.link(fault.broker)
+        DISTURB[fault.kind](link, _DELAY_MS)
+        yield
+        link.heal()
+        return
+    node = fault.broker or cluster.active_controller or cluster.controllers[0]
+    with down(cluster, "kill" if fault.kind == "fail_over" else fault.kind, node):
+        yield
