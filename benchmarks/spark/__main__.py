@@ -10,9 +10,9 @@ from importlib import import_module
 from attrs import frozen
 
 from benchmarks.command import exit_code_of, say
-from benchmarks.events.rows import HEADER, Row
 from benchmarks.markdown import table
 from benchmarks.measure import save
+from benchmarks.rows import HEADER, Row
 
 _DESCRIPTION = """\
 Measure the Spark jobs.

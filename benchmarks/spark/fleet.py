@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.command import say
 from benchmarks.errors import BenchError
-from benchmarks.events.rows import Row, Target
 from benchmarks.measure import Spread
+from benchmarks.rows import Row, Target
 from benchmarks.spark.fleet_story import records
 from benchmarks.spark.rounds import cpu_by_process
 from benchmarks.spark.session import jvm_of

@@ -16,8 +16,8 @@ from pyspark.sql.pandas.functions import arrow_udf, pandas_udf
 
 from benchmarks.command import say
 from benchmarks.errors import BenchError
-from benchmarks.events.rows import Row, Target
 from benchmarks.partition import our_cluster
+from benchmarks.rows import Row, Target
 from benchmarks.spark.rounds import Round, rate_ratio, rates, take_rounds
 from benchmarks.spark.session import bench_session, jvm_of
 from kafka_partition_events.spark.partition_column import with_partition

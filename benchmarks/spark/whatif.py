@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.errors import BenchError
-from benchmarks.events.rows import Row, Target
 from benchmarks.measure import Spread
+from benchmarks.rows import Row, Target
 from benchmarks.spark.rounds import Round, take_rounds
 from benchmarks.spark.session import jvm_of
 from kafka_partition_events.spark.session import LASTING, opened_session

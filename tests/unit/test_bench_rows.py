@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.events.rows import HEADER, Row, Target
 from benchmarks.measure import Spread
+from benchmarks.rows import HEADER, Row, Target
 
 FAST = Spread(1.0, 2.0, 4.0)
 
