@@ -16,7 +16,7 @@ TENANT = (ROOT / "examples" / "tenant_partitioner.py").read_text(encoding="utf-8
 LONGEST_EXAMPLE = 15
 PAGER = '[[sinks]]\nname = "pager"\ntype = "webhook"\nurl = "https://example.com/"\n'
 """A sink that a page may name without showing it."""
-KNOWN = {"", "console", "diff", "mermaid", "python", "text", "toml"}
+KNOWN = {"", "console", "diff", "mermaid", "python", "text", "toml", "yaml"}
 PYTHON = blocks("python")
 HERE = [block for block in PYTHON if block.why_not is None and not block.needs_kafka]
 

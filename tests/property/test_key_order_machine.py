@@ -327,11 +327,12 @@ class Producers(RuleBasedStateMachine):
             acknowledged = [n for n in numbers if self.library.outcomes.get(n) is not None]
             for earlier, later in pairwise(acknowledged):
                 for it in self.library.written[later]:
-                    named = parse_after(it.record.headers)
+                    named = dict(parse_after(it.record.headers))
+                    assert it.offset is not None
+                    named[it.attempt.partition] = it.offset - 1
                     assert any(
-                        before.offset < it.offset
-                        if before.attempt.partition == it.attempt.partition
-                        else before.offset <= named.get(before.attempt.partition, -1)
+                        before.offset is not None
+                        and before.offset <= named.get(before.attempt.partition, -1)
                         for before in self.library.written[earlier]
                     ), f"{it} may be read before any of {self.library.written[earlier]}"
 

@@ -108,8 +108,13 @@ def write_json_line(document: Mapping[str, Any]) -> None:
 def write_json(text: str) -> None:
     """Write JSON, and end its line."""
     # A character that is not legible is escaped, which says the same.
-    sys.stdout.write(f"{ILLEGIBLE.sub(_escaped, text)}\n")
+    sys.stdout.write(f"{legible_json(text)}\n")
     sys.stdout.flush()
+
+
+def legible_json(text: str) -> str:
+    """Return JSON whose characters that are not legible are escaped, which says the same."""
+    return ILLEGIBLE.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -118,6 +118,7 @@ class AsyncPartitioningProducer:
         self.partitioner, self.poller = producer.partitioner, producer.poller
         self._thread = DeliveryThread(producer, reports)
         self._closing = False
+        self._room = asyncio.Lock()  # of who waits for room in the queue
         weakref.finalize(self, self._thread.stop).atexit = False
 
     # -- producing -----------------------------------------------------------------------------------
@@ -160,32 +161,27 @@ class AsyncPartitioningProducer:
             await self._call(producer.await_topic, topic)
         future: asyncio.Future[Message] = reports.loop.create_future()
         report = partial(reports.put, future, callback or on_delivery or self._default)
-        was_alone = has_turn = False
+        send = partial(producer.produce, topic, value, key, partition, report, None, timestamp, headers)
+        if self._room.locked() or not self._sent(send):
+            async with self._room:  # one at a time, in the order in which they came
+                was_alone = False
+                while not self._sent(send, is_alone=was_alone):
+                    was_alone = not reports.outstanding
+                    await (asyncio.sleep(_LAST_S) if was_alone else reports.news())
+        return future
+
+    def _sent(self, send: Callable[[], object], *, is_alone: bool = False) -> bool:
+        """Send a record; return whether there was room for it, which one that is alone must find."""
+        if self._closing:
+            raise RuntimeError(CLOSED)
         try:
-            if reports.is_crowded:
-                await reports.room(again=False)
-                has_turn = True
-            while True:
-                if self._closing:
-                    raise RuntimeError(CLOSED)
-                try:
-                    producer.produce(topic, value, key, partition, report, None, timestamp, headers)
-                except BufferError:
-                    if reports.outstanding:
-                        again, has_turn = has_turn, False
-                        await reports.room(again=again)
-                        has_turn = True
-                    elif was_alone:
-                        raise
-                    else:
-                        was_alone = True
-                        await asyncio.sleep(_LAST_S)
-                else:
-                    reports.outstanding += 1  # its report is heard on this loop, so later
-                    return future
-        finally:
-            if has_turn:
-                reports.pass_on()
+            send()
+        except BufferError:
+            if is_alone:
+                raise
+            return False
+        self._reports.outstanding += 1  # its report is heard on this loop, so later
+        return True
 
     async def send(self, topic: str, value: Any = None, key: Any = None, **more: Any) -> Message:
         """Send a record, and wait until it is delivered. Arguments and errors of `produce` and its future."""
@@ -289,7 +285,6 @@ class AsyncPartitioningProducer:
         self._process.check()
         self._closing = True
         self._thread.stop()
-        self._reports.pass_on()  # one after the other raises
         await self._thread.closed.wait()
         self._thread.join()
         await self._reports.finish()

@@ -51,8 +51,6 @@ class Reports:
         self.settled = 0  # outcomes so far
         self._heard: deque[_Report] = deque()
         self._scheduled = False
-        self._waiting: deque[asyncio.Future[None]] = deque()  # for room
-        self._has_turn = False
         self._news: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -99,41 +97,12 @@ class Reports:
         if self._news is not None:
             self._news.set_result(None)
             self._news = None
-        if not self._has_turn:
-            self.pass_on()
 
     async def news(self) -> None:
         """Wait until outcomes have come."""
         if self._news is None:
             self._news = self.loop.create_future()
         await asyncio.shield(self._news)
-
-    # -- back-pressure: one at a time has its turn, in the order in which they came -------------------------
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether others wait for room; a new record then waits behind them."""
-        return self._has_turn or bool(self._waiting)
-
-    async def room(self, *, again: bool) -> None:
-        """Wait for one's turn, which ends by `pass_on`; ``again``: one had it, and found no room."""
-        waiter = self.loop.create_future()
-        (self._waiting.appendleft if again else self._waiting.append)(waiter)
-        self._has_turn = self._has_turn and not again  # the next outcome gives it back
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self.pass_on()
-            raise
-
-    def pass_on(self) -> None:
-        """Give the next one its turn."""
-        self._has_turn = False
-        while self._waiting and not self._has_turn:
-            if not (waiter := self._waiting.popleft()).done():
-                waiter.set_result(None)
-                self._has_turn = True
 
     async def finish(self) -> None:
         """Wait for the application's own ``async`` callbacks."""
