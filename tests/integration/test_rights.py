@@ -261,7 +261,6 @@ COMMANDS: list[Any] = [
     (("doctor",), 1, f"--allow-principal User:{REFUSED} "),
     (("doctor", "partitioner", "--topic", "orders"), 2, on("READ", "orders")),
     (("doctor", "replicas"), 0, on("DESCRIBE", "*")),
-    (("groups", "--topic", "orders"), 2, on("DESCRIBE", "orders")),
     (("change", "plan", "--topic", "orders", "--to", "6"), 2, on("READ", "kpe.acks")),
     (("change", "request", "--topic", "orders", "--to", "6"), 2, on("READ", "kpe.acks")),
     (("change", "ls"), 2, on("READ", "kpe.changes")),
@@ -269,8 +268,8 @@ COMMANDS: list[Any] = [
     (("change", "wait", "c", "--timeout", "1s"), 2, on("READ", "kpe.changes")),
     (("change", "cancel", "c"), 2, on("READ", "kpe.changes")),
     (("change", "cancel", "c", "--finish", "--yes"), 2, on("READ", "kpe.changes")),
-    (("tracker", "init"), 2, on("DESCRIBE", "kpe.commands")),
-    (("tracker", "--listen", "127.0.0.1:0"), 2, on("DESCRIBE", "kpe.commands")),
+    (("tracker", "init"), 2, on("DESCRIBE", "kpe.acks")),
+    (("tracker", "--listen", "127.0.0.1:0"), 2, on("DESCRIBE", "kpe.acks")),
 ]
 
 

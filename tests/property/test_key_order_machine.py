@@ -331,8 +331,7 @@ class Producers(RuleBasedStateMachine):
                     assert it.offset is not None
                     named[it.attempt.partition] = it.offset - 1
                     assert any(
-                        before.offset is not None
-                        and before.offset <= named.get(before.attempt.partition, -1)
+                        before.offset is not None and before.offset <= named.get(before.attempt.partition, -1)
                         for before in self.library.written[earlier]
                     ), f"{it} may be read before any of {self.library.written[earlier]}"
 
