@@ -19,7 +19,7 @@ LEAST_BURST: Final = 100  # however little is sent: one at a time waits for each
 HEDGE_EVERY_S: Final = (
     0.005  # between two searches for stuck records: an application may poll for each record
 )
-RECALLED_WITHIN_S: Final = 1.0
+RECALLED_WITHIN_S: Final = 2.0
 """Records of one key are sent again together only if the application sent them within less than so many
 seconds. The originals stay with the client, and the time of the first one ends first: should the broker come
 back then, a later one is written where it was, and may be read before the first one's copy."""
