@@ -227,9 +227,7 @@ def test_keys_that_may_move_leave_and_come_home_in_an_order_that_can_be_proven(
 
 
 def test_stuck_keys_are_copied_and_read_once_in_their_order(cluster: KafkaCluster, topic: str) -> None:
-    keys = (
-        2 * KEYS
-    )  # each 4 s: on a busy machine a broker is suspect late, and what is sent over 2 s gets no copy
+    keys = 2 * KEYS  # so each once in 4 s: what was sent over 2 s before a broker is suspect gets no copy
 
     def key(number: int) -> bytes:
         return b"key-%d" % (number % keys)
