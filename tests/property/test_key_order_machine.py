@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafka_partition_events import Event, KeysMoved, KeysReturned, RecordsRescued
 from kafka_partition_events.clients.flight import key_order
-from kafka_partition_events.clients.flight.copies import RECALLED_WITHIN_S
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
+from kafka_partition_events.clients.flight.keyed import RECALLED_WITHIN_S
 from kafka_partition_events.clients.flight.predecessors import parse_after
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord
 from kafka_partition_events.clients.flight.rescue import RescueMode

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from kafka_partition_events.clients.flight.record import Attempt, RescuableRecord
@@ -19,10 +19,6 @@ LEAST_BURST: Final = 100  # however little is sent: one at a time waits for each
 HEDGE_EVERY_S: Final = (
     0.005  # between two searches for stuck records: an application may poll for each record
 )
-RECALLED_WITHIN_S: Final = 2.0
-"""Records of one key are sent again together only if the application sent them within less than so many
-seconds. The originals stay with the client, and the time of the first one ends first: should the broker come
-back then, a later one is written where it was, and may be read before the first one's copy."""
 _IDLE_S: Final = 0.5  # the longest that `Copies.wait_for_work` waits
 
 
@@ -222,10 +218,8 @@ class Copies:
                     found.setdefault((place, record.key or b""), []).append(record)
         return found
 
-    def withdraw(self, records: Sequence[RescuableRecord], broker: int | None) -> bool:
-        """End the attempts of a key's records, oldest first, which are to be sent again; return whether."""
-        if records[-1].since - records[0].since >= RECALLED_WITHIN_S:
-            return False
+    def withdraw(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
+        """End the attempts of a key's records, which are to be sent again; return whether they may be."""
         with self._changed:
             are_open = all(
                 len(r.tried) < self._limits.attempts and not (r.finished or r.bare or r.purged)

@@ -28,6 +28,10 @@ from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.partitioners.base import UNASSIGNED
 from kafka_partition_events.routing.table import Route
 
+RECALLED_WITHIN_S: Final = 2.0
+"""Records of one key are sent again together only if the application sent them within less than so many
+seconds. The originals stay with the client, and the time of the first one ends first: should the broker come
+back then, a later one is written where it was, and may be read before the first one's copy."""
 _NEWS_EVERY_S: Final = 0.25
 _RECALL_S: Final = 0.02  # how long the application's poll may take for that
 _ASK_EVERY_S: Final = 0.005  # between two questions whether what was logged is finished by now
@@ -178,6 +182,8 @@ class KeyedRecords:
             route = self._route(topic, partition)
             if route is None or len(attempts) != len(records) or not all(it.taken for it in attempts):
                 continue  # one was just reported, or is just handed over
+            if records[-1].since - records[0].since >= RECALLED_WITHIN_S:
+                continue
             if not self._copies.has_budget or (is_any and self._clock() - begun > _RECALL_S):
                 break
             try:
