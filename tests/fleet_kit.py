@@ -30,7 +30,7 @@ INTERPRETED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """For sessions of fleet pipelines. A refresh has many plans for few rows: compiling them takes longer than
-interpreting. The demo's compiles, as everybody's does; so do the computations that they are held against."""
+interpreting. The computations that they are held against compile, as everybody's sessions do."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """Spark's defaults."""
 Gold = dict[str, list[tuple[Any, ...]]]

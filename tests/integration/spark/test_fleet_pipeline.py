@@ -226,21 +226,19 @@ def test_what_is_no_table_of_ours_is_refused(spark: "SparkSession", tmp_path: Pa
         once(spark, tmp_path / "out", jsonl(tmp_path / "archive"))
 
 
-def test_tables_without_their_state_are_refused(
-    spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        pytest.param("kpe", "was not made by this kpe spark fleet", id="state"),
+        pytest.param("_kpe", "is not the checkpoint of the query that has filled", id="checkpoint"),
+    ],
+)
+def test_tables_without_what_is_kept_beside_them_are_refused(
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path, lost: str, told: str
 ) -> None:
     shutil.copytree(filled[0], tmp_path / "out")
-    shutil.rmtree(tmp_path / "out" / "kpe")
-    with pytest.raises(SparkJobError, match="was not made by this kpe spark fleet"):
-        once(spark, tmp_path / "out", jsonl(filled[0].parent / "archive"))
-
-
-def test_a_checkpoint_that_is_lost_is_told(
-    spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path
-) -> None:
-    shutil.copytree(filled[0], tmp_path / "out")
-    shutil.rmtree(tmp_path / "out" / "_kpe")
-    with pytest.raises(SparkJobError, match="is not the checkpoint of the query that has filled"):
+    shutil.rmtree(tmp_path / "out" / lost)
+    with pytest.raises(SparkJobError, match=told):
         once(spark, tmp_path / "out", jsonl(filled[0].parent / "archive"))
 
 
