@@ -7,6 +7,7 @@ the answers. It takes a minute.
 """
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -23,6 +24,7 @@ LIMIT_S = 120.0
 READING_S = 5.0
 CHANGE = "orders-to-12"
 FROM, TO = 6, 12
+WANTED = f"--topic orders --to {TO} --gate"
 
 
 class Story:
@@ -74,15 +76,16 @@ class Story:
         words = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "-b", self._address]
         return self.program("kpe tracker", [*words, "--listen", "127.0.0.1:0"])
 
-    def wait_for_instances(self, count: int) -> None:
-        """Wait until so many producers and consumers have told that they are there."""
-        deadline = time.monotonic() + LIMIT_S
-        while (
-            found := self.kpe("instances ls --output jsonl", quiet=True).count('"topic":"orders"')
-        ) < count:
+    def wait_for_all(self, change: str, producers: int, hooked: int) -> None:
+        """Wait until so many producers, and members with the hook, have told that they are there."""
+        deadline, found = time.monotonic() + LIMIT_S, (0, 0)
+        while found != (producers, hooked):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{found} of {count} instances have come")
+                raise RuntimeError(f"{found} producers and members with the hook have come")
             time.sleep(0.5)
+            if said := self.kpe(f"change plan {change} --output jsonl", quiet=True):
+                plan = json.loads(said)
+                found = plan["producers"], sum(group["hooked"] for group in plan["groups"] or ())
 
     def _example(self, file: str, name: str) -> list[str]:
         return [sys.executable, str(HERE / file), f"--bootstrap-servers={self._address}", f"--name={name}"]
@@ -93,7 +96,7 @@ def main() -> None:
     with KafkaCluster(brokers=3) as cluster, contextlib.ExitStack() as programs:
         story = Story(cluster.bootstrap_servers)
         cluster.create_topic("orders", FROM)
-        story.kpe("topics init --output table")
+        story.kpe("tracker init --output table")
         for scene in (
             story.tracker(),
             story.reader("billing-0", "billing"),
@@ -102,7 +105,7 @@ def main() -> None:
         ):
             programs.enter_context(scene)
         with story.writer("shop-0"), story.writer("shop-1"):
-            story.wait_for_instances(4)
+            story.wait_for_all(WANTED, producers=2, hooked=2)
             operate(story)
         time.sleep(READING_S)
     written, billing = (sum(story.counts[f"{name}-{n}"] for n in (0, 1)) for name in ("shop", "billing"))
@@ -112,12 +115,9 @@ def main() -> None:
 
 def operate(story: Story) -> None:
     """Do what an operator does."""
-    change = f"--topic orders --to {TO} --gate"
-    story.kpe("instances ls --output table")
-    story.kpe(f"change plan {change} --output table")
-    story.kpe(f"change request {change} --execute --yes --id {CHANGE} --output table")
+    story.kpe(f"change plan {WANTED} --output table")
+    story.kpe(f"change request {WANTED} --execute --yes --id {CHANGE} --output table")
     story.kpe(f"change wait {CHANGE} --timeout 2m --output table")
-    story.kpe(f"ack ls {CHANGE} --output table")
 
 
 def _lines(text: str) -> list[str]:
