@@ -25,7 +25,7 @@ from kafka_partition_events.spark.gold.clusters import Clusters, rows_of_topics
 from kafka_partition_events.spark.gold.intervals import day_of
 from kafka_partition_events.spark.gold.outages import AROUND, states
 from kafka_partition_events.spark.gold.slo_burn import REACH
-from kafka_partition_events.spark.ingest.batches import COORDINATES, Came, came, rows
+from kafka_partition_events.spark.ingest.batches import COORDINATES, came, rows
 from kafka_partition_events.spark.progress import Progress, Refreshed
 from kafka_partition_events.spark.refresh.gold import Due, Gold, together
 from kafka_partition_events.spark.refresh.lasting import Changed, changed_counts, changed_outages
@@ -115,19 +115,19 @@ class Refresher:
 
     def _take_up(self, state: State, taking: Taking) -> State:
         begin, mark = time.monotonic(), state.mark
-        after, ranges, readings = mark, list[Days](), dict(state.readings)
-        new: dict[str, Came] = {}
-        for query, last in taking.upto.items():
-            if last > (before := mark.taken.get(query, 0)):
-                added = self._tables.added(WRITTEN[query], before, last)
-                new[query] = came(added, readings[query])
-                readings[query] = new[query].reading
+        after, ranges = mark, list[Days]()
+        added = {
+            query: self._tables.added(WRITTEN[query], before, last)
+            for query, last in taking.upto.items()
+            if last > (before := mark.taken.get(query, 0))
+        }
+        new = {query: came(rows_of, state.readings[query]) for query, rows_of in added.items()}
+        readings = {**state.readings, **{query: one.reading for query, one in new.items()}}
         counts = new[INGEST].counts if INGEST in new else Counts()
         if counts.read:
             self._tables.as_of[RECORDS] = taking.upto[INGEST]
             try:
-                records = self._tables.added(RECORDS, mark.taken.get(INGEST, 0), taking.upto[INGEST])
-                after, ranges = self._refresh_events(records, mark, taking.serial)
+                after, ranges = self._refresh_events(added[INGEST], mark, taking.serial)
             finally:
                 del self._tables.as_of[RECORDS]
         if CONTROL in new and new[CONTROL].counts.read:
