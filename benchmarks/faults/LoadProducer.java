@@ -42,7 +42,7 @@ public final class LoadProducer {
         this.told = told;
         rate = Integer.parseInt(told.get("rate"));
         valueBytes = Integer.parseInt(told.get("value.bytes"));
-        keyed = told.get("keyed").equals("1");
+        keyed = told.get("keyed").equals("True");
         int records = Integer.parseInt(told.get("records"));
         sent = new long[records];
         done = new long[records];
@@ -141,7 +141,7 @@ public final class LoadProducer {
     }
 
     private byte[] value(int number) {
-        String head = String.format(Locale.ROOT, "%s %s %+011d ", told.get("run"), told.get("index"), number);
+        String head = String.format(Locale.ROOT, "%s %+011d ", told.get("run"), number);
         byte[] value = Arrays.copyOf(head.getBytes(StandardCharsets.UTF_8), valueBytes);
         Arrays.fill(value, head.length(), valueBytes, (byte) 'x');
         return value;

@@ -16,10 +16,9 @@ from benchmarks.faults import plots, report
 from benchmarks.faults.campaign import Clock, measure, warm_up
 from benchmarks.faults.java_load import compile_load
 from benchmarks.faults.layouts import LAYOUTS, ClusterKind
-from benchmarks.faults.metrics import Run
+from benchmarks.faults.metrics import Result, Run
 from benchmarks.faults.one_run import Bench
-from benchmarks.faults.plan import CALM_HOUR, FAULTS, PRODUCERS, SCENARIOS, Scenario
-from benchmarks.faults.results import Result
+from benchmarks.faults.plan import FAULTS, PRODUCERS, SCENARIOS, Scenario
 from kafka_partition_events.testing import KafkaCluster, KitError
 
 _QUICK_S = 6.0
@@ -46,7 +45,6 @@ examples:
   python -m benchmarks.faults                                    everything: ten hours
   python -m benchmarks.faults --layout C --fault frozen killed --producers librdkafka ours ours-hedge
   python -m benchmarks.faults --scenario brownout kill           those of layout A have names of their own
-  python -m benchmarks.faults --layout C D --fault calm-hour --calm-minutes 30
   python -m benchmarks.faults --render                           page and pictures only
 
 exit codes: 0 all measured; 1 some run could not be made or kept (what there is was rendered); 2 wrong usage,
@@ -115,7 +113,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--producers", "--producer", dest="producers", choices=PRODUCERS, help="only these", **more
     )
-    parser.add_argument("--calm-minutes", type=float, metavar="N", help="of the fault calm-hour; default 60")
     add_rounds(parser, of_each="producer", rounds="5; of C-min-isr 20, of calm-hour 1")
     parser.add_argument(
         "--list", action=Listing, lines=_listed, help="show scenarios and producers, and exit"
@@ -146,8 +143,6 @@ def _as_wanted(scenario: Scenario, arguments: argparse.Namespace) -> Scenario:
     """Return the scenario with the wanted producers only, and as long as wanted."""
     wanted = arguments.producers or scenario.producers
     seconds = scenario.seconds
-    if scenario.fault.name == CALM_HOUR and arguments.calm_minutes:
-        seconds = scenario.layout.calm_s + 60 * arguments.calm_minutes
     # A rolling restart takes the time it takes.
     if arguments.quick and scenario.fault.name != "rolling":
         seconds = _QUICK_S

@@ -8,10 +8,9 @@ from attrs import define, evolve
 from benchmarks.campaign import Procedure, Say
 from benchmarks.campaign import measure as measure_in_turns
 from benchmarks.faults.layouts import Layout
-from benchmarks.faults.metrics import Run
+from benchmarks.faults.metrics import Result, Run
 from benchmarks.faults.one_run import Bench, run_once
 from benchmarks.faults.plan import FAULTS, Scenario, scenario_of
-from benchmarks.faults.results import Result
 from benchmarks.faults.rules import why_discarded
 
 _WARM_S = 15.0

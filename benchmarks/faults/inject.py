@@ -9,7 +9,6 @@ from collections.abc import Callable
 from attrs import frozen
 
 from benchmarks.faults.plan import (
-    CALM_HOUR,
     DISK_MS,
     FROZEN_S,
     FROZEN_WHOLE_S,
@@ -183,7 +182,7 @@ INJECT: dict[str, Inject] = {
     "busy": press,
     "rolling": roll,
     "calm": _lasting(id),
-    CALM_HOUR: _lasting(id),
+    "calm-hour": _lasting(id),
 }
 
 

@@ -4,6 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from attrs import asdict
+
 from benchmarks.errors import BenchError
 from benchmarks.faults.layouts import LINGER_MS, VALUE_BYTES
 from benchmarks.faults.plan import JAVA_SETTINGS
@@ -55,7 +57,7 @@ def java_command(spec: LoadSpec, classpath: str) -> list[str]:
         "-cp",
         classpath,
         "LoadProducer",
-        *spec.words(),
+        *(f"{name}={value}" for name, value in asdict(spec).items()),
         f"value.bytes={VALUE_BYTES}",
         f"warm.up.s={spec.warm_up_s}",
         *(f"config.{name}={value}" for name, value in settings.items()),

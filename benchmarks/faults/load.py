@@ -1,4 +1,4 @@
-"""``python -m benchmarks.faults.load NAME=VALUE ...``: send one load, note what became of each record.
+"""``python -m benchmarks.faults.load SPEC``: send one load, note what became of each record.
 
 Says ``ready`` on standard output when connected, waits for a line with the time to begin (ns, monotonic),
 warms up until then, sends, waits for what is outstanding, and writes the `Tape`.
@@ -87,12 +87,12 @@ def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
     return KafkaPythonSender(spec, tape, options)
 
 
-def main(words: list[str]) -> None:
+def main(told: str) -> None:
     speak_on_stderr()
-    spec = LoadSpec.parse(words)
-    tape, values = Tape.blank(spec.records), Values(spec.run, spec.index)
+    spec = LoadSpec.parse(told)
+    tape, values = Tape.blank(spec.records), Values(spec.run)
     sender = make_sender(spec, values, tape)
-    load = Load(sender, spec.rate, values, partial(key_of, keyed=spec.keyed), tape)
+    load = Load(sender, spec.rate, values, partial(key_of, keyed=spec.keyed, skewed=spec.skewed), tape)
     begin_ns = begin_when_told()
     warm_up = round(spec.rate * spec.warm_up_s)
     send_paced(load, begin_ns - round(spec.warm_up_s * _NS), range(-warm_up, 0))
@@ -104,4 +104,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1])

@@ -2,11 +2,12 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from attrs import frozen
 
+from benchmarks import kept
 from benchmarks.faults.layouts import LATE_MS, Layout
 from benchmarks.faults.tape import DELIVERED, FIRST_ERROR, NEVER, UNREPORTED, Tape
 
@@ -52,8 +53,8 @@ class Window:
     end_ns: int
 
 
-def records_of(tape: Tape, index: int, stored: Mapping[tuple[int, int], int], layout: Layout) -> list[Record]:
-    """Join what one instance saw with what was read back."""
+def records_of(tape: Tape, stored: Mapping[int, int], layout: Layout) -> list[Record]:
+    """Join what the load saw with what was read back."""
     names: dict[int, str | None] = {UNREPORTED: NOT_REPORTED, DELIVERED: None}
     names.update(enumerate(tape.errors, FIRST_ERROR))
     columns = zip(tape.sent, tape.done, tape.partition, tape.outcome, strict=True)
@@ -63,7 +64,7 @@ def records_of(tape: Tape, index: int, stored: Mapping[tuple[int, int], int], la
             done,
             layout.leader_of(partition) if partition >= 0 else None,
             names[outcome],
-            stored.get((index, number), 0),
+            stored.get(number, 0),
             layout.delivery_limit_ms,
         )
         for number, (sent, done, partition, outcome) in enumerate(columns)
@@ -142,6 +143,44 @@ def latency_series(records: Iterable[Record], window: Window) -> str:
 
 
 @frozen
+class Reading:
+    """What an `OrderedConsumer` handed out of the records that were delivered.
+
+    Attributes:
+        p50_ms, p99_ms: From the call of ``produce`` until a record was handed out; those from the fault on.
+        out_of_order: How many came after a later one of their key. Must be 0.
+        twice: How many came again. Must be 0.
+        unread: How many never came. Must be 0.
+    """
+
+    p50_ms: float
+    p99_ms: float
+    out_of_order: int
+    twice: int
+    unread: int
+
+    @classmethod
+    def of(
+        cls, read: Iterable[tuple[int, int]], tape: Tape, fault_ns: int, key_of: Callable[[int], bytes | None]
+    ) -> Self:
+        """``read`` has the number of each record that was handed out, and when (ns)."""
+        delivered = {number for number, outcome in enumerate(tape.outcome) if outcome == DELIVERED}
+        first: dict[int, int] = {}
+        latest: dict[bytes | None, int] = {}
+        twice = out_of_order = 0
+        for number, at_ns in read:
+            if number in first:
+                twice += 1
+            elif number in delivered:
+                first[number] = at_ns
+                out_of_order += number < latest.get(key := key_of(number), -1)
+                latest[key] = max(number, latest.get(key, -1))
+        since = sorted((at - tape.sent[n]) / _MS for n, at in first.items() if tape.sent[n] >= fault_ns)
+        p50_ms, p99_ms = (round(quantile(since, share), 2) for share in (0.5, 0.99))
+        return cls(p50_ms, p99_ms, out_of_order, twice, len(delivered - first.keys()))
+
+
+@frozen
 class Run:
     """One run of one producer in one scenario.
 
@@ -161,6 +200,7 @@ class Run:
         series: See `latency_series`; empty if no picture needs it.
         exclusions: How often a producer of ours took a broker for silent; None of the others.
         exclusions_elsewhere: How many of those were not of the disturbed broker.
+        reading: What was read meanwhile, if it was.
     """
 
     round: int
@@ -177,10 +217,12 @@ class Run:
     series: str
     exclusions: int | None = None
     exclusions_elsewhere: int | None = None
+    reading: Reading | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**{**data, "figures": Figures(**data["figures"])})
+        reading = Reading(**found) if (found := data.get("reading")) else None
+        return cls(**{**data, "figures": Figures(**data["figures"]), "reading": reading})
 
 
 def before_p99_ms(records: Iterable[Record], fault_ns: int) -> float:
@@ -189,13 +231,13 @@ def before_p99_ms(records: Iterable[Record], fault_ns: int) -> float:
 
 
 def achieved(records: Iterable[Record], window: Window, rate: int) -> float:
-    """Return the records sent before the fault over those that were due; `rate` is that of all instances."""
+    """Return the records sent before the fault over those that were due."""
     due = (window.fault_ns - window.begin_ns) / _NS * rate
     return round(sum(record.sent_ns < window.fault_ns for record in records) / due, 4)
 
 
 def behind_ms(sent_ns: Sequence[int], begin_ns: int, rate: int) -> float:
-    """Return by how much one instance's loop was late at most."""
+    """Return by how much the loop was late at most."""
     lags = (sent - begin_ns - number * _NS // rate for number, sent in enumerate(sent_ns) if sent != NEVER)
     return round(max(lags, default=0) / _MS, 2)
 
@@ -206,3 +248,7 @@ def in_flight(records: Iterable[Record], fault_ns: int) -> int:
 
 def errors_of(records: Iterable[Record]) -> dict[str, int]:
     return dict(Counter(record.error for record in records if record.error is not None).most_common())
+
+
+Measured = kept.Measured[Run]
+Result = kept.Result[Run]

@@ -1,23 +1,23 @@
 """One run: a fresh topic, one or more loading processes, a fault, the repair, and the topic read back."""
 
+import json
 import os
-import sys
 import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from benchmarks.faults import metrics
 from benchmarks.faults.inject import INJECT, Order, repair, sleep_until
 from benchmarks.faults.java_load import java_command
 from benchmarks.faults.load import FINISH_LIMIT_S
 from benchmarks.faults.plan import PRODUCERS, Scenario
-from benchmarks.faults.spec import LoadSpec
+from benchmarks.faults.spec import LoadSpec, key_of
 from benchmarks.faults.stored import read_back
 from benchmarks.faults.tape import EXCLUSIONS, Tape, exclusions_of
 from benchmarks.load_process import loading
@@ -38,12 +38,13 @@ class Bench:
 
 @frozen
 class Done:
-    """What the processes left behind: tapes, the time frame, and the share of time that was stolen."""
+    """What the processes left behind: tape, time frame, the share of time that was stolen, what was read."""
 
-    tapes: list[Tape]
+    tape: Tape
     window: metrics.Window
     complete: bool
     steal: float
+    read: list[tuple[int, int]]
 
 
 def run_once(bench: Bench, scenario: Scenario, producer: str, number: int) -> metrics.Run:
@@ -60,37 +61,36 @@ def run_once(bench: Bench, scenario: Scenario, producer: str, number: int) -> me
     config = {"min.insync.replicas": str(layout.min_insync)}
     bench.cluster.create_topic(topic, config=config, assignment=layout.assignment())
     with tempfile.TemporaryDirectory(prefix="bench-faults-") as scratch:
-        specs = [
-            LoadSpec(
-                producer=producer,
-                bootstrap=bench.cluster.bootstrap_servers,
-                topic=topic,
-                run=run,
-                index=index,
-                rate=scenario.rate,
-                records=scenario.records,
-                keyed=scenario.keyed,
-                acks=layout.acks,
-                delivery_limit_ms=layout.delivery_limit_ms,
-                request_limit_ms=layout.request_limit_ms,
-                warm_up_s=layout.warm_up_s,
-                out=Path(scratch) / f"{index}.tape",
-            )
-            for index in range(scenario.instances)
-        ]
+        spec = LoadSpec(
+            producer=producer,
+            bootstrap=bench.cluster.bootstrap_servers,
+            topic=topic,
+            run=run,
+            rate=scenario.rate,
+            records=scenario.records,
+            keyed=scenario.keyed,
+            skewed=scenario.skewed,
+            acks=layout.acks,
+            delivery_limit_ms=layout.delivery_limit_ms,
+            request_limit_ms=layout.request_limit_ms,
+            warm_up_s=layout.warm_up_s,
+            out=Path(scratch) / "load.tape",
+        )
         try:
-            done = _load_and_disturb(bench, scenario, specs, broker)
+            done = _load_and_disturb(bench, scenario, spec, broker)
         finally:
             repair(bench.cluster)
-    sent = scenario.records * scenario.instances
-    stored = read_back(bench.cluster.bootstrap_servers, topic, layout.partitions, run, sent)
+    stored = read_back(bench.cluster.bootstrap_servers, topic, layout.partitions, run, scenario.records)
     bench.cluster.delete_topic(topic)
     return _summary(scenario, number, broker, done, stored)
 
 
-def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec], broker: int) -> Done:
+def _load_and_disturb(bench: Bench, scenario: Scenario, spec: LoadSpec, broker: int) -> Done:
     with ExitStack() as opened:
-        loads = [opened.enter_context(loading(_command(spec, bench), spec.out)) for spec in specs]
+        loads = [opened.enter_context(loading(_command(spec, bench), spec.out))]
+        if scenario.read:
+            reads = evolve(spec, out=spec.out.with_suffix(".read"))
+            loads.append(opened.enter_context(loading(reads.command("reader"), reads.out)))
         for load in loads:
             load.await_ready()
         begin = time.monotonic_ns() + round((scenario.layout.warm_up_s + _HEAD_START_S) * _NS)
@@ -106,7 +106,8 @@ def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec
         for load in loads:
             load.await_end(FINISH_LIMIT_S + 20.0)
     return Done(
-        tapes=[Tape.read(spec.out) for spec in specs],
+        tape=Tape.read(spec.out),
+        read=json.loads(reads.out.read_text(encoding="utf-8")) if scenario.read else [],
         window=metrics.Window(begin, injected.at_ns, end),
         complete=injected.complete,
         steal=round(steal, 4),
@@ -115,42 +116,32 @@ def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec
 
 def _command(spec: LoadSpec, bench: Bench) -> list[str]:
     if not PRODUCERS[spec.producer].java:
-        return [sys.executable, "-m", "benchmarks.faults.load", *spec.words()]
+        return spec.command("load")
     assert bench.java_classpath is not None  # noqa: S101 - compiled if any producer needs it
     return java_command(spec, bench.java_classpath)
 
 
-def _summary(
-    scenario: Scenario, number: int, broker: int, done: Done, stored: "Counter[tuple[int, int]]"
-) -> metrics.Run:
-    records = [
-        record
-        for index, tape in enumerate(done.tapes)
-        for record in metrics.records_of(tape, index, stored, scenario.layout)
-    ]
-    window = done.window
+def _summary(scenario: Scenario, number: int, broker: int, done: Done, stored: "Counter[int]") -> metrics.Run:
+    tape, window = done.tape, done.window
+    records = metrics.records_of(tape, stored, scenario.layout)
     faulty = broker if scenario.fault.hits_one else None
-    exclusions = _sum(done.tapes, EXCLUSIONS)
-    of_faulty = 0 if faulty is None else _sum(done.tapes, exclusions_of(faulty)) or 0
+    exclusions = tape.measures.get(EXCLUSIONS)
+    of_faulty = 0 if faulty is None else tape.measures.get(exclusions_of(faulty), 0)
+    its_key = partial(key_of, keyed=scenario.keyed, skewed=scenario.skewed)
     return metrics.Run(
         round=number,
         figures=metrics.Figures.of(records, window.fault_ns, faulty),
         before_p99_ms=metrics.before_p99_ms(records, window.fault_ns),
-        achieved=metrics.achieved(records, window, scenario.rate * scenario.instances),
-        behind_ms=max(metrics.behind_ms(tape.sent, window.begin_ns, scenario.rate) for tape in done.tapes),
+        achieved=metrics.achieved(records, window, scenario.rate),
+        behind_ms=metrics.behind_ms(tape.sent, window.begin_ns, scenario.rate),
         in_flight=metrics.in_flight(records, window.fault_ns),
         steal=done.steal,
         complete=done.complete,
-        reported_again=sum(tape.reported_again for tape in done.tapes),
+        reported_again=tape.reported_again,
         errors=metrics.errors_of(records),
-        counters="; ".join(tape.counters for tape in done.tapes if tape.counters),
+        counters=tape.counters,
         series=metrics.latency_series(records, window) if scenario.plot == "latency" else "",
-        exclusions=exclusions,
-        exclusions_elsewhere=None if exclusions is None else max(0, exclusions - of_faulty),
+        exclusions=None if exclusions is None else round(exclusions),
+        exclusions_elsewhere=None if exclusions is None else max(0, round(exclusions - of_faulty)),
+        reading=metrics.Reading.of(done.read, tape, window.fault_ns, its_key) if done.read else None,
     )
-
-
-def _sum(tapes: Sequence[Tape], measure: str) -> int | None:
-    """Return the sum of a measure over those that have it; None if none has."""
-    values = [tape.measures[measure] for tape in tapes if measure in tape.measures]
-    return round(sum(values)) if values else None

@@ -18,7 +18,6 @@ FROZEN_S, THAWED_S = 0.4, 0.1
 FROZEN_WHOLE_S, PAUSE_S = 6.0, 2.0
 SLOW_MS, THROTTLED, DISK_MS = 150, 30_000, 200
 RESET_S = 0.5
-CALM_HOUR = "calm-hour"
 _ROUNDS = 5
 _ALL_AROUND_S = 2.5
 """What a run takes beside its load and the repair."""
@@ -60,6 +59,7 @@ _PEERS = ("librdkafka", "java", "java-availability")
 _PYTHON_PEERS = ("kafka-python", "kafka-python-sticky")
 _BESIDE_LIBRDKAFKA = ("librdkafka", "ours", "ours-hedge")
 _WITH_KEYS = ("librdkafka", "java", "kafka-python", "ours", "ours-move", "ours-move-hedge")
+_MOVING = ("ours-move", "ours-move-hedge")
 _KEYED_RATE = 200  # nearly each record is a request, of which six brokers on two cores take few
 _KEYED_WARM_UP_S = 5.0  # the first requests of each connection take long there
 _KEYED_FAULTS = ("in-turns", "frozen", "killed", "link-throttled", "rolling", "busy", "calm")
@@ -190,7 +190,7 @@ FAULTS = {
             "calm", "A healthy cluster of {brokers} brokers", hits_one=False, producers=_BESIDE_LIBRDKAFKA
         ),
         Fault(
-            CALM_HOUR,
+            "calm-hour",
             "A healthy cluster of {brokers} brokers for a long time",
             hits_one=False,
             producers=("ours",),
@@ -206,11 +206,12 @@ class Scenario:
     """One fault in one layout under one load, and who is compared.
 
     Attributes:
-        rate: Records per second of each producer instance.
+        rate: Records per second.
         rounds: How many, unless told otherwise.
         seconds: How long the load lasts; the fault begins at `Layout.calm_s`.
-        instances: How many producers of a kind send at the same time, each in a process of its own.
         keyed: Whether each record has a key.
+        skewed: Whether a tenth of the records have the same one.
+        read: Whether an `OrderedConsumer` reads meanwhile.
         plot: Which picture is drawn of it.
     """
 
@@ -222,13 +223,14 @@ class Scenario:
     seconds: float
     rounds: int = _ROUNDS
     rate: int = 2_000
-    instances: int = 1
     keyed: bool = False
+    skewed: bool = False
+    read: bool = False
     plot: Plot | None = None
 
     @property
     def records(self) -> int:
-        """How many records one instance sends."""
+        """How many records are sent."""
         return round(self.rate * self.seconds)
 
     @property
@@ -241,7 +243,7 @@ class Scenario:
     @property
     def seconds_a_run(self) -> float:
         """About how long one run takes: the load, the way to it, and the repair after it."""
-        reading = self.records * self.instances / 100_000
+        reading = self.records / 100_000
         return self.layout.warm_up_s + self.seconds + _ALL_AROUND_S + self.fault.repair_s + reading
 
     @property
@@ -261,7 +263,6 @@ class Scenario:
             "value_bytes": VALUE_BYTES,
             "linger_ms": LINGER_MS,
             "rate": self.rate,
-            "instances": self.instances,
             "warm_up_s": layout.warm_up_s,
             "calm_s": layout.calm_s,
             "seconds": self.seconds,
@@ -286,10 +287,12 @@ def scenario_of(layout: Layout, fault: Fault, **changes: Any) -> Scenario:
     return evolve(made, **changes)
 
 
-def _with_keys(layout: Layout, fault: Fault) -> Scenario:
+def _with_keys(
+    layout: Layout, fault: Fault, suffix: str = "keyed", words: str = "with keys", **changes: Any
+) -> Scenario:
     layout = evolve(layout, warm_up_s=_KEYED_WARM_UP_S)
     made = scenario_of(layout, fault, keyed=True, producers=_WITH_KEYS, rate=_KEYED_RATE, plot=None)
-    return evolve(made, name=f"{made.name}-keyed", title=f"{made.title}; with keys")
+    return evolve(made, name=f"{made.name}-{suffix}", title=f"{made.title}; {words}", **changes)
 
 
 def _under_other_loads(suffix: str, words: str, **changes: Any) -> tuple[Scenario, Scenario]:
@@ -328,21 +331,7 @@ _LAYOUT_A = (
     evolve(_PYTHON_KILL, plot="failed"),
     # A rescue follows every record: at this rate that is more than one core can do.
     *_under_other_loads("fast", "50,000 records/s", rate=50_000, producers=("librdkafka", "ours")),
-    *_under_other_loads("fleet", "3 producers at once", instances=3),
     *_under_other_loads("keyed", "with keys", keyed=True, producers=_WITH_KEYS),
-    scenario_of(
-        evolve(_A, replication=3, min_insync=2),
-        FAULTS["rolling"],
-        name="rolling",
-        title="Rolling restart of all brokers, replication factor 3",
-        producers=("librdkafka", "ours"),
-    ),
-    scenario_of(
-        _A,
-        FAULTS["busy"],
-        name="pressure",
-        title="A healthy cluster, all cores kept busy by others",
-    ),
 )
 _ONLY_A_FAULT = ("frozen", *(fault.name for fault in FAULTS.values() if fault.links or fault.slow_disk))
 _WITHOUT_REFUSALS = (*_ONLY_A_FAULT, "in-turns", "killed")
@@ -358,6 +347,18 @@ SCENARIOS = {
             if fault.name in _FAULTS_OF[layout]
         ),
         *(_with_keys(LAYOUTS[MAIN], FAULTS[name]) for name in _KEYED_FAULTS),
+        *(
+            _with_keys(LAYOUTS[MAIN], FAULTS[name], "read", "read by key", producers=_MOVING, read=True)
+            for name in ("frozen", "in-turns", "killed")
+        ),
+        _with_keys(
+            LAYOUTS[MAIN],
+            FAULTS["frozen"],
+            "skewed",
+            "a tenth of the records with one key",
+            producers=("librdkafka", "ours", *_MOVING),
+            skewed=True,
+        ),
         *_LAYOUT_A,
         *(scenario_of(_A, FAULTS[name]) for name in _ONLY_A_FAULT),
     )

@@ -4,9 +4,8 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from benchmarks.faults.metrics import BUCKET_S, Run
+from benchmarks.faults.metrics import BUCKET_S, Result, Run
 from benchmarks.faults.plan import FROZEN_WHOLE_S, PRODUCERS, Scenario
-from benchmarks.faults.results import Result
 from benchmarks.measure import Spread
 from benchmarks.svg import LEFT, TOP, WIDTH, box, line, svg, text
 
@@ -106,8 +105,13 @@ def _failed(scenario: Scenario, runs: Mapping[str, Sequence[Run]]) -> str:
     spreads = {name: Spread.of([run.figures.failed for run in kept]) for name, kept in runs.items()}
     room = WIDTH - _LABELS - 150
     most = max(1.0, *(spread.high for spread in spreads.values()))
-    sent = scenario.records * scenario.instances
-    parts = [text(LEFT, TOP - 8, f"records that failed, of {sent:,}; median of the runs, with their range")]
+    parts = [
+        text(
+            LEFT,
+            TOP - 8,
+            f"records that failed, of {scenario.records:,}; median of the runs, with their range",
+        )
+    ]
     for place, (name, spread) in enumerate(spreads.items()):
         top = TOP + 12 + _BAR_STEP * place
         middle = top + _BAR / 2

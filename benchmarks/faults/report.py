@@ -1,12 +1,11 @@
 """Render results as Markdown. Pure: text from results, and a page from a page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.faults import layouts
 from benchmarks.faults.layouts import LAYOUTS, MAIN
-from benchmarks.faults.metrics import Run
+from benchmarks.faults.metrics import Measured, Result, Run
 from benchmarks.faults.plan import FROZEN_S, PRODUCERS, SCENARIOS, THAWED_S, THROTTLED, Scenario
-from benchmarks.faults.results import Measured, Result
 from benchmarks.faults.rules import RULE
 from benchmarks.faults.spec import KEYS
 from benchmarks.faults.targets import Target, Verdict, figure_of, judge, targets_of
@@ -61,6 +60,13 @@ _WRITE: dict[str, Callable[[float], str]] = {
     "failed": count,
     "lost": count,
 }
+_READING: dict[str, tuple[str, Callable[[float], str]]] = {
+    "p50 ms": ("p50_ms", milliseconds),
+    "p99 ms": ("p99_ms", milliseconds),
+    "out of order": ("out_of_order", count),
+    "twice": ("twice", count),
+    "never": ("unread", count),
+}
 _HEADER = (
     "producer",
     "p50 ms",
@@ -105,7 +111,8 @@ def render_scenario(scenario: Scenario, result: Result, images: str | None = Non
     """Return one scenario's section: picture, table, targets, notes."""
     parts = [f"#### {scenario.title}", conditions_in_words(result.conditions or scenario.conditions)]
     if scenario.keyed:
-        parts.append(f"Each record has one of {KEYS:,} keys, which are as likely as each other.")
+        but = ", but for a tenth of the records, which have one key" if scenario.skewed else ""
+        parts.append(f"Each record has one of {KEYS:,} keys, which are as likely as each other{but}.")
     if images is not None and scenario.plot:
         parts.append(f"![{scenario.title}]({images}/{image_name(scenario)})")
     rows = [
@@ -116,8 +123,21 @@ def render_scenario(scenario: Scenario, result: Result, images: str | None = Non
     if targets := targets_of(SCENARIOS[scenario.name]):
         rows = [_verdict_row(judge(target, result)) for target in targets]
         parts.append(table(("target", "asked", "measured", "reached"), rows))
+    if scenario.read:
+        parts.append("An `OrderedConsumer` in a process of its own reads meanwhile, from `produce` on:")
+        rows = [
+            [PRODUCERS[name].title, *_reading(measured.kept)] for name, measured in result.producers.items()
+        ]
+        parts.append(table(("producer", *_READING), rows))
     parts += _notes(result)
     return "\n\n".join(parts) + "\n"
+
+
+def _reading(runs: Sequence[Run]) -> list[str]:
+    found = [run.reading for run in runs if run.reading is not None]
+    if not found:
+        return ["-"] * len(_READING)
+    return [spread_text(Spread.of([getattr(one, of) for one in found]), as_) for of, as_ in _READING.values()]
 
 
 def image_name(scenario: Scenario) -> str:
@@ -127,15 +147,13 @@ def image_name(scenario: Scenario) -> str:
 def conditions_in_words(conditions: Mapping[str, float | str]) -> str:
     """Return under what a scenario was measured."""
     of = {name: float(value) for name, value in conditions.items() if not isinstance(value, str)}
-    several = of["instances"] > 1
-    load = f"{of['rate']:,.0f} records/s of {of['value_bytes']:.0f} B"
     return (
         f"{of['brokers']:.0f} brokers, {of['partitions']:.0f} partitions, replication factor "
         f"{of['replication_factor']:.0f}, min.insync.replicas {of['min_insync_replicas']:.0f}, "
         f"acks={conditions['acks']}; linger {of['linger_ms']:.0f} ms, delivery limit "
         f"{of['delivery_limit_ms'] / 1000:.0f} s, broker session {of['session_ms'] / 1000:.0f} s; "
-        + (f"{of['instances']:.0f} producers with {load} each" if several else load)
-        + f" for {of['seconds']:,.0f} s, the fault after {of['calm_s']:.1f} s."
+        f"{of['rate']:,.0f} records/s of {of['value_bytes']:.0f} B "
+        f"for {of['seconds']:,.0f} s, the fault after {of['calm_s']:.1f} s."
     )
 
 
@@ -236,11 +254,6 @@ _README_ROWS = {
     "killed": ("is killed (`kill -9`)", ("late", "failed")),
     "link-throttled": (f"has {THROTTLED // 1000} kB/s to its clients", ("p99_ms",)),
 }
-_README_FIGURES = {
-    "late": "late",
-    "failed": "failed",
-    "p99_ms": "p99",
-}
 
 
 def render_readme(page: str, results: Mapping[str, Result]) -> str:
@@ -288,7 +301,7 @@ def _readme_table(title: str, found: Mapping[str, Result]) -> str:
         if any(by in result.producers for result in found.values())
     }
     rows = [
-        [f"{row}: {_README_FIGURES[figure]}", *(_median(found[fault], by, figure) for by in columns)]
+        [f"{row}: {_FIGURE_NAMES[figure]}", *(_median(found[fault], by, figure) for by in columns)]
         for fault, (row, figures) in _README_ROWS.items()
         if fault in found
         for figure in figures
@@ -311,7 +324,7 @@ def _rounds(found: Mapping[str, Result]) -> str:
 # -- what a fault does to each client, for docs/reliability.md -------------------------------------------
 
 _SIDE_BY_SIDE = {"librdkafka": "plain", "ours": "ours", "ours-hedge": '`rescue="hedge"`'}
-_SIDE_FIGURES = {"late": "late", "p99_ms": "p99", "failed": "failed"}
+_SIDE_FIGURES = ("late", "p99_ms", "failed")
 
 
 def render_side_by_side(page: str, results: Mapping[str, Result]) -> str:
@@ -332,7 +345,7 @@ def render_side_by_side(page: str, results: Mapping[str, Result]) -> str:
     ]
     if not rows:
         return page
-    figures = [f"{by}: {figure}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES.values()]
+    figures = [f"{by}: {_FIGURE_NAMES[figure]}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES]
     layout = LAYOUTS[MAIN]
     caption = (
         f"Medians of so many interleaved runs; {layout.in_words} but where a row says so, delivery limit "

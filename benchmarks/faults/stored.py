@@ -11,10 +11,8 @@ _LIMIT_S, _AT_LEAST_A_S = 60.0, 20_000
 _AT_ONCE = 10_000
 
 
-def read_back(
-    bootstrap: str, topic: str, partitions: int, run: str, records: int
-) -> "Counter[tuple[int, int]]":
-    """Read the topic from its beginning; return how often each (index, number) of the run is in it.
+def read_back(bootstrap: str, topic: str, partitions: int, run: str, records: int) -> "Counter[int]":
+    """Read the topic from its beginning; return how often each record of the run, by number, is in it.
 
     `records` is about how many there are; it sets the limit.
 
@@ -32,13 +30,13 @@ def read_back(
             "log_level": 2,
         }
     )
-    found: Counter[tuple[int, int]] = Counter()
+    found: Counter[int] = Counter()
     try:
         consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
         for value in _values(consumer, topic, partitions, _LIMIT_S + records / _AT_LEAST_A_S):
-            by, index, number = parse_value(value)
+            by, number = parse_value(value)
             if by == run and number >= 0:
-                found[index, number] += 1
+                found[number] += 1
     finally:
         consumer.close()
     return found

@@ -111,7 +111,7 @@ def batches_of(statistics: Iterable[str], topic: str) -> tuple[int, int]:
 def main(text: str) -> None:
     speak_on_stderr()
     spec = Spec.parse(text)
-    tape, values, statistics = Tape.blank(spec.records), Values(spec.run, spec.index), list[str]()
+    tape, values, statistics = Tape.blank(spec.records), Values(spec.run), list[str]()
     config: dict[str, Any] = {
         "bootstrap.servers": spec.bootstrap,
         "acks": "all",
