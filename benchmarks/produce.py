@@ -6,12 +6,12 @@ per second: below 1, the partitioning producer is slower. CPU time is that of th
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import cycle
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 from confluent_kafka import Producer
 
 from benchmarks.measure import Pair, interleaved, save
@@ -51,13 +51,17 @@ def send_keyed(producer: Producer, topic: str, count: int) -> None:
         produce(topic, value, keys[number % 1000])
 
 
-def send_with_callbacks(producer: Producer, topic: str, count: int) -> None:
-    """Send as careful applications do: with a delivery callback, and a poll now and then."""
-    produce, poll, value = producer.produce, producer.poll, VALUE
-    for number in range(count):
-        produce(topic, value, on_delivery=ignore)
-        if number % 100 == 0:
-            poll(0)
+def with_callbacks(keys: Sequence[bytes | None]) -> Send:
+    """Return what sends as careful applications do: with a delivery callback, and a poll now and then."""
+
+    def send(producer: Producer, topic: str, count: int) -> None:
+        produce, poll, value = producer.produce, producer.poll, VALUE
+        for number in range(count):
+            produce(topic, value, keys[number % 1000], on_delivery=ignore)
+            if number % 100 == 0:
+                poll(0)
+
+    return send
 
 
 def send_batches(producer: Producer, topic: str, count: int) -> None:
@@ -85,34 +89,41 @@ def polling_for_each(topics: int) -> Send:
 
 @frozen
 class Case:
-    """What either producer sends.
+    """What both producers send.
 
     Attributes:
         name: As the table has it.
-        plain: What the plain producer does.
-        ours: What ours does.
+        send: What they do.
         part: What part of the usual number of records that is enough of.
         topics: How many there are; more than one only on the mock cluster.
+        options: Of ours.
     """
 
     name: str
-    plain: Send
-    ours: Send
+    send: Send
     part: float = 1.0
     topics: int = 1
+    options: dict[str, Any] = field(factory=dict)
 
 
+MOVE: dict[str, Any] = {"keys": "move"}
 CASES = (
-    Case("produce(), unkeyed", send_unkeyed, send_unkeyed),
-    Case("produce(), keyed", send_keyed, send_keyed),
-    Case("produce() with callbacks, unkeyed", send_with_callbacks, send_with_callbacks),
+    Case("produce(), unkeyed", send_unkeyed),
     *(
-        Case(f"produce() and poll(0), {topics} topic{'s' * (topics > 1)}", send, send, 0.1, topics)
-        for topics, send in ((n, polling_for_each(n)) for n in (1, 50, 500))
+        Case(f"{name}{option}", send, options=options)
+        for option, options in (("", {}), (", move", MOVE), (", move, hedge", {**MOVE, "rescue": "hedge"}))
+        for name, send in (
+            ("produce(), keyed", send_keyed),
+            ("produce() with callbacks, keyed", with_callbacks(KEYS)),
+        )
     ),
-    Case("produce_batch() of 1,000, unkeyed", send_batches, send_batches),
-    Case("produce_batch() of 1,000, keyed", send_keyed_batches, send_keyed_batches),
-    Case("produce_batch() of 1,000; plain: produce()", send_unkeyed, send_batches),
+    Case("produce() with callbacks, unkeyed", with_callbacks([None] * 1000)),
+    *(
+        Case(f"produce() and poll(0), {n} topic{'s' * (n > 1)}", polling_for_each(n), 0.1, n)
+        for n in (1, 50, 500)
+    ),
+    Case("produce_batch() of 1,000, unkeyed", send_batches),
+    Case("produce_batch() of 1,000, keyed", send_keyed_batches),
 )
 
 
@@ -147,16 +158,9 @@ class Outcome:
     cpu_us_plain: float
 
     def row(self) -> tuple[str, ...]:
-        cpu = f"{self.cpu_us_ours:.2f}, {self.cpu_us_plain:.2f}"
-        return (
-            self.cluster,
-            self.case,
-            self.pair.ratio.text(),
-            self.pair.a.text(),
-            self.pair.b.text(),
-            cpu,
-            str(self.pair.discarded),
-        )
+        pair, cpu = self.pair, f"{self.cpu_us_ours:.2f}, {self.cpu_us_plain:.2f}"
+        beside = (pair.ratio.text(), pair.a.text(), pair.b.text())
+        return (self.cluster, self.case, *beside, cpu, str(pair.discarded))
 
 
 def measure(cluster: str, servers: str, case: Case, topic: str, count: int, pairs: int) -> Outcome:
@@ -169,9 +173,9 @@ def measure(cluster: str, servers: str, case: Case, topic: str, count: int, pair
     with ExitStack() as opened:
         ours, plain = [], []
         for _ in range(PRODUCERS):
-            plain.append(Runner(Producer(config), case.plain, topic, count))
-            producer = opened.enter_context(PartitioningProducer(config))
-            ours.append(Runner(producer, case.ours, topic, count))
+            plain.append(Runner(Producer(config), case.send, topic, count))
+            producer = opened.enter_context(PartitioningProducer(config, **case.options))
+            ours.append(Runner(producer, case.send, topic, count))
             producer.produce(topic, VALUE)
             if not producer.poller.refresh("warm-up", wait=10.0) or producer.poller.cluster is None:
                 raise SystemExit(f"no metadata: {producer.poller.health.last_error}")

@@ -21,7 +21,6 @@ from benchmarks.faults.one_run import Bench
 from benchmarks.faults.plan import FAULTS, PRODUCERS, SCENARIOS, Scenario
 from kafka_partition_events.testing import KafkaCluster, KitError
 
-_QUICK_S = 6.0
 _README = Path(__file__).parents[2] / "README.md"
 _RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
 
@@ -145,7 +144,7 @@ def _as_wanted(scenario: Scenario, arguments: argparse.Namespace) -> Scenario:
     seconds = scenario.seconds
     # A rolling restart takes the time it takes.
     if arguments.quick and scenario.fault.name != "rolling":
-        seconds = _QUICK_S
+        seconds = 6.0
     producers = tuple(name for name in scenario.producers if name in wanted)
     return evolve(scenario, producers=producers, seconds=seconds)
 

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from attrs import frozen
 
@@ -118,17 +119,22 @@ def _kill_controllers(order: Order) -> None:
 def press(order: Order) -> Injected:
     """Keep every processor busy with something else."""
     at = time.monotonic_ns()
-    busy = [
-        subprocess.Popen([sys.executable, "-I", "-S", "-c", _BUSY, str(order.until_ns)])  # noqa: S603 - ours
-        for _ in range(os.cpu_count() or 1)
-    ]
-    try:
+    with busy(os.cpu_count() or 1, order.until_ns):
         sleep_until(order.until_ns)
+    return Injected(at)
+
+
+@contextmanager
+def busy(cores: int, until_ns: int) -> Iterator[None]:
+    """Keep so many processors busy, until then at the latest."""
+    command = [sys.executable, "-I", "-S", "-c", _BUSY, str(until_ns)]
+    processes = [subprocess.Popen(command) for _ in range(cores)]  # noqa: S603 - ours
+    try:
+        yield
     finally:
-        for process in busy:
+        for process in processes:
             process.kill()
             process.wait()
-    return Injected(at)
 
 
 _BUSY = "import sys, time\nwhile time.monotonic_ns() < int(sys.argv[1]): pass"  # ends by itself in any case
@@ -167,7 +173,6 @@ INJECT: dict[str, Inject] = {
     "frozen": _freeze_for(FROZEN_WHOLE_S),
     "killed": _lasting(lambda order: order.cluster.kill(order.broker)),
     "min-isr": _lasting(lambda order: order.cluster.kill(order.broker)),
-    "min-isr-stopped": _lasting(lambda order: order.cluster.stop(order.broker)),
     **_link_faults("link"),
     **_link_faults("brokers", between_brokers=True),
     "slow-disk": _lasting(

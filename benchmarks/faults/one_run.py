@@ -13,7 +13,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from benchmarks.faults import metrics
-from benchmarks.faults.inject import INJECT, Order, repair, sleep_until
+from benchmarks.faults.inject import INJECT, Order, busy, repair, sleep_until
 from benchmarks.faults.java_load import java_command
 from benchmarks.faults.load import FINISH_LIMIT_S
 from benchmarks.faults.plan import PRODUCERS, Scenario
@@ -98,6 +98,7 @@ def _load_and_disturb(bench: Bench, scenario: Scenario, spec: LoadSpec, broker: 
         for load in loads:
             load.begin(begin)
         sleep_until(begin)
+        opened.enter_context(busy(scenario.busy_cores, end))
         stolen_before = stolen()
         sleep_until(begin + round(scenario.layout.calm_s * _NS))
         injected = INJECT[scenario.fault.name](Order(bench.cluster, broker, end))

@@ -128,13 +128,6 @@ FAULTS = {
             replication=2,
             seconds=16.0,
         ),
-        Fault(
-            "min-isr-stopped",
-            "One of {brokers} brokers shut down in good order, replication factor 2, min.insync.replicas 2",
-            repair_s=6.0,
-            producers=_BESIDE_LIBRDKAFKA,
-            replication=2,
-        ),
         *_link_faults("link", "clients", "Connections of clients to one of {brokers} brokers"),
         *_link_faults("brokers", "all", "Connections between one of {brokers} brokers and the others"),
         Fault(
@@ -212,6 +205,7 @@ class Scenario:
         keyed: Whether each record has a key.
         skewed: Whether a tenth of the records have the same one.
         read: Whether an `OrderedConsumer` reads meanwhile.
+        busy_cores: How many cores others keep busy from the beginning of the load on.
         plot: Which picture is drawn of it.
     """
 
@@ -226,6 +220,7 @@ class Scenario:
     keyed: bool = False
     skewed: bool = False
     read: bool = False
+    busy_cores: int = 0
     plot: Plot | None = None
 
     @property
@@ -333,23 +328,22 @@ _LAYOUT_A = (
     *_under_other_loads("fast", "50,000 records/s", rate=50_000, producers=("librdkafka", "ours")),
     *_under_other_loads("keyed", "with keys", keyed=True, producers=_WITH_KEYS),
 )
-_ONLY_A_FAULT = ("frozen", *(fault.name for fault in FAULTS.values() if fault.links or fault.slow_disk))
-_WITHOUT_REFUSALS = (*_ONLY_A_FAULT, "in-turns", "killed")
-_FAULTS_OF = {"A": _ONLY_A_FAULT, "B": _WITHOUT_REFUSALS, "C": tuple(FAULTS), "D": tuple(FAULTS)}
+_BUSY = "; one of two cores kept busy by others"
+_WHOLE_BROKER = ("in-turns", "frozen", "killed")
+_FAULTS_OF = {MAIN: tuple(FAULTS), "D": (*_WHOLE_BROKER, "calm-hour"), "B": _WHOLE_BROKER}
 
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         *(
             scenario_of(LAYOUTS[layout], fault)
-            for layout in (MAIN, "D", "B")
-            for fault in FAULTS.values()
-            if fault.name in _FAULTS_OF[layout]
+            for layout, faults in _FAULTS_OF.items()
+            for fault in map(FAULTS.__getitem__, faults)
         ),
         *(_with_keys(LAYOUTS[MAIN], FAULTS[name]) for name in _KEYED_FAULTS),
         *(
             _with_keys(LAYOUTS[MAIN], FAULTS[name], "read", "read by key", producers=_MOVING, read=True)
-            for name in ("frozen", "in-turns", "killed")
+            for name in _WHOLE_BROKER
         ),
         _with_keys(
             LAYOUTS[MAIN],
@@ -360,6 +354,9 @@ SCENARIOS = {
             skewed=True,
         ),
         *_LAYOUT_A,
-        *(scenario_of(_A, FAULTS[name]) for name in _ONLY_A_FAULT),
+        *(
+            evolve(made, name=f"{made.name}-busy-core", title=f"{made.title}{_BUSY}", busy_cores=1, plot=None)
+            for made in (scenario_of(LAYOUTS[MAIN], FAULTS[name]) for name in _WHOLE_BROKER)
+        ),
     )
 }

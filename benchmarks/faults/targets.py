@@ -78,7 +78,7 @@ class Verdict:
 
 def targets_of(scenario: Scenario) -> list[Target]:
     """Return the limits for the producers that take part; none where nothing was asked."""
-    if scenario.skewed:
+    if scenario.skewed or scenario.busy_cores:
         return []
     if scenario.keyed:
         return [one for one in _KEYED.get(scenario.fault.name, ()) if one.ours in scenario.producers]
@@ -126,8 +126,6 @@ def _in_main_layout(scenario: Scenario) -> list[Target]:
 
 
 def _in_layout_a(scenario: Scenario) -> list[Target]:
-    if scenario.name == f"A-{scenario.fault.name}":
-        return []
     if "attached" in scenario.producers:
         peers = [name for name in scenario.producers if name not in ATTACHED]
         faster = [Target("attached", "p99_ms", 1 / 10, peer) for peer in peers]
