@@ -79,11 +79,15 @@ def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
     family, _, variant = spec.producer.partition("-")
     rescue = variant.removeprefix("move-")
     options: dict[str, Any] = {"rescue": rescue} if rescue in _RESCUES else {}
+    options |= {"keys": "move"} if variant.startswith("move") else {}
     if family == "ours":
         from benchmarks.faults.ours import OursSender  # noqa: PLC0415 - only its own processes load it
 
-        options |= {"keys": "move"} if variant.startswith("move") else {}
         return OursSender(confluent_config(spec), options, spec.topic, values, tape)
+    if family in {"aiokafka", "aio"}:
+        from benchmarks.faults.aiokafka_sender import AiokafkaSender  # noqa: PLC0415 - the same
+
+        return AiokafkaSender(spec, tape, options, attached=family == "aio")
     return KafkaPythonSender(spec, tape, options)
 
 

@@ -48,6 +48,11 @@ PRODUCERS = {
         ProducerKind("attached", "kafka-python, ours attached"),
         ProducerKind("attached-failed", 'kafka-python, ours attached, rescue="failed"'),
         ProducerKind("attached-hedge", 'kafka-python, ours attached, rescue="hedge"'),
+        ProducerKind("aiokafka", "aiokafka default"),
+        ProducerKind("aio", "aiokafka, ours attached"),
+        ProducerKind("aio-hedge", 'aiokafka, ours attached, rescue="hedge"'),
+        ProducerKind("aio-move", 'aiokafka, ours attached, keys="move"'),
+        ProducerKind("aio-move-hedge", 'aiokafka, ours attached, keys="move", rescue="hedge"'),
     )
 }
 
@@ -60,6 +65,11 @@ _PYTHON_PEERS = ("kafka-python", "kafka-python-sticky")
 _BESIDE_LIBRDKAFKA = ("librdkafka", "ours", "ours-hedge")
 _WITH_KEYS = ("librdkafka", "java", "kafka-python", "ours", "ours-move", "ours-move-hedge")
 _MOVING = ("ours-move", "ours-move-hedge")
+_SKEWED = ("librdkafka", "ours", *_MOVING)
+_ON_A_LOOP = (
+    ("", "", False, ("aiokafka", "aio", "aio-hedge")),
+    ("-keyed", ", with keys", True, ("aiokafka", "aio", "aio-move", "aio-move-hedge")),
+)
 _KEYED_RATE = 200  # nearly each record is a request, of which six brokers on two cores take few
 _KEYED_WARM_UP_S = 5.0  # the first requests of each connection take long there
 _KEYED_FAULTS = ("in-turns", "frozen", "killed", "link-throttled", "rolling", "busy", "calm")
@@ -282,11 +292,12 @@ def scenario_of(layout: Layout, fault: Fault, **changes: Any) -> Scenario:
     return evolve(made, **changes)
 
 
-def _with_keys(
-    layout: Layout, fault: Fault, suffix: str = "keyed", words: str = "with keys", **changes: Any
-) -> Scenario:
-    layout = evolve(layout, warm_up_s=_KEYED_WARM_UP_S)
-    made = scenario_of(layout, fault, keyed=True, producers=_WITH_KEYS, rate=_KEYED_RATE, plot=None)
+def _variant(fault: str, suffix: str, words: str, *, keyed: bool = False, **changes: Any) -> Scenario:
+    """Return a fault in the main layout under another load, or with other producers."""
+    layout, load = LAYOUTS[MAIN], {}
+    if keyed:
+        layout, load = evolve(layout, warm_up_s=_KEYED_WARM_UP_S), {"keyed": True, "rate": _KEYED_RATE}
+    made = scenario_of(layout, FAULTS[fault], plot=None, **load)
     return evolve(made, name=f"{made.name}-{suffix}", title=f"{made.title}; {words}", **changes)
 
 
@@ -328,7 +339,6 @@ _LAYOUT_A = (
     *_under_other_loads("fast", "50,000 records/s", rate=50_000, producers=("librdkafka", "ours")),
     *_under_other_loads("keyed", "with keys", keyed=True, producers=_WITH_KEYS),
 )
-_BUSY = "; one of two cores kept busy by others"
 _WHOLE_BROKER = ("in-turns", "frozen", "killed")
 _FAULTS_OF = {MAIN: tuple(FAULTS), "D": (*_WHOLE_BROKER, "calm-hour"), "B": _WHOLE_BROKER}
 
@@ -340,23 +350,21 @@ SCENARIOS = {
             for layout, faults in _FAULTS_OF.items()
             for fault in map(FAULTS.__getitem__, faults)
         ),
-        *(_with_keys(LAYOUTS[MAIN], FAULTS[name]) for name in _KEYED_FAULTS),
+        *(_variant(name, "keyed", "with keys", keyed=True, producers=_WITH_KEYS) for name in _KEYED_FAULTS),
         *(
-            _with_keys(LAYOUTS[MAIN], FAULTS[name], "read", "read by key", producers=_MOVING, read=True)
+            _variant(name, "read", "read by key", keyed=True, producers=_MOVING, read=True)
             for name in _WHOLE_BROKER
         ),
-        _with_keys(
-            LAYOUTS[MAIN],
-            FAULTS["frozen"],
-            "skewed",
-            "a tenth of the records with one key",
-            producers=("librdkafka", "ours", *_MOVING),
-            skewed=True,
+        _variant("frozen", "skewed", "a tenth with one key", keyed=True, producers=_SKEWED, skewed=True),
+        *(
+            _variant(name, "busy-core", "one of two cores kept busy by others", busy_cores=1)
+            for name in _WHOLE_BROKER
+        ),
+        *(
+            _variant(name, f"asyncio{suffix}", f"asyncio{words}", keyed=keyed, producers=producers)
+            for suffix, words, keyed, producers in _ON_A_LOOP
+            for name in ("in-turns", "killed")
         ),
         *_LAYOUT_A,
-        *(
-            evolve(made, name=f"{made.name}-busy-core", title=f"{made.title}{_BUSY}", busy_cores=1, plot=None)
-            for made in (scenario_of(LAYOUTS[MAIN], FAULTS[name]) for name in _WHOLE_BROKER)
-        ),
     )
 }

@@ -1,9 +1,10 @@
 """The Python producers that take part, behind one small interface."""
 
 import contextlib
+from abc import ABC, abstractmethod
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
@@ -14,19 +15,25 @@ from benchmarks.faults.tape import Tape
 _CONNECT_LIMIT_S = 20.0
 
 
-class Sender(Protocol):
+class Sender(ABC):
     """What the load needs of a producer; outcomes go to the tape."""
 
+    @abstractmethod
     def send(self, value: bytes, key: bytes | None, number: int) -> None: ...
 
-    def serve(self) -> None: ...
+    def serve(self) -> None:  # noqa: B027 - a client with a thread of its own needs none
+        """Call what waits to be called, if the client has no thread for that."""
 
+    @abstractmethod
     def finish(self, timeout: float) -> None: ...
 
-    def counters(self) -> str: ...
+    def counters(self) -> str:
+        return ""
 
-    def measures(self) -> dict[str, float]: ...
+    def measures(self) -> dict[str, float]:
+        return {}
 
+    @abstractmethod
     def close(self) -> None: ...
 
 
@@ -45,7 +52,7 @@ def confluent_config(spec: LoadSpec) -> dict[str, Any]:
     }
 
 
-class ConfluentSender:
+class ConfluentSender(Sender):
     """A ``confluent_kafka.Producer`` or one of its kind."""
 
     def __init__(self, producer: Producer, topic: str, values: Values, tape: Tape) -> None:
@@ -72,7 +79,7 @@ class ConfluentSender:
         name = None if error is None else error.name()
         self._tape.report(self._values.number(message.value()), message.partition(), name)
 
-    def serve(self) -> None:
+    def serve(self) -> None:  # noqa: B027 - a client with a thread of its own needs none
         self._producer.poll(0)
 
     def finish(self, timeout: float) -> None:
@@ -81,14 +88,11 @@ class ConfluentSender:
     def counters(self) -> str:
         return str(getattr(self._producer, "stats", ""))
 
-    def measures(self) -> dict[str, float]:
-        return {}
-
     def close(self) -> None:
         self._producer.close()
 
 
-class KafkaPythonSender:
+class KafkaPythonSender(Sender):
     """A ``kafka.KafkaProducer``, with one of its own partitioners or with ours attached."""
 
     def __init__(self, spec: LoadSpec, tape: Tape, rescue: dict[str, str]) -> None:
@@ -129,18 +133,9 @@ class KafkaPythonSender:
     def _failed(self, number: int, error: Exception) -> None:
         self._tape.report(number, -1, type(error).__name__)
 
-    def serve(self) -> None:
-        """Do nothing: this client has a thread of its own."""
-
     def finish(self, timeout: float) -> None:
         with contextlib.suppress(Exception):  # what was not reported on is counted as such
             self._producer.flush(timeout)
-
-    def counters(self) -> str:
-        return ""
-
-    def measures(self) -> dict[str, float]:
-        return {}
 
     def close(self) -> None:
         if self._poller is not None:

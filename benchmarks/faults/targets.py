@@ -2,7 +2,7 @@
 
 import math
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from benchmarks.faults.layouts import MAIN
 from benchmarks.faults.metrics import Result, Run
@@ -67,6 +67,14 @@ _KEYED = {
 """Of layout C, where each record has a key. Half of the partitions need the broker."""
 
 
+_ON_A_LOOP = {
+    "in-turns": (Target("aio", "late", 0.01), Target("aio", "p99_ms", 100)),
+    "killed": (Target("aio", "late", 0.01), Target("aio", "failed", 1 / 80, "aiokafka")),
+}
+_HEDGE_ON_A_LOOP = (Target("aio-hedge", "late", 0.005), Target("aio-hedge", "failed", 0))
+"""Of layout C, with aiokafka and without keys."""
+
+
 @frozen
 class Verdict:
     """How a target was met: the values of the rounds, and whether it was reached; None if not measured."""
@@ -81,9 +89,15 @@ def targets_of(scenario: Scenario) -> list[Target]:
     if scenario.skewed or scenario.busy_cores:
         return []
     if scenario.keyed:
-        return [one for one in _KEYED.get(scenario.fault.name, ()) if one.ours in scenario.producers]
-    asked = {MAIN: _in_main_layout, "A": _in_layout_a}.get(scenario.layout.name)
-    return [] if asked is None else [one for one in asked(scenario) if one.ours in scenario.producers]
+        asked = _KEYED.get(scenario.fault.name, ())
+        if "aio" in scenario.producers:
+            asked = tuple(evolve(one, ours=one.ours.replace("ours", "aio")) for one in asked)
+            asked = tuple(evolve(one, beside=one.beside and "aiokafka") for one in asked)
+        return [one for one in asked if one.ours in scenario.producers]
+    if "aio" in scenario.producers:
+        return [*_ON_A_LOOP[scenario.fault.name], *_HEDGE_ON_A_LOOP]
+    limits = {MAIN: _in_main_layout, "A": _in_layout_a}.get(scenario.layout.name)
+    return [] if limits is None else [one for one in limits(scenario) if one.ours in scenario.producers]
 
 
 def _in_main_layout(scenario: Scenario) -> list[Target]:

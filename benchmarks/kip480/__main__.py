@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from attrs import evolve
@@ -10,7 +10,7 @@ from attrs import evolve
 from benchmarks.campaign import Procedure, measure
 from benchmarks.command import Book, Listing, add_rounds, exit_code_of, parser_of, say
 from benchmarks.kept import Result
-from benchmarks.kip480 import plots, report
+from benchmarks.kip480 import report
 from benchmarks.kip480.metrics import Run
 from benchmarks.kip480.one_run import run_once
 from benchmarks.kip480.plan import BROKERS, CELLS, KINDS, LOADS, WARM_UP, Cell
@@ -135,17 +135,12 @@ def _in_words(run: Run) -> str:
     )
 
 
-def _draw(found: Mapping[str, Result[Run]]) -> dict[str, str | None]:
-    return {report.image_name(load): plots.picture(load, found) for load in LOADS.values()}
-
-
 _BOOK = Book(
     name="kip480",
     page="kip-480.md",
     new_page=report.NEW_PAGE,
     parse=lambda data: Run(**data),
     render=report.render_page,
-    draw=_draw,
 )
 
 if __name__ == "__main__":

@@ -65,11 +65,11 @@ _FIGURES: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str]
 )
 
 
-def render_page(page: str, results: Mapping[str, Result[Run]], images: str) -> str:
-    """Return the page with everything between the markers made anew; `images` is the path to them."""
+def render_page(page: str, results: Mapping[str, Result[Run]], _images: str) -> str:
+    """Return the page with everything between the markers replaced."""
     sections = [_INTRODUCTION, _render_targets(results), _render_claims(results)]
     sections += [
-        render_load(load, results, f"{images}/{image_name(load)}")
+        render_load(load, results)
         for load in LOADS.values()
         if any(cell.load is load and cell.name in results for cell in CELLS.values())
     ]
@@ -77,16 +77,10 @@ def render_page(page: str, results: Mapping[str, Result[Run]], images: str) -> s
     return with_section(page, BEGIN, END, "\n".join(sections))
 
 
-def image_name(load: Load) -> str:
-    return f"kip480-{load.name}.svg"
-
-
-def render_load(load: Load, results: Mapping[str, Result[Run]], image: str | None = None) -> str:
-    """Return a load's section: picture, and a table for each figure."""
+def render_load(load: Load, results: Mapping[str, Result[Run]]) -> str:
+    """Return a load's section: a table for each figure."""
     cells = [cell for cell in CELLS.values() if cell.load is load and cell.name in results]
     parts = [f"## {load.title}"]
-    if image is not None:
-        parts.append(f"![p99 by partitions and linger]({image})")
     header = ("partitions, linger", *map(load.title_of, KINDS))
     for name, figure, write in _FIGURES:
         rows = [
