@@ -79,7 +79,7 @@ class ConfluentSender(Sender):
         name = None if error is None else error.name()
         self._tape.report(self._values.number(message.value()), message.partition(), name)
 
-    def serve(self) -> None:  # noqa: B027 - a client with a thread of its own needs none
+    def serve(self) -> None:
         self._producer.poll(0)
 
     def finish(self, timeout: float) -> None:
