@@ -1,6 +1,5 @@
 """``kpe demo``: makes trouble on a cluster of its own; `kafka_partition_events.demo` does it."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +11,7 @@ from kafka_partition_events.cli.common.options import Verbose, check_out, parse_
 _SHORTEST_S, _LONGEST_S = 20.0, 600.0
 
 
-class Scene(StrEnum):
-    """What is shown."""
-
-    PRODUCERS = "producers"
-    GROWTH = "growth"
-
-
 def demo_command(
-    scene: Annotated[Scene, typer.Argument(metavar="SCENE", help="Which demo.")] = Scene.PRODUCERS,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the page goes.")] = Path(
         "demo-report.html"
     ),
@@ -35,19 +26,17 @@ def demo_command(
     \b
     kpe demo
     kpe demo --seconds 2m --rate 500 --out /tmp/report.html
-    kpe demo growth       a topic grows: plainly, and by `kpe change`; which records are never read?
 
     `kpe demo` starts six real brokers, and a process each for confluent-kafka, kafka-python, and this
     library's producer as it is and with rescue="hedge", keys="move". All get the same load and the same
     faults: a broker stalls while Kafka's metadata says that all is well, one is killed and comes back, one is
     killed while records have keys. In the end every record is accounted for: what callbacks said beside what
     the topics hold; and an OrderedConsumer reads the keys that moved. It takes about 75 s on two cores, Java
-    17 and 3.5 GiB of memory; with less there are three brokers without replication. `growth` has three
-    brokers and takes a minute; --out, --rate and --seconds are not for it. Ctrl-C stops everything that was
-    started.
+    17 and 3.5 GiB of memory; with less there are three brokers without replication. Ctrl-C stops everything
+    that was started.
 
-    Exit codes: 0 every record is accounted for, and read in its key's order; plain growth skipped records,
-    gated growth none; 1 it was otherwise; 2 a part of the demo failed.
+    Exit codes: 0 every record is accounted for, and read in its key's order; 1 it was otherwise; 2 a part of
+    the demo failed.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     from rich.console import Console
 
@@ -59,18 +48,13 @@ def demo_command(
     length = parse_duration(seconds)
     if not _SHORTEST_S <= length <= _LONGEST_S:
         raise CliError(f"--seconds must be {_SHORTEST_S:.0f}s to {_LONGEST_S:.0f}s, not {seconds}")
-    if scene is Scene.PRODUCERS:
-        check_out(out)
+    check_out(out)
     if java_found() is None:
         raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
     console = Console(highlight=False, markup=False, emoji=False)
     with needing("demo"):
-        from kafka_partition_events.demo.growth import run_growth
         from kafka_partition_events.demo.run import Demo, run_demo
 
-        if scene is Scene.PRODUCERS:
-            good = run_demo(Demo(out=out, rate=rate, seconds=length), console)
-        else:
-            good = run_growth(console)
+        good = run_demo(Demo(out=out, rate=rate, seconds=length), console)
     if not good:
         raise typer.Exit(EXIT_DIFFERENT)

@@ -81,7 +81,7 @@ def run_demo(demo: Demo, console: Console) -> bool:
         "Clients": ", ".join(f"{name} {_version(name)}" for name in ("confluent-kafka", "kafka-python")),
         "Machine": f"{os.cpu_count()} cores for brokers and producers together, {platform.system()} "
         f"{platform.machine()}, Python {platform.python_version()}",
-        "This library": f"kafka-partition-events {_version('kafka-partition-events')}{_commit()}",
+        "This library": f"kafka-partition-events {_version('kafka-partition-events')}",
         "Run": f"{began:%Y-%m-%d %H:%M} UTC; the same again: kpe demo --rate {rate} "
         f"--seconds {demo.seconds:.0f}s",
     }
@@ -162,15 +162,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "(a copy that is not installed)"
-
-
-def _commit() -> str:
-    """Return the commit, where the library is a checkout."""
-    git = Path(__file__).parents[2] / ".git"
-    try:
-        head = (git / "HEAD").read_text(encoding="ascii").strip()
-        if head.startswith("ref: "):
-            head = (git / head.removeprefix("ref: ")).read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-    return f", commit {head[:7]}"

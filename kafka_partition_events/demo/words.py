@@ -10,5 +10,5 @@ DIFF: Final = (
 NEXT: Final = (
     ("on your cluster", "kpe watch -b HOST:9092 (it only reads)"),
     ("if a broker hangs", "kpe doctor replicas -b HOST:9092 (likewise)"),
-    ("grow, lose nothing", "kpe demo growth"),
+    ("grow, lose nothing", "kpe change plan -b HOST:9092 --topic T --to N (likewise)"),
 )

@@ -122,7 +122,7 @@ def test_every_record_is_accounted_for(ran: Ran) -> None:
 
 def test_it_ends_in_what_to_do_next(ran: Ran) -> None:
     assert '+ PartitioningProducer(conf, rescue="hedge", keys="move")' in ran.output
-    assert ran.output.rstrip().endswith("kpe demo growth")
+    assert ran.output.rstrip().endswith("kpe change plan -b HOST:9092 --topic T --to N (likewise)")
 
 
 def test_a_pipe_gets_a_line_a_second_and_producer_at_most(ran: Ran) -> None:
