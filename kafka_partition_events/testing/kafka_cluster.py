@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from kafka_partition_events.testing.broker_probe import BrokerView
 from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.kafka_node import KafkaNode, require_faketime
+from kafka_partition_events.testing.kafka_node import KafkaNode
 from kafka_partition_events.testing.links import Link, LinkMode, Links
 from kafka_partition_events.testing.nodes import START_LIMIT_S, Nodes, Plan, address
 from kafka_partition_events.testing.ports import HOST
@@ -382,18 +382,6 @@ class KafkaCluster:
         Needs ``slow_disks=True``. Other brokers' writes take as long as ever.
         """
         self._node(broker).slow_disk(ms)
-
-    def skew_clock(self, broker: int, seconds: float) -> None:
-        """Restart a broker (cleanly) with a clock that is so much ahead of, or (negative) behind ours.
-
-        Later restarts keep it; 0 is the right time again. Needs libfaketime, on Debian the package
-        ``faketime``; a KitError says so where it is missing, and the broker goes on as it was.
-        """
-        node = self._node(broker)
-        if seconds:
-            require_faketime()
-        node.skew_s = seconds
-        self.restart(broker, clean=True)
 
     # --- the network ---
 

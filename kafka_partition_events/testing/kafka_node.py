@@ -1,7 +1,6 @@
 """One node of a test cluster: its settings, its storage, its JVM."""
 
 import base64
-import os
 import resource
 import shutil
 import signal
@@ -152,7 +151,6 @@ class KafkaNode:
         self.port = port
         self.log = directory / "logs" / f"{name}.log"
         self.frozen = False
-        self.skew_s = 0.0
         self._slow_disk = directory / _SLOW_DISK.stem
         self._java, self._options = tuple(java), tuple(options)
         self._process: SupervisedProcess | None = None
@@ -208,21 +206,12 @@ class KafkaNode:
         properties.write_text("".join(f"{key}{sign}{own.get(key, value)}\n" for key, sign, value in lines))
 
     def start(self) -> None:
-        """Start the JVM, its clock wrong by `skew_s` seconds; it serves some seconds later.
-
-        Raises:
-            KitError: there is no library that could make the clock wrong.
-        """
+        """Start the JVM; it serves some seconds later."""
         self.frozen = False
-        preloaded, told = [], []
-        if self.skew_s:
-            # Only the time of day is wrong. Without the last two a JVM's timed waits would return at once.
-            preloaded.append(str(require_faketime()))
-            told = [f"FAKETIME={self.skew_s:+f}s", "DONT_FAKE_MONOTONIC=1", "FAKETIME_FORCE_MONOTONIC_FIX=0"]
+        env: list[str] = []
         if self._can_be_slowed:
-            preloaded.append(str(_library(self._slow_disk)))
-            told.append(f"KPE_SLOW_DISK={self._slowness}")
-        env = ["/usr/bin/env", f"LD_PRELOAD={':'.join(preloaded)}", *told] if preloaded else []
+            slowed = (f"LD_PRELOAD={_library(self._slow_disk)}", f"KPE_SLOW_DISK={self._slowness}")
+            env = ["/usr/bin/env", *slowed]
         command: list[str | Path] = [*env, *self._java, *self._options, "kafka.Kafka", self._properties]
         self._process = SupervisedProcess(command, log=self.log)
 
@@ -332,20 +321,3 @@ def compile_slow_disk(directory: Path) -> None:
 
 def _library(directory: Path) -> Path:
     return directory / "slow_disk.so"
-
-
-def require_faketime() -> Path:
-    """Return the library that gives a process a wrong clock.
-
-    Raises:
-        KitError: it is not installed.
-    """
-    named = os.environ.get("KPE_LIBFAKETIME")
-    found = [Path(named)] if named else sorted(Path("/usr").glob("lib*/**/faketime/libfaketimeMT.so.1"))
-    for path in found:
-        if path.exists():
-            return path
-    raise KitError(
-        "a wrong clock needs libfaketime, which is not installed (Debian: apt-get install faketime), "
-        "or let KPE_LIBFAKETIME name libfaketimeMT.so.1"
-    )

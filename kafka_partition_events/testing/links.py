@@ -87,10 +87,6 @@ class Link:
             raise ValueError(f"lost must be {accepted}, not {lost!r}")
         self._set(lost=[end])
 
-    def reset(self) -> None:
-        """Reset (RST) all present connections, once; new ones are welcome at once."""
-        self._set(reset=True)
-
     def refuse(self) -> None:
         """Reset all present connections, and refuse new ones (between brokers: reset them)."""
         self._set(refusing=True)

@@ -9,13 +9,11 @@ nothing more is read, and the sender feels it.
 
 import random
 import struct
-from collections import deque
-from collections.abc import Callable
 
 NEVER = float("inf")
-HEADER_MAX = 1_024
 
-_CHUNK = 65_536
+_CHUNK = 262_144  # what the proxy reads at a time
+_HEADER_MAX = 1_024
 _HELD_MAX = 131_072
 _DELAYED_MAX = 4_194_304
 _SLICE_S = 0.01  # a slow way is fed in pieces that take this long,
@@ -23,7 +21,7 @@ _AHEAD_S = 0.05  # and has at most this much before it
 
 
 class Way:
-    """One direction of a link: when will what is sent now arrive? Pure: the clock is passed in."""
+    """One direction of a link: when will what is sent now arrive?"""
 
     def __init__(self, rng: random.Random) -> None:
         self.delay_s = self.jitter_s = 0.0
@@ -47,7 +45,7 @@ class Way:
 
     @property
     def piece(self) -> int:
-        """How many bytes to read at a time."""
+        """How many bytes go at a time."""
         if self.bytes_per_s is None:
             return _CHUNK
         return max(64, min(_CHUNK, int(self.bytes_per_s * _SLICE_S)))
@@ -63,72 +61,13 @@ class Way:
         self._free_at = 0.0
 
 
-class Lane:
-    """What is under way from one end of a connection to the other. Pure but for `flush`."""
-
-    def __init__(self, way: Way) -> None:
-        self.way = way
-        self.waiting: deque[tuple[float, bytes]] = deque()  # (when it arrives, what)
-        self.held = 0
-        self.ended = False  # the source has closed,
-        self.told = False  # and the sink knows
-        self.torn = False  # something has vanished
-
-    def add(self, now: float, data: bytes) -> None:
-        """Take what the source has sent. It can't overtake what came before."""
-        due = self.way.arrival(now, len(data))
-        if self.waiting:
-            due = max(due, self.waiting[-1][0])
-        self.waiting.append((due, data))
-        self.held += len(data)
-
-    def lose(self) -> None:
-        """Lose all that is under way."""
-        self.torn |= bool(self.waiting)
-        self.waiting.clear()
-        self.held = 0
-
-    def obey(self, now: float) -> None:
-        """Follow a change of the way: nothing takes longer now than it would if it were sent now."""
-        if self.way.lost:
-            self.lose()
-        latest = now + self.way.delay_s + self.way.jitter_s
-        self.waiting = deque((min(due, latest), data) for due, data in self.waiting)
-
-    def flush(self, now: float, send: Callable[[bytes], int]) -> bool:
-        """Send what has arrived; return whether the sink takes no more at present.
-
-        Raises:
-            OSError: the connection is broken.
-        """
-        while self.waiting and self.waiting[0][0] <= now:
-            due, data = self.waiting.popleft()
-            try:
-                count = send(data)
-            except BlockingIOError:
-                count = 0
-            self.held -= count
-            if count < len(data):
-                self.waiting.appendleft((due, data[count:]))
-                return True
-        return False
-
-    def readable_at(self, now: float) -> float:
-        """Return when more can be taken: `now`, later, or never (before something has been sent)."""
-        if self.ended:
-            return NEVER
-        if self.way.lost:
-            return now
-        return NEVER if self.held >= self.way.room else max(now, self.way.full_until(now))
-
-
 def client_id(request: bytes) -> str | None:
     """Return the client id of a connection's first request, None while it is not there yet."""
     start = 14  # size, api key, version, correlation id, and the length of what follows; in every version
     if len(request) < start:
         return None
     (size,) = struct.unpack_from(">h", request, start - 2)
-    if not 0 <= size <= HEADER_MAX:
+    if not 0 <= size <= _HEADER_MAX:
         return ""
     return request[start : start + size].decode(errors="replace") if len(request) >= start + size else None
 

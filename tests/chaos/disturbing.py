@@ -50,9 +50,6 @@ def bring_back(cluster: KafkaCluster) -> None:
         KitError: they are not.
         OSError: a broker does not answer.
     """
-    for broker in BROKERS:
-        if cluster._node(broker).skew_s:  # what should have set it right was cut short; so it may not start
-            cluster.skew_clock(broker, 0)
     for node in (*cluster.controllers, *BROKERS):
         if node not in cluster.pids:
             cluster.restart(node)

@@ -67,7 +67,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "stutter": Kind("broker", values=(0.3, 0.4)),
     "stop": Kind("broker"),
     "fill_disk": Kind("broker", (3.0, 10.0)),
-    "skew_clock": Kind("broker", values=(-1500.0, -90.0, 90.0, 1500.0)),
     "rolling_restart": Kind("all", (0.0, 0.0)),
     "slow_disk": Kind("disk", values=(20.0, 100.0, 400.0)),
     # -- the network
@@ -97,7 +96,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "grow": Kind("topic"),
     "recreate": Kind("topic"),
 }
-DOWN: Final = frozenset({"kill", "freeze", "stop", "fill_disk", "skew_clock"})
+DOWN: Final = frozenset({"kill", "freeze", "stop", "fill_disk"})
 FAULTS: Final = tuple(kind for kind in KINDS if kind not in {"grow", "recreate"})
 PROCESS_FAULTS: Final = ("kill_process", "freeze_process", "kill_process")
 """So many more of them: there are more processes than brokers."""

@@ -148,10 +148,6 @@ class World:
                     cluster.thaw(broker)
                     time.sleep(0.1)
                 yield
-            case "skew_clock":
-                cluster.skew_clock(broker, step.value)
-                yield
-                cluster.skew_clock(broker, 0)
             case "slow_disk":
                 cluster.slow_disk(broker, step.value)
                 yield

@@ -1,4 +1,4 @@
-"""Controllers that fail over, settings, quotas, elections, disks and clocks in trouble: on a real Kafka."""
+"""Controllers that fail over, settings, quotas, elections and disks in trouble: on a real Kafka."""
 
 import shutil
 import time
@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_partition_events.testing import KafkaCluster, KitError
-from kafka_partition_events.testing.kafka_node import require_faketime
 
 pytestmark = pytest.mark.kafka
 
@@ -146,25 +145,6 @@ def test_a_slow_disk(cluster: KafkaCluster, topic: str) -> None:
     finally:
         cluster.slow_disk(2, 0)
     assert min(takes() for _ in range(3)) < 0.4
-
-
-def test_a_wrong_clock(cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("KPE_LIBFAKETIME", "/no/such/library")
-        with pytest.raises(KitError, match="apt-get install faketime"):
-            cluster.skew_clock(2, 3600)
-    try:
-        require_faketime()
-    except KitError:
-        return  # most machines don't have it: what is told then has been seen
-    cluster.skew_clock(2, 3600)
-    cluster.elect(topic)
-    try:
-        [(error, at)] = sent(cluster, topic, 1)
-        assert error is None
-        assert at - time.time() > 3500
-    finally:
-        cluster.skew_clock(2, 0)
 
 
 def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> None:

@@ -207,15 +207,6 @@ def test_one_way(net: Net, connect: Connect) -> None:
         net.links.link(1, 2).one_way("to_client")
 
 
-def test_reset_once(net: Net, connect: Connect) -> None:
-    sock, other = (connect(net.client_ports[broker]) for broker in BROKERS)
-    echoed(sock)
-    net.links.link(1).reset()
-    assert_reset(sock)
-    echoed(connect(net.client_ports[1]))
-    echoed(other)
-
-
 def test_refused_until_healed(net: Net, connect: Connect) -> None:
     sock = connect(net.client_ports[1])
     echoed(sock)
@@ -286,7 +277,7 @@ def test_nonsense_is_refused(net: Net) -> None:
     with pytest.raises(ValueError, match="every must be more than 0, not nan"):
         link.drop(float("nan"))
     with pytest.raises(KitError, match="KeyError"):
-        net.links.link(7).reset()
+        net.links.link(7).heal()
 
 
 def test_the_end_of_the_process_is_told(tmp_path: Path) -> None:

@@ -23,14 +23,6 @@ class FakeCluster:
         self.down = False
         view = SimpleNamespace(topics={})
         self._nodes = SimpleNamespace(brokers={BROKERS[0]: SimpleNamespace(ask=lambda: view)})
-        self.skews = dict.fromkeys(BROKERS, 0.0)
-
-    def _node(self, broker: int) -> SimpleNamespace:
-        return SimpleNamespace(skew_s=self.skews[broker])
-
-    def skew_clock(self, broker: int, seconds: float) -> None:
-        self._reach()
-        self.skews[broker] = seconds
 
     def quota(self, *, client_id: str, producer_bytes_per_s: float | None = None) -> None:
         self._reach()
@@ -86,10 +78,3 @@ def test_what_no_broker_takes_back_amid_a_storm_is_taken_back_when_all_recovers(
     world.recover()
     assert getattr(world.cluster, settings) == undone
     assert world._to_undo == []
-
-
-def test_a_clock_that_no_broker_set_right_amid_a_storm_is_set_right_when_all_recovers(world: Any) -> None:
-    with pytest.raises(KitError), world._fault(Step(0.0, 0.0, "skew_clock", "1", -1_500.0)):
-        world.cluster.down = True
-    world.recover()
-    assert not any(world.cluster.skews.values())

@@ -1,12 +1,15 @@
 """When what is sent over a disturbed link arrives. No sockets, no clock."""
 
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.testing.shaping import NEVER, Lane, Way, caller_of, client_id
+from kafka_partition_events.testing.proxy import Pump
+from kafka_partition_events.testing.shaping import NEVER, Way, caller_of, client_id
 
 FETCH = b"\x00\x00\x00\x40\x00\x01\x00\x0c\x00\x00\x00\x07"
 
@@ -16,8 +19,37 @@ def way() -> Way:
     return Way(random.Random(1))
 
 
-def arrivals(lane: Lane) -> list[tuple[float, bytes]]:
-    return list(lane.waiting)
+class Socket:
+    """A side of a connection, and a loop whose time stands still: what arrives, and who may send."""
+
+    def __init__(self) -> None:
+        self.transport, self.full, self.gone = self, False, False
+        self.now, self.due = 0.0, NEVER
+        self.paused, self.got, self.ended = False, b"", False
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, _do: Any) -> Any:
+        self.due = when
+        return SimpleNamespace(cancel=lambda: None)
+
+    def write(self, data: bytes) -> None:
+        self.got += data
+
+    def write_eof(self) -> None:
+        self.ended = True
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+
+def pumping(way: Way) -> tuple[Any, Socket]:
+    world: Any = Socket()
+    return Pump(way, world, world, world), world
 
 
 def test_undisturbed_bytes_arrive_when_they_are_sent(way: Way) -> None:
@@ -43,15 +75,13 @@ def test_bandwidth_is_shared_and_comes_before_the_delay(way: Way) -> None:
     assert way.arrival(9.0, 100) == pytest.approx(9.6)  # idle time is not saved up
 
 
-def test_a_narrow_way_takes_small_pieces_and_little_ahead(way: Way) -> None:
+def test_a_narrow_way_takes_little_ahead(way: Way) -> None:
     way.change(10_000.0, 0.0, 0.0)
-    lane = Lane(way)
-    assert way.piece == 100
-    while lane.readable_at(0.0) <= 0.0:
-        lane.add(0.0, bytes(way.piece))
-    assert lane.held == 600  # 50 ms of it, and the piece that went beyond
-    assert lane.readable_at(0.0) == pytest.approx(0.01)
-    assert Lane(way).readable_at(0.0) == pytest.approx(0.01)
+    pump, world = pumping(way)
+    while not world.paused:
+        pump.take(bytes(way.piece))
+    assert pump._held == 600  # 50 ms of it, and the piece that went beyond
+    assert world.due == pytest.approx(0.01)
 
 
 def test_a_change_of_bandwidth_leaves_no_debt(way: Way) -> None:
@@ -61,80 +91,73 @@ def test_a_change_of_bandwidth_leaves_no_debt(way: Way) -> None:
     assert way.arrival(1.0, 100) == pytest.approx(1.01)
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 5000)), min_size=1, max_size=40), st.integers())
-def test_what_was_sent_first_arrives_first(sent: list[tuple[float, int]], seed: int) -> None:
+@given(st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=5000)), min_size=1), st.integers())
+def test_what_was_sent_first_arrives_first(sent: list[tuple[float, bytes]], seed: int) -> None:
     way = Way(random.Random(seed))
     way.change(50_000.0, 0.05, 0.4)
-    lane, now = Lane(way), 0.0
-    for pause, size in sent:
-        now += pause
-        lane.add(now, bytes(size))
-    due = [when for when, _ in arrivals(lane)]
-    assert due == sorted(due)
-    assert lane.held == sum(size for _, size in sent)
+    pump, world = pumping(way)
+    for pause, data in sent:
+        world.now += pause
+        pump.take(data)
+    while pump._waiting:
+        world.now = max(world.now, pump._waiting[0][0])
+        pump.steer()
+    assert world.got == b"".join(data for _, data in sent)
+    assert pump._held == 0
 
 
 def test_a_delayed_way_holds_megabytes_and_an_undisturbed_one_little(way: Way) -> None:
-    lane = Lane(way)
-    lane.add(0.0, bytes(131_072))
-    assert lane.readable_at(0.0) == NEVER
     way.change(None, 1.0, 0.0)
-    assert lane.readable_at(0.0) == 0.0
-    lane.add(0.0, bytes(4_194_304))
-    assert lane.readable_at(0.0) == NEVER
+    pump, world = pumping(way)
+    pump.take(bytes(4_000_000))
+    assert not world.paused
+    pump.take(bytes(200_000))
+    assert world.paused
+    way.change(None, 0.0, 0.0)
+    pump.obey()
+    assert (len(world.got), world.paused) == (4_200_000, False)
 
 
 def test_only_what_has_arrived_is_sent_and_what_is_not_taken_waits(way: Way) -> None:
     way.change(None, 1.0, 0.0)
-    lane = Lane(way)
-    lane.add(0.0, b"first")
-    lane.add(0.5, b"second")
-    taken: list[bytes] = []
-
-    def take_three(data: bytes) -> int:
-        taken.append(data[:3])
-        return len(taken[-1])
-
-    def take_none(data: bytes) -> int:
-        raise BlockingIOError
-
-    assert not lane.flush(0.9, take_three)
-    assert lane.flush(1.0, take_three)  # it is full
-    assert lane.flush(1.0, take_none)
-    assert not lane.flush(1.0, take_three)
-    assert taken == [b"fir", b"st"]
-    assert (lane.held, arrivals(lane)) == (6, [(1.5, b"second")])
+    pump, world = pumping(way)
+    pump.take(b"first")
+    world.now = 0.5
+    pump.take(b"second")
+    world.now, world.full = 1.0, True
+    pump.steer()
+    assert (world.got, world.paused) == (b"", True)
+    world.full = False
+    pump.steer()
+    assert (world.got, world.paused, world.due) == (b"first", False, 1.5)
 
 
 def test_healed_is_at_once_and_less_delay_for_what_is_under_way_too(way: Way) -> None:
     way.change(None, 10.0, 0.0)
-    lane = Lane(way)
-    lane.add(0.0, b"x")
+    pump, world = pumping(way)
+    pump.take(b"x")
     way.change(None, 2.0, 0.0)
-    lane.obey(1.0)
-    assert arrivals(lane) == [(3.0, b"x")]
+    world.now = 1.0
+    pump.obey()
+    assert world.due == 3.0
     way.change(None, 0.0, 0.0)
-    lane.obey(1.5)
-    assert arrivals(lane) == [(1.5, b"x")]
-    assert not lane.torn
+    pump.obey()
+    assert (world.got, pump.torn) == (b"x", False)
 
 
-def test_what_is_under_way_vanishes_with_the_way(way: Way) -> None:
+def test_what_is_under_way_vanishes_with_the_way_and_so_does_the_end(way: Way) -> None:
     way.change(None, 10.0, 0.0)
-    lane, idle = Lane(way), Lane(way)
-    lane.add(0.0, b"x")
+    pump, world = pumping(way)
+    pump.take(b"x")
     way.lost = True
-    for each in (lane, idle):
-        each.obey(1.0)
-    assert (lane.torn, idle.torn) == (True, False)
-    assert (lane.held, arrivals(lane)) == (0, [])
-    assert lane.readable_at(1.0) == 1.0  # to lose that, too
-
-
-def test_an_ended_source_is_not_read(way: Way) -> None:
-    lane = Lane(way)
-    lane.ended = True
-    assert lane.readable_at(0.0) == NEVER
+    pump.obey()
+    assert (pump.torn, pump._held, world.got) == (True, 0, b"")
+    idle, world = pumping(way)
+    idle.obey()
+    assert not idle.torn
+    idle.ended = idle.torn = True
+    idle.steer()
+    assert not world.ended
 
 
 @pytest.mark.parametrize(
