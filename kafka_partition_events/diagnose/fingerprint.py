@@ -7,8 +7,8 @@ Chernoff's, divided by the number of questions that are asked (Bonferroni). Then
 asked the same: by another hash, then by any hash when the topic had fewer partitions.
 
 A hash that is taken modulo n places a key anew with each n, so each n is a question of its own. A *monotone*
-hash (`diagnose.monotone`; "rendezvous" of growth-safe keys) leaves most keys where they are when n grows. All
-fewer partitions are one question then: is the key where some n, at least 2, has put it?
+hash ("rendezvous" of growth-safe keys) moves a key to a new partition or not at all when n grows, so most keys
+stay where they are. All fewer partitions are one question then: is the key where some n, at least 2, put it?
 
 What is counted are *placements*, the different pairs of a key and a partition: records of one key are no
 independent evidence. Empty keys are left out, because clients differ about them.
@@ -17,14 +17,13 @@ independent evidence. Empty keys are left out, because clients differ about them
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import get_args
 
 from attrs import frozen
 
-from kafka_partition_events.diagnose.monotone import Range, fewest_counts, mean_places
 from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
 
@@ -41,6 +40,11 @@ _HASHES: tuple[HashName, ...] = get_args(HashName)
 
 MONOTONE: frozenset[str] = frozenset(f"rendezvous-{name}" for name in _HASHES)
 """The known hashes that move a key to new partitions only, and so to none if there are no new ones."""
+
+HASHES: Mapping[str, KeyHash] = {str(name): key_hash(name) for name in _HASHES} | {
+    f"rendezvous-{name}": jump_hash(name) for name in _HASHES
+}
+"""The hashes of this library, by name: taken modulo, and as growth-safe keys use them."""
 
 Placement = tuple[bytes, int]
 
@@ -84,15 +88,12 @@ class Finding:
         rule: The rule; None for whatever else has placed the rest.
         share: Of all placements, without those that the rule explains by chance (maximum likelihood).
         explained: Placements that it explains, those by chance included; for no rule, what is left over.
-        counts: The fewest numbers of partitions that explain the placements which no other rule found does,
-            ascending. Each is any one of a range.
         example: A placement that no other rule found explains, if there is one.
     """
 
     rule: Rule | None
     share: float
     explained: int
-    counts: tuple[Range, ...]
     example: Placement | None
 
 
@@ -145,33 +146,18 @@ class Fingerprint:
         return tuple(dict.fromkeys(f.rule.hash_name for f in self.findings if f.rule is not None))
 
 
-def known_hashes() -> dict[str, KeyHash]:
-    """Return the hashes of this library, by name: taken modulo, and as growth-safe keys use them."""
-    modulo = {str(name): key_hash(name) for name in _HASHES}
-    return modulo | {f"rendezvous-{name}": jump_hash(name) for name in _HASHES}
-
-
-def fingerprint(
-    pairs: Iterable[Placement],
-    partitions: int,
-    hashes: Mapping[str, KeyHash] | None = None,
-    monotone: Collection[str] = MONOTONE,
-) -> Fingerprint:
+def fingerprint(pairs: Iterable[Placement], partitions: int) -> Fingerprint:
     """Return how keyed records were placed.
 
     Args:
         pairs: The key and the partition of each record, in any order.
         partitions: How many partitions the topic has now, at least 1.
-        hashes: What to try, by name: any function of a key and a number of partitions, so that a mapping
-            which is no hash modulo n can be tried too. By default `known_hashes`.
-        monotone: The names of those that are monotone.
     """
-    hashes = known_hashes() if hashes is None else hashes
     placements = sorted({(key, partition) for key, partition in pairs if key})
-    rules = _search(placements, partitions, hashes, monotone) if partitions > 1 else []
-    findings = _findings(placements, partitions, rules, hashes, monotone)
-    needed = needed_keys(partitions, len(hashes))
-    stays = any(rule.hash_name in monotone for rule in rules)
+    rules = _search(placements, partitions) if partitions > 1 else []
+    findings = _findings(placements, partitions, rules)
+    needed = needed_keys(partitions)
+    stays = any(rule.hash_name in MONOTONE for rule in rules)
     overlooked = _overlooked(len(placements), partitions, mean_places(partitions) if stays else 1.0)
     held = Counter(key for key, _ in placements)
     return Fingerprint(
@@ -180,7 +166,7 @@ def fingerprint(
         keys=len(held),
         placements=len(placements),
         split_keys=sum(count > 1 for count in held.values()),
-        fits=tuple(_fit(name, placements, partitions, hashes) for name in hashes),
+        fits=tuple(_fit(name, placements, partitions) for name in HASHES),
         findings=findings,
         needed=needed,
         overlooked=overlooked,
@@ -188,7 +174,7 @@ def fingerprint(
 
 
 @cache
-def needed_keys(partitions: int, hashes: int = 2 * len(_HASHES)) -> int | None:
+def needed_keys(partitions: int) -> int | None:
     """Return how many keys set two hashes with half of the keys each apart; None: no number does.
 
     Each of the two then explains so much more than chance, (1 + 1/n) / 2 instead of 1/n, that it is taken
@@ -198,7 +184,7 @@ def needed_keys(partitions: int, hashes: int = 2 * len(_HASHES)) -> int | None:
         return None
     chance = 1 / partitions
     half = (1 + chance) / 2
-    enough = -_strictness(partitions, hashes)
+    enough = -_strictness(partitions)
     count = 1
     while True:
         least = next((k for k in range(1, count + 1) if -_log_chance(k, count, chance) >= enough), None)
@@ -207,9 +193,9 @@ def needed_keys(partitions: int, hashes: int = 2 * len(_HASHES)) -> int | None:
         count += 1
 
 
-def _strictness(partitions: int, hashes: int) -> float:
+def _strictness(partitions: int) -> float:
     """Return the logarithm of the chance that a rule must be below: every question may err."""
-    questions = (_MOST_RULES + 1) * hashes * partitions
+    questions = (_MOST_RULES + 1) * len(HASHES) * partitions
     return math.log(ERROR_RATE / questions)
 
 
@@ -222,38 +208,31 @@ def _log_chance(hits: int, trials: int, chance: float) -> float:
     return -trials * (rate * math.log(rate / chance) + miss)
 
 
-def _search(
-    placements: Sequence[Placement],
-    partitions: int,
-    hashes: Mapping[str, KeyHash],
-    monotone: Collection[str],
-) -> list[Rule]:
+def _search(placements: Sequence[Placement], partitions: int) -> list[Rule]:
     """Find rules one by one: each explains more of what the ones before have left than chance would."""
-    limit = _strictness(partitions, len(hashes))
-    now = [Rule(name, partitions) for name in hashes]
-    modulo = [name for name in hashes if name not in monotone]
-    grown = [Rule(name, None) for name in hashes if name in monotone]
+    limit = _strictness(partitions)
+    now = [Rule(name, partitions) for name in HASHES]
+    modulo = [name for name in HASHES if name not in MONOTONE]
+    grown = [Rule(name, None) for name in HASHES if name in MONOTONE]
     earlier = [Rule(name, count) for count in range(partitions - 1, 1, -1) for name in modulo] + grown
     found: list[Rule] = []
     left = placements
     while left and len(found) < _MOST_RULES:
         # At random, because each tenth key of a sorted list may have a pattern like a hash's.
         some = random.Random(0).sample(left, min(len(left), _SEARCHED))
-        rule = _best(now, left, hashes, limit) or _best(earlier, some, hashes, limit)
+        rule = _best(now, left, limit) or _best(earlier, some, limit)
         if rule is None:
             break
         found.append(rule)
-        left = _unexplained(rule, left, hashes)
+        left = _unexplained(rule, left)
     # What is left of a growth is few keys, too few to be a finding perhaps. Where a monotone hash is in use
     # and explains all of them by fewer partitions, they are no sign of another writer.
     settled = (each for each in grown if Rule(each.hash_name, partitions) in found)
-    found += [each for each in settled if left and not _unexplained(each, left, hashes)]
+    found += [each for each in settled if left and not _unexplained(each, left)]
     return [rule for rule in found if Rule(rule.hash_name, None) not in found or rule.partitions is None]
 
 
-def _best(
-    rules: Iterable[Rule], placements: Sequence[Placement], hashes: Mapping[str, KeyHash], limit: float
-) -> Rule | None:
+def _best(rules: Iterable[Rule], placements: Sequence[Placement], limit: float) -> Rule | None:
     """Return the rule that chance explains least, if that is less than the limit."""
     best, least = None, limit
     for rule in rules:
@@ -262,7 +241,7 @@ def _best(
         within = [each for each in placements if rule.partitions is None or each[1] < rule.partitions]
         if not within:
             continue
-        hits = sum(_explains(rule, placement, hashes) for placement in within)
+        hits = sum(_explains(rule, placement) for placement in within)
         chance = _log_chance(hits, len(within), _mean_chance(rule, within))
         if chance <= least:
             best, least = rule, chance
@@ -279,28 +258,24 @@ def _mean_chance(rule: Rule, placements: Sequence[Placement]) -> float:
     return sum(1 / rule.asked_with(partition) for _, partition in placements) / len(placements)
 
 
-def _explains(rule: Rule, placement: Placement, hashes: Mapping[str, KeyHash]) -> bool:
+def _explains(rule: Rule, placement: Placement) -> bool:
     key, partition = placement
-    return hashes[rule.hash_name](key, rule.asked_with(partition)) == partition
+    return HASHES[rule.hash_name](key, rule.asked_with(partition)) == partition
 
 
-def _unexplained(
-    rule: Rule, placements: Iterable[Placement], hashes: Mapping[str, KeyHash]
-) -> list[Placement]:
-    return [placement for placement in placements if not _explains(rule, placement, hashes)]
+def _unexplained(rule: Rule, placements: Iterable[Placement]) -> list[Placement]:
+    return [placement for placement in placements if not _explains(rule, placement)]
 
 
 def _findings(
     placements: Sequence[Placement],
     partitions: int,
     rules: Sequence[Rule],
-    hashes: Mapping[str, KeyHash],
-    monotone: Collection[str],
 ) -> tuple[Finding, ...]:
     """Return who placed what, without rules that the others turn out to explain altogether."""
     if not rules:
         return ()
-    patterns = [tuple(_explains(rule, placement, hashes) for rule in rules) for placement in placements]
+    patterns = [tuple(_explains(rule, placement) for rule in rules) for placement in placements]
     likely = [1.0 if rule.partitions else 1 / mean_places(partitions) for rule in rules]
     *shares, rest = _shares(Counter(patterns), [*likely, 1 / partitions])
     findings = []
@@ -308,25 +283,19 @@ def _findings(
         if share * len(placements) < 0.5:  # all that was placed before a growth fits the new count in part
             continue
         alone = tuple(other == place for other in range(len(rules)))
-        its_own = [p for p, pattern in zip(placements, patterns, strict=True) if pattern == alone]
         findings.append(
             Finding(
                 rule=rule,
                 share=share,
                 explained=sum(pattern[place] for pattern in patterns),
-                counts=(
-                    fewest_counts(hashes[rule.hash_name], its_own, partitions)
-                    if rule.partitions is None or rule.hash_name in monotone
-                    else ((rule.partitions, rule.partitions),)
-                ),
-                example=next(iter(its_own), None),
+                example=next((p for p, of in zip(placements, patterns, strict=True) if of == alone), None),
             )
         )
     by_none = (False,) * len(rules)
     if by_none in patterns:
         example = placements[patterns.index(by_none)]
         explained = patterns.count(by_none)
-        findings.append(Finding(rule=None, share=rest, explained=explained, counts=(), example=example))
+        findings.append(Finding(rule=None, share=rest, explained=explained, example=example))
     return tuple(sorted(findings, key=lambda finding: (finding.rule is None, -finding.share)))
 
 
@@ -352,9 +321,9 @@ def _shares(patterns: "Counter[tuple[bool, ...]]", likely: Sequence[float]) -> l
     return shares
 
 
-def _fit(name: str, placements: Sequence[Placement], partitions: int, hashes: Mapping[str, KeyHash]) -> Fit:
+def _fit(name: str, placements: Sequence[Placement], partitions: int) -> Fit:
     rule = Rule(name, partitions)
-    explained = sum(_explains(rule, each, hashes) for each in placements) / max(1, len(placements))
+    explained = sum(_explains(rule, each) for each in placements) / max(1, len(placements))
     chance = 1 / partitions
     beyond = max(0.0, (explained - chance) / (1 - chance)) if partitions > 1 else 0.0
     return Fit(hash_name=name, explained=explained, beyond_chance=beyond)
@@ -365,6 +334,11 @@ def _overlooked(placements: int, partitions: int, places: float) -> float:
     if not placements or partitions == 1:
         return 1.0
     return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - places / partitions))
+
+
+def mean_places(partitions: int) -> float:
+    """Return on how many partitions a monotone hash puts a key, from 2 up to so many; the mean."""
+    return 1 + sum(1 / count for count in range(3, partitions + 1))
 
 
 def _verdict(findings: Sequence[Finding], placements: int, needed: int | None, overlooked: float) -> Verdict:

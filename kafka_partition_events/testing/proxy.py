@@ -67,7 +67,9 @@ class Link:
     def _drop_in(self, seconds: float | None) -> None:
         if self._next_drop is not None:
             self._next_drop.cancel()
-        self._next_drop = seconds and asyncio.get_running_loop().call_later(seconds, self._drop, seconds)
+        self._next_drop = None
+        if seconds is not None:
+            self._next_drop = asyncio.get_running_loop().call_later(seconds, self._drop, seconds)
 
     def _drop(self, seconds: float) -> None:
         for connection in [*self.connections]:

@@ -1,6 +1,6 @@
 """``kpe doctor partitioner``: which key hash a topic's writers use, and whether they disagree."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any, get_args
 
 import typer
@@ -27,7 +27,6 @@ from kafka_partition_events.diagnose.fingerprint import (
     Verdict,
     fingerprint,
 )
-from kafka_partition_events.diagnose.monotone import Range
 from kafka_partition_events.routing.hashing import HashName
 
 EXIT_CODES = {
@@ -52,7 +51,6 @@ _CURES = {
     "can compute it with Guava"
     for name in get_args(HashName)
 }
-_MOST_NUMBERS = 5
 
 
 @with_options
@@ -148,7 +146,6 @@ class _Diagnosis:
         return {
             "hash": finding.rule and finding.rule.hash_name,
             "partitions": finding.rule and finding.rule.partitions,
-            "partition_counts": finding.counts,
             "share": round(finding.share, 6),
             "explained": finding.explained,
             "example": record and {"partition": record.partition, "offset": record.offset},
@@ -216,11 +213,12 @@ class _Diagnosis:
             return "no known rule"
         if not self._of_fewer(finding):
             return finding.rule.hash_name
-        return f"{finding.rule.hash_name} of {_numbers(finding.counts)} partitions"
+        return f"{finding.rule.hash_name} of {finding.rule.partitions or 'fewer'} partitions"
 
     def _of_fewer(self, finding: Finding) -> bool:
         """Tell whether it was, or may have been, with fewer partitions than the topic has now."""
-        return any(first < self._found.partitions for first, _last in finding.counts)
+        rule = finding.rule
+        return rule is not None and (rule.partitions or 0) < self._found.partitions
 
     def _example(self, finding: Finding) -> SampledRecord | None:
         """Return the latest record of the example's key on the example's partition."""
@@ -240,10 +238,7 @@ class _Diagnosis:
                 "keep their keys where they were, by key_partitions."
             )
         if of_fewer & MONOTONE:
-            yield (
-                "Rendezvous leaves most keys where they are when the topic grows. These are the fewest "
-                "numbers of partitions that explain where all are; there may have been others."
-            )
+            yield ("Rendezvous leaves most keys where they are when the topic grows.")
         if found.verdict is Verdict.DISAGREE:
             yield "Records of one key may be on several partitions then, without order among them."
             if len(names) > 1:
@@ -256,10 +251,3 @@ class _Diagnosis:
                 "another hash or mapping."
             )
         yield from (_CURES[name] for name in names if name in _CURES)
-
-
-def _numbers(ranges: Sequence[Range]) -> str:
-    words = [f"{first:,}" if first == last else f"{first:,}-{last:,}" for first, last in ranges]
-    if len(words) > _MOST_NUMBERS:
-        words[2:-1] = ["..."]
-    return ", ".join(words)
