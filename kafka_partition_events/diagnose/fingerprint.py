@@ -7,8 +7,8 @@ Chernoff's, divided by the number of questions that are asked (Bonferroni). Then
 asked the same: by another hash, then by any hash when the topic had fewer partitions.
 
 A hash that is taken modulo n places a key anew with each n, so each n is a question of its own. A *monotone*
-hash ("rendezvous" of growth-safe keys) moves a key to a new partition or not at all when n grows, so most keys
-stay where they are. All fewer partitions are one question then: is the key where some n, at least 2, put it?
+hash ("rendezvous" of growth-safe keys) moves a key to a new partition or not at all when n grows, so most
+keys stay where they are. All fewer partitions are one question then: has some n above 1 put the key there?
 
 What is counted are *placements*, the different pairs of a key and a partition: records of one key are no
 independent evidence. Empty keys are left out, because clients differ about them.

@@ -147,21 +147,6 @@ def test_it_reads_the_latest_records_evenly(servers: str, kafka_topic: MakeTopic
     assert 1_000 <= document["records"] <= 1_003
 
 
-@pytest.mark.kafka
-def test_it_goes_back_further_where_offsets_hold_no_records(servers: str, kafka_topic: MakeTopic) -> None:
-    topic = kafka_topic(2)
-    write_by_confluent(servers, topic, KEYS)
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
-    producer.init_transactions(LIMIT_S)
-    for key in KEYS[:40]:  # each leaves its marker, an offset that nobody can read
-        producer.begin_transaction()
-        producer.produce(topic, b"v", key)
-        producer.commit_transaction(LIMIT_S)
-    code, document = diagnosed(servers, topic, "--records", "200")
-    assert (code, names(document)) == (0, [("crc32", 2)])
-    assert document["records"] >= 200
-
-
 def groups_of(admin: AdminClient) -> set[str]:
     listed = admin.list_consumer_groups().result(LIMIT_S)
     assert listed.errors == []

@@ -55,7 +55,7 @@ def top_command(
     What is wrong is what `kpe observe` posts to Alertmanager, before any hold-down. It reads the clusters
     itself, from when it is started. Without -b it is the cluster of KPE_CONFIG or KPE_BOOTSTRAP_SERVERS.
 
-    Keys: tab, arrows; / shows rows with a text only; enter shows JSON; c the kpe command; q ends it.
+    Keys: tab, arrows; / shows rows with a text only; enter shows the kpe command that says more; q ends it.
 
     Exit codes: 0 it was ended; 2 wrong option, no terminal. A cluster that does not answer is shown as that.
     """  # noqa: D301

@@ -1,22 +1,16 @@
 """The screen of ``kpe top``, by Textual: four tables under the lines that say what is known."""
 
-import json
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
-from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Input, Static
 
 from kafka_partition_events.cli.cluster.top_view import LEGEND, NOTHING, Look, Row, Tone, view
-from kafka_partition_events.cli.common.output import legible_json
 
 _REFRESH_S: Final = 1.0
-_Widget = TypeVar("_Widget", bound=Widget)
 _COLOURS: Final[dict[Tone, str]] = {"bad": "bold red", "warn": "yellow", "good": "green", "plain": ""}
 _TABLES: Final = {
     "wrong": ("what is wrong", ("severity", "alert", "for", "what")),
@@ -24,23 +18,6 @@ _TABLES: Final = {
     "topics": (f"topics by broker:  {LEGEND}", ("topic", "partitions", "no leader", "brokers")),
     "events": ("events, the latest first", ("between, UTC", "what")),
 }
-
-
-class Json(ModalScreen[None]):
-    """Shows what a row is made of."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "back")]
-    CSS = "Json { align: center middle; } #json { width: 90%; height: 90%; border: solid; padding: 0 1; }"
-
-    def __init__(self, row: Row) -> None:
-        super().__init__()
-        self._text = legible_json(json.dumps(row.document, indent=2, ensure_ascii=False))
-
-    def compose(self) -> ComposeResult:
-        """Make the page."""
-        with VerticalScroll(id="json"):
-            yield Static(Text(self._text))
-        yield Footer()
 
 
 class Top(App[None]):
@@ -58,8 +35,7 @@ class Top(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "next table"),
         Binding("slash", "filter", "filter"),
-        Binding("enter", "json", "JSON", show=True),
-        Binding("c", "command", "kpe command"),
+        Binding("c,enter", "command", "kpe command"),
         Binding("escape", "all", "all rows", show=False),
         Binding("q", "quit", "quit"),
     ]
@@ -97,10 +73,10 @@ class Top(App[None]):
 
     def show(self) -> None:
         """Read the clusters and show what is known of them now."""
-        if not (self.screen_stack and self.screen_stack[0].query("#honesty")):
+        if not self.query("#honesty"):
             return  # it is being closed
         before, self._view = self._view, view(self._looks(), self._pattern, self._view)
-        self._find("#honesty", Static).update("\n".join(self._view.honesty))
+        self.query_one("#honesty", Static).update("\n".join(self._view.honesty))
         for name in _TABLES:
             rows: tuple[Row, ...] = getattr(self._view, name)
             if rows != getattr(before, name):
@@ -108,14 +84,14 @@ class Top(App[None]):
 
     def action_filter(self) -> None:
         """Ask for a text."""
-        asked = self._find("#filter", Input)
+        asked = self.query_one("#filter", Input)
         asked.display = True
         asked.focus()
 
     def action_all(self) -> None:
         """Show all rows, and nothing else."""
-        self._find("#said", Static).display = False
-        asked = self._find("#filter", Input)
+        self.query_one("#said", Static).display = False
+        asked = self.query_one("#filter", Input)
         asked.value = ""
         self._filter(asked)
 
@@ -126,33 +102,24 @@ class Top(App[None]):
     def action_command(self) -> None:
         """Show the command that says more of the row, and copy it where the terminal can do that."""
         if (row := self._row()) is not None:
-            said = self._find("#said", Static)
+            said = self.query_one("#said", Static)
             said.update(f"$ {row.command}")
             said.display = True
             self.copy_to_clipboard(row.command)
 
-    def action_json(self) -> None:
-        """Show what the row is made of."""
-        if (row := self._row()) is not None:
-            self.push_screen(Json(row))
-
     def on_data_table_row_selected(self, _event: DataTable.RowSelected) -> None:
         """Show it for enter in a table, too."""
-        self.action_json()
+        self.action_command()
 
     def _filter(self, asked: Input) -> None:
         asked.display = False
         self._pattern = asked.value.strip()
         self._table("wrong").focus()
-        self._find("#wrong", DataTable).border_subtitle = self._pattern and f"filter: {self._pattern}"
+        self.query_one("#wrong", DataTable).border_subtitle = self._pattern and f"filter: {self._pattern}"
         self.show()
 
-    def _find(self, selector: str, kind: type[_Widget]) -> _Widget:
-        """Return a part of the page, also while the JSON of a row lies on it."""
-        return self.screen_stack[0].query_one(selector, kind)
-
     def _table(self, name: str) -> "DataTable[Text]":
-        return self._find(f"#{name}", DataTable)
+        return self.query_one(f"#{name}", DataTable)
 
     def _row(self) -> Row | None:
         for name in _TABLES:

@@ -15,15 +15,12 @@ from typing import Any, Final, Literal
 from attrs import field, frozen
 
 from kafka_partition_events.cli.common.event_text import counted, describe, subject
-from kafka_partition_events.events.codec import encode
-from kafka_partition_events.events.event_json import encode_event
 from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.metadata.events import Event, TopicEvent
 from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.observe.alert_board import Board
 from kafka_partition_events.observe.alerts import BY_NAME, OTHER, alerts
-from kafka_partition_events.ranges import ranges
 
 MOST_TOPICS: Final = 200
 """How many topics have a row in the map: the worst first."""
@@ -65,13 +62,11 @@ class Row:
     Attributes:
         cells: What it says, column by column; the first is the cluster.
         tone: How it is coloured; the words say the same.
-        document: What ``enter`` shows, as JSON has it.
         command: The `kpe` command that says more.
     """
 
     cells: tuple[str, ...]
     tone: Tone = "plain"
-    document: Mapping[str, Any]
     command: str
 
 
@@ -185,12 +180,6 @@ def _wrong(look: Look) -> Iterator[tuple[tuple[int, float], Row]]:
                     legible(f"{summary} ({more})" if more else summary, 300),
                 ),
                 tone=_TONES[severity],
-                document={
-                    "labels": {**alert.labels},
-                    "annotations": {**alert.annotations},
-                    "stood_s": round(stood, 1),
-                    "fires": fires,
-                },
                 command=_command(look, cause.subject if BY_NAME[cause.alert].about == "topic" else None),
             ),
         )
@@ -238,13 +227,6 @@ def _brokers(look: Look) -> Iterator[tuple[int, Row]]:
                     legible(address + rack, 200),
                 ),
                 tone="bad" if node is None else "warn" if behind[broker] else "good",
-                document={
-                    "broker": broker,
-                    "node": None if node is None else encode(node),
-                    "leaders": leaders[broker],
-                    "replicas": replicas[broker],
-                    "out_of_sync": behind[broker],
-                },
                 command=_command(look, None),
             ),
         )
@@ -265,7 +247,6 @@ def _topics(look: Look) -> Iterator[tuple[int, Row]]:
             Row(
                 cells=(look.name, legible(name, 249), str(len(info.partitions)), f"{offline or ''}", marks),
                 tone="bad" if offline or worst == "x" else "warn" if worst == "~" else "good",
-                document={**encode(info), "brokers": ranges(brokers)},
                 command=_command(look, name),
             ),
         )
@@ -291,7 +272,6 @@ def _event(event: Event, look: Look) -> Row:
     told = legible(f"{event.kind} {subject(event)}: {describe(event)}".removesuffix(": "), 300)
     return Row(
         cells=(look.name, f"{began}{event.wall_time:%H:%M:%S}", told),
-        document=encode_event(event),
         command=f"kpe watch -b {shlex.quote(look.address)}"
         + ("" if topic is None else f" --topics {shlex.quote(re.escape(topic))}"),
     )

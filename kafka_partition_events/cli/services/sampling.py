@@ -18,9 +18,6 @@ from kafka_partition_events.errors import ConfigurationError
 
 _SLICE_S = 0.2
 _AT_ONCE = 2_000
-_LEAST_STEP = 100
-"""How many offsets of each partition are read at least, but the first time: compaction leaves few records."""
-
 _PROGRESS_S = 3.0
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - librdkafka's name
 
@@ -59,15 +56,17 @@ def sample_topic(config: Mapping[str, str], request: SampleRequest, tell: Callab
     with contextlib.closing(connection):
         online, partitions = _partitions(connection, request.topic, config)
         bounds = _bounds(connection, request.topic, online, config)
+    share = math.ceil(request.records / max(1, len(online)))
+    windows = {partition: (max(first, end - share), end) for partition, (first, end) in bounds.items()}
     consumer = Consumer({**_DEFAULTS, **config, **_FIXED})
+    tail = _Tail(consumer, config, request.topic, deadline)
     try:
-        tail = _Tail(consumer, config, request, bounds, deadline, tell)
-        records = tail.read()
+        tail.read(windows, tell)
     finally:
         consumer.close()
     return Sample(
         partitions=partitions,
-        records=records,
+        records=tail.records,
         offline=partitions - len(online),
         timed_out=tail.timed_out,
     )
@@ -113,75 +112,40 @@ def _refusal(topic: str, error: KafkaError, config: Mapping[str, str]) -> str:
 
 
 class _Tail:
-    """Reads backwards from the ends of the partitions, some offsets of each at a time."""
+    """Reads windows of partitions to their ends."""
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        config: Mapping[str, str],
-        request: SampleRequest,
-        bounds: Ranges,
-        deadline: float,
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, consumer: Consumer, config: Mapping[str, str], topic: str, deadline: float) -> None:
+        self.records: list[SampledRecord] = []
         self.timed_out = False
-        self._consumer = consumer
-        self._config = config
-        self._request = request
-        self._unread = bounds
-        self._deadline = deadline
-        self._tell = tell
-        self._tell_at = time.monotonic() + _PROGRESS_S
-        self._records: list[SampledRecord] = []
+        self._consumer, self._config, self._topic, self._deadline = consumer, config, topic, deadline
 
-    def read(self) -> list[SampledRecord]:
-        """Return as many records as are wanted, or as there are, or as there is time for."""
-        while not self.timed_out and (windows := self._next_windows()):
-            self._read_windows(windows)
-            for partition, (start, _end) in windows.items():
-                self._unread[partition] = (self._unread[partition][0], start)
-        return self._records
+    def read(self, windows: Ranges, tell: Callable[[str], None]) -> None:
+        """Read what is in the windows, or what there is time for."""
+        open_ = {partition for partition, (start, end) in windows.items() if start < end}
+        self._consumer.assign([TopicPartition(self._topic, p, windows[p][0]) for p in open_])
+        tell_at, timed_out = time.monotonic() + _PROGRESS_S, False
+        while open_ and not self.timed_out:
+            for message in self._messages():
+                partition, offset, end = (
+                    message.partition(),
+                    message.offset(),
+                    windows[message.partition()][1],
+                )
+                if message.error() is None and offset < end:
+                    self.records.append(SampledRecord(partition, offset, message.key()))
+                if partition in open_ and (message.error() is not None or offset >= end - 1):
+                    open_.discard(partition)
+                    self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+            if time.monotonic() >= tell_at:
+                tell_at += _PROGRESS_S
+                tell(f"{len(self.records):,} records read")
+        self.timed_out = timed_out
 
-    def _next_windows(self) -> Ranges:
-        """Return the last unread offsets of each partition, so many that they should be enough."""
-        left = {p: (first, end) for p, (first, end) in self._unread.items() if first < end}
-        missing = self._request.records - len(self._records)
-        if not left or missing <= 0:
-            return {}
-        step = math.ceil(missing / len(left))
-        if self._records:  # not the first time: some partitions are short, or offsets hold no records
-            step = max(step, _LEAST_STEP)
-        return {p: (max(first, end - step), end) for p, (first, end) in left.items()}
-
-    def _read_windows(self, windows: Ranges) -> None:
-        topic = self._request.topic
-        self._consumer.assign([TopicPartition(topic, p, start) for p, (start, _end) in windows.items()])
-        open_ = set(windows)
-        for message in self._messages(open_):
-            partition, offset = message.partition(), message.offset()
-            if partition not in open_:
-                continue
+    def _messages(self) -> Iterator[Any]:
+        """Yield messages and ends of partitions, as they come."""
+        for message in self._consumer.consume(_AT_ONCE, timeout=_SLICE_S):
             error = message.error()
-            end = windows[partition][1]
-            if error is None and offset < end:
-                self._records.append(SampledRecord(partition, offset, message.key()))
-            if error is not None or offset >= end - 1:
-                open_.discard(partition)
-                self._consumer.incremental_unassign([TopicPartition(topic, partition)])
-
-    def _messages(self, open_: set[int]) -> Iterator[Any]:
-        """Yield messages and ends of partitions until nothing is open any more or the time is over."""
-        while open_:
-            now = time.monotonic()
-            if now >= self._deadline:
-                self.timed_out = True
-                return
-            if now >= self._tell_at:
-                self._tell_at = now + _PROGRESS_S
-                self._tell(f"{len(self._records):,} of {self._request.records:,} records read")
-            for message in self._consumer.consume(_AT_ONCE, timeout=min(_SLICE_S, self._deadline - now)):
-                error = message.error()
-                if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
-                    yield message
-                elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):
-                    raise CliError(_refusal(self._request.topic, error, self._config))
+            if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
+                yield message
+            elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):
+                raise CliError(_refusal(self._topic, error, self._config))
