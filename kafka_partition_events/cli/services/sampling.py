@@ -59,16 +59,19 @@ def sample_topic(config: Mapping[str, str], request: SampleRequest, tell: Callab
     share = math.ceil(request.records / max(1, len(online)))
     windows = {partition: (max(first, end - share), end) for partition, (first, end) in bounds.items()}
     consumer = Consumer({**_DEFAULTS, **config, **_FIXED})
-    tail = _Tail(consumer, config, request.topic, deadline)
     try:
-        tail.read(windows, tell)
+        consumer.assign([TopicPartition(request.topic, p, start) for p, (start, _end) in windows.items()])
+        records, timed_out = _read(
+            lambda: _messages(consumer, request.topic, config),
+            windows,
+            lambda partition: consumer.incremental_unassign([TopicPartition(request.topic, partition)]),
+            deadline,
+            tell,
+        )
     finally:
         consumer.close()
     return Sample(
-        partitions=partitions,
-        records=tail.records,
-        offline=partitions - len(online),
-        timed_out=tail.timed_out,
+        partitions=partitions, records=records, offline=partitions - len(online), timed_out=timed_out
     )
 
 
@@ -111,41 +114,47 @@ def _refusal(topic: str, error: KafkaError, config: Mapping[str, str]) -> str:
     return f"topic {topic}: {error_name(error)}: {one_line(error.str())}"
 
 
-class _Tail:
-    """Reads windows of partitions to their ends."""
+def _read(
+    messages: Callable[[], Iterator[Any]],
+    windows: Ranges,
+    close: Callable[[int], object],
+    deadline: float,
+    tell: Callable[[str], None],
+) -> tuple[list[SampledRecord], bool]:
+    """Read windows to their ends; return the records, and whether there was no time for all.
 
-    def __init__(self, consumer: Consumer, config: Mapping[str, str], topic: str, deadline: float) -> None:
-        self.records: list[SampledRecord] = []
-        self.timed_out = False
-        self._consumer, self._config, self._topic, self._deadline = consumer, config, topic, deadline
+    Args:
+        messages: Yields what has come, ends of partitions among it.
+        windows: What is being read.
+        close: Called with a partition whose window has been read.
+        deadline: When to stop.
+        tell: Called every few seconds.
+    """
+    records: list[SampledRecord] = []
+    open_ = {partition for partition, (start, end) in windows.items() if start < end}
+    tell_at = time.monotonic() + _PROGRESS_S
+    while open_:
+        if (now := time.monotonic()) >= deadline:
+            return records, True
+        if now >= tell_at:
+            tell_at = now + _PROGRESS_S
+            tell(f"{len(records):,} records read")
+        for message in messages():
+            partition, offset = message.partition(), message.offset()
+            end = windows[partition][1]
+            if message.error() is None and offset < end:
+                records.append(SampledRecord(partition, offset, message.key()))
+            if partition in open_ and (message.error() is not None or offset >= end - 1):
+                open_.discard(partition)
+                close(partition)
+    return records, False
 
-    def read(self, windows: Ranges, tell: Callable[[str], None]) -> None:
-        """Read what is in the windows, or what there is time for."""
-        open_ = {partition for partition, (start, end) in windows.items() if start < end}
-        self._consumer.assign([TopicPartition(self._topic, p, windows[p][0]) for p in open_])
-        tell_at, timed_out = time.monotonic() + _PROGRESS_S, False
-        while open_ and not self.timed_out:
-            for message in self._messages():
-                partition, offset, end = (
-                    message.partition(),
-                    message.offset(),
-                    windows[message.partition()][1],
-                )
-                if message.error() is None and offset < end:
-                    self.records.append(SampledRecord(partition, offset, message.key()))
-                if partition in open_ and (message.error() is not None or offset >= end - 1):
-                    open_.discard(partition)
-                    self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
-            if time.monotonic() >= tell_at:
-                tell_at += _PROGRESS_S
-                tell(f"{len(self.records):,} records read")
-        self.timed_out = timed_out
 
-    def _messages(self) -> Iterator[Any]:
-        """Yield messages and ends of partitions, as they come."""
-        for message in self._consumer.consume(_AT_ONCE, timeout=_SLICE_S):
-            error = message.error()
-            if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
-                yield message
-            elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):
-                raise CliError(_refusal(self._topic, error, self._config))
+def _messages(consumer: Consumer, topic: str, config: Mapping[str, str]) -> Iterator[Any]:
+    """Yield messages and ends of partitions, as they come."""
+    for message in consumer.consume(_AT_ONCE, timeout=_SLICE_S):
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
+            yield message
+        elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):
+            raise CliError(_refusal(topic, error, config))
