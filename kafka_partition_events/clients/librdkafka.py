@@ -20,7 +20,11 @@ _NAMES = frozenset({
 client that is not the user's own."""
 
 _LONG_ENOUGH: Final = 4  # to be hidden wherever it is
-_SHOWN: Final = frozenset({"bootstrap.servers", "sasl.username"})  # where, and who: messages may show it
+_SHOWN: Final = frozenset({
+    "bootstrap.servers", "sasl.username", "sasl.mechanism", "sasl.mechanisms", "security.protocol",
+})  # fmt: skip
+"""Where, who and how: messages may show it."""
+
 
 _FILES: Final = frozenset({
     "ssl.ca.location", "ssl.certificate.location", "ssl.crl.location", "ssl.key.location",

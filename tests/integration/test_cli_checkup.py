@@ -60,7 +60,8 @@ def test_a_topic_that_is_not_there_is_warned_of(kafka_cluster: KafkaCluster) -> 
         "doctor", "-b", kafka_cluster.bootstrap_servers, "--events-topic", "nosuch", "--output", "table"
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "-> kafka-topics.sh --create --topic nosuch --partitions 12 --replication-factor 3" in done.stdout
+    where = kafka_cluster.bootstrap_servers
+    assert f"-> kafka-topics.sh --bootstrap-server {where} --create --topic nosuch " in done.stdout
 
 
 def test_nobody_answers() -> None:
@@ -155,7 +156,8 @@ def test_a_right_that_is_missing_fails_and_names_the_cure(guarded: KafkaCluster,
         "check": "WRITE on topic kpe.audit",
         "status": "failed",
         "detail": "not held",
-        "cure": "kafka-acls.sh --add --allow-principal User:alice --operation Write --topic kpe.audit",
+        "cure": f"kafka-acls.sh --bootstrap-server {guarded.bootstrap_servers} --add --allow-principal "
+        "User:alice --operation Write --topic kpe.audit",
     }
 
 

@@ -44,6 +44,8 @@ def topic(
 
 
 WELL = Answers(
+    where="broker-1:9092",
+    who="User:alice",
     brokers=tuple(BrokerAnswer(node=node, seconds=0.004) for node in (ONE, TWO, THREE)),
     topics=40,
     observed=40,
@@ -96,7 +98,11 @@ def test_no_visible_topic_may_be_a_missing_right() -> None:
     [
         (topic(replicas=1), "replication factor 1", "reassign"),
         (topic(leader=None), "12 partitions without a leader", "back"),
-        (TopicAnswer(name="kpe.events"), "no such topic", "--create --topic kpe.events"),
+        (
+            TopicAnswer(name="kpe.events"),
+            "no such topic",
+            "kafka-topics.sh --bootstrap-server broker-1:9092 --create --topic kpe.events",
+        ),
     ],
 )
 def test_a_topic_for_events_that_is_not_fit_for_them(events: TopicAnswer, detail: str, cure: str) -> None:
@@ -116,7 +122,10 @@ def test_a_right_that_is_not_held_tells_the_command() -> None:
         "WRITE on topic kpe.events", event_topics=(evolve(topic(), operations=frozenset({"READ"})),)
     )
     assert (finding.status, finding.detail) == (Status.FAILED, "not held")
-    assert "--operation Write --topic kpe.events" in str(finding.cure)
+    assert finding.cure == (
+        "kafka-acls.sh --bootstrap-server broker-1:9092 --add --allow-principal User:alice --operation Write "
+        "--topic kpe.events"
+    )
 
 
 def test_what_the_brokers_do_not_tell_is_not_checked() -> None:

@@ -14,6 +14,12 @@ RESOLVE = (
     "nosuch.invalid:1/bootstrap: Failed to resolve 'nosuch.invalid:1': Name or service not known (after 0ms "
     "in state CONNECT))"
 )
+LOGIN = (
+    "no metadata from h:9093: the cluster does not answer: Failed to get metadata: Local: Broker transport "
+    "failure (cause: _AUTHENTICATION: sasl_ssl://h:9093/bootstrap: SASL authentication error: Authentication "
+    "failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512 (after 317ms "
+    "in state AUTH_REQ))"
+)
 ADVERTISED = "advertises this address (advertised.listeners); is it up, and can this host reach it?"
 
 
@@ -29,6 +35,13 @@ ADVERTISED = "advertises this address (advertised.listeners); is it up, and can 
         (
             RESOLVE.replace("nosuch.invalid:1/bootstrap", "nosuch.invalid:1/2"),
             f"Failed to resolve nosuch.invalid:1: Name or service not known; broker 2 {ADVERTISED}",
+        ),
+        (
+            LOGIN,
+            (
+                "Login refused by h:9093: SASL authentication error: Authentication failed during authentication "
+                "due to invalid credentials with SASL mechanism SCRAM-SHA-512;"
+            ),
         ),
         ("there is no topic orders", "there is no topic orders"),
     ],

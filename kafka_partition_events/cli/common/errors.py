@@ -14,6 +14,7 @@ EXIT_UNKNOWN = 3
 _LONGEST = 2_000
 _REFUSED: Final = re.compile(r"(\S+?)/(\S+): Connect to \S+ failed: Connection refused")
 _UNRESOLVED: Final = re.compile(r"/(\S+): Failed to resolve '(\S+)': ([^(]+?) \(")
+_LOGIN: Final = re.compile(r"_AUTHENTICATION: (?:\w+://)?(\S+?)/\S+: (.+?)(?: \(after |\)?$)")
 _BOOTSTRAP: Final = "bootstrap"
 """What librdkafka calls a broker that was named; one that another broker has named has its id."""
 
@@ -36,6 +37,8 @@ def plainly(message: str) -> str:
     if found := _UNRESOLVED.search(message):
         who, address, why = found.groups()
         return f"Failed to resolve {address}: {why}; {_cure(who, 'is the name right?')} -v shows more"
+    if found := _LOGIN.search(message):
+        return f"Login refused by {found[1]}: {found[2]}; -v shows more"
     return message
 
 

@@ -17,10 +17,9 @@ from kafka_partition_events.cli.common.output import (
     write_line,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by
-from kafka_partition_events.cli.doctor.findings import SOMEBODY, Finding, Needs, Status, findings
+from kafka_partition_events.cli.doctor.findings import Finding, Needs, Status, findings
 from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, check_options
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.clients.rights import principal
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.observe.settings import (
     KAFKA_PYTHON,
@@ -92,11 +91,7 @@ def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
         raise CliError(one_line(error)) from error
     try:
         check_options(config)
-        who = principal(config) or SOMEBODY
-        return tuple(
-            evolve(found, cure=found.cure and found.cure.replace(SOMEBODY, who))
-            for found in findings(ask_cluster(config, needs))
-        )
+        return tuple(findings(ask_cluster(config, needs)))
     except CliError as error:
         raise CliError(redacted(str(error), config)) from None
 

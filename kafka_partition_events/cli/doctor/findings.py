@@ -5,12 +5,11 @@ from enum import StrEnum
 
 from attrs import frozen
 
+from kafka_partition_events.acls import Right, as_command
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
 
 _REPLICAS = 3
-SOMEBODY = "User:..."
-"""Who is given a right by a cure, as long as nobody says who has asked."""
 
 
 class Status(StrEnum):
@@ -80,10 +79,14 @@ class Answers:
     """All that was asked.
 
     Attributes:
+        where: The brokers that commands connect to, as they were named.
+        who: By which name brokers know who has asked.
         topics: How many topics are visible,
         observed: and how many of them [observer] names.
     """
 
+    where: str
+    who: str
     brokers: Sequence[BrokerAnswer]
     topics: int
     observed: int
@@ -93,9 +96,9 @@ class Answers:
 def findings(answers: Answers) -> Iterator[Finding]:
     """Yield what the answers mean, check by check."""
     yield from map(_broker, answers.brokers)
-    yield _visible(answers.topics, answers.observed)
+    yield _visible(answers)
     for topic in answers.event_topics:
-        yield from _event_topic(topic, len(answers.brokers))
+        yield from _event_topic(topic, answers)
 
 
 def _broker(answer: BrokerAnswer) -> Finding:
@@ -118,17 +121,17 @@ def _broker(answer: BrokerAnswer) -> Finding:
     return Finding(check, Status.OK, f"{address} answers in {answer.seconds * 1000:.0f} ms")
 
 
-def _visible(topics: int, observed: int) -> Finding:
-    check = "DESCRIBE on topics"
+def _visible(answers: Answers) -> Finding:
+    check, topics = "DESCRIBE on topics", answers.topics
     if topics == 0:
         return Finding(
             check,
             Status.WARNING,
             "no topic is visible",
             "without topics all is well; else allow it: "
-            f"kafka-acls.sh --add --allow-principal {SOMEBODY} --operation Describe --topic '*'",
+            + as_command(Right(("Describe",), "topic", "*"), answers.who, answers.where),
         )
-    if observed == 0:
+    if answers.observed == 0:
         return Finding(
             check,
             Status.WARNING,
@@ -140,14 +143,15 @@ def _visible(topics: int, observed: int) -> Finding:
     )
 
 
-def _event_topic(topic: TopicAnswer, brokers: int) -> Iterator[Finding]:
+def _event_topic(topic: TopicAnswer, answers: Answers) -> Iterator[Finding]:
+    brokers = len(answers.brokers)
     if topic.info is None:
         yield Finding(
             f"topic {topic.name}",
             Status.WARNING,
             "there is no such topic, or DESCRIBE on it is not held",
-            f"kafka-topics.sh --create --topic {topic.name} --partitions 12 "
-            f"--replication-factor {min(_REPLICAS, brokers)}",
+            f"kafka-topics.sh --bootstrap-server {answers.where} --create --topic {topic.name} "
+            f"--partitions 12 --replication-factor {min(_REPLICAS, brokers)} --config message.timestamp.type=LogAppendTime",
         )
     else:
         flaws = list(_flaws(topic.info, brokers))
@@ -155,7 +159,7 @@ def _event_topic(topic: TopicAnswer, brokers: int) -> Iterator[Finding]:
             yield Finding(f"topic {topic.name}", Status.WARNING, detail, cure)
         if not flaws:
             yield Finding(f"topic {topic.name}", Status.OK, counted(len(topic.info.partitions), "partition"))
-    yield _may_write(topic)
+    yield _may_write(topic, answers)
 
 
 def _flaws(info: TopicInfo, brokers: int) -> Iterator[tuple[str, str]]:
@@ -170,15 +174,11 @@ def _flaws(info: TopicInfo, brokers: int) -> Iterator[tuple[str, str]]:
         )
 
 
-def _may_write(topic: TopicAnswer) -> Finding:
+def _may_write(topic: TopicAnswer, answers: Answers) -> Finding:
     check = f"WRITE on topic {topic.name}"
     if topic.operations is None:
         return Finding(check, Status.NOT_CHECKED, "the brokers don't tell")
     if "WRITE" in topic.operations:
         return Finding(check, Status.OK, "held")
-    return Finding(
-        check,
-        Status.FAILED,
-        "not held",
-        f"kafka-acls.sh --add --allow-principal {SOMEBODY} --operation Write --topic {topic.name}",
-    )
+    cure = as_command(Right(("Write",), "topic", topic.name), answers.who, answers.where)
+    return Finding(check, Status.FAILED, "not held", cure)

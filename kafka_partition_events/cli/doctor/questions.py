@@ -20,6 +20,7 @@ from kafka_partition_events.cli.doctor.findings import (
 from kafka_partition_events.cli.services.services import FIRST_ANSWER_S
 from kafka_partition_events.clients.confluent.answers import described_topic, listed_nodes
 from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.rights import principal
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Node
 
@@ -48,6 +49,8 @@ def ask_cluster(config: Mapping[str, str], needs: Needs) -> Answers:
             brokers = tuple(pool.map(lambda node: _ask_broker(config, node), nodes))
         visible = [name for name, topic in listed.topics.items() if topic.error is None]
         return Answers(
+            where=str(config["bootstrap.servers"]),
+            who=principal(config) or "User:...",
             brokers=brokers,
             topics=len(visible),
             observed=sum(re.fullmatch(needs.observed, name) is not None for name in visible),

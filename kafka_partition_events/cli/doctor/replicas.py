@@ -174,13 +174,13 @@ def _lines(cluster: Cluster, found: Sequence[TopicOutages], trouble: str | None)
         return
     yield ""
     yield "Partitions that can be written with acks=all if one broker fails:"
-    yield f"{'topic':<32}{'partitions':>11}{'min.isr':>9}{'it hangs':>17}{'it is out':>17}  worst"
+    yield f"{'topic':<24}{'partitions':>11}{'min.isr':>8}{'it hangs':>13}{'it is out':>13}  worst"
     for topic in found[:_MOST_LINES]:
         worst = [broker.broker for broker in topic.brokers if broker.hanging == topic.hanging]
         yield (
-            f"{topic.topic:<32}{topic.partitions:>11,}"
-            f"{'?' if topic.min_insync_replicas is None else topic.min_insync_replicas:>9}"
-            f"{_part(topic.hanging, topic.partitions):>17}{_part(topic.out, topic.partitions):>17}"
+            f"{topic.topic:<24}{topic.partitions:>11,}"
+            f"{'?' if topic.min_insync_replicas is None else topic.min_insync_replicas:>8}"
+            f"{_part(topic.hanging, topic.partitions):>13}{_part(topic.out, topic.partitions):>13}"
             f"  {_listed(worst)}"
         )
     if rest := found[_MOST_LINES:]:
@@ -202,7 +202,7 @@ def _part(part: int | None, whole: int) -> str:
 
 
 def _listed(brokers: Sequence[int]) -> str:
-    """Return some brokers and how many more there are: ``1, 2, 3 and 7 more brokers``."""
+    """Return some brokers and how many more there are: ``1, 2, 3 +7``."""
     text = ", ".join(map(str, brokers[:_MOST_NAMES]))
     more = len(brokers) - _MOST_NAMES
-    return f"{text} and {counted(more, 'more broker')}" if more > 0 else text
+    return f"{text} +{more}" if more > 0 else text

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import field, frozen
@@ -60,6 +61,11 @@ class Sample:
 Tell = Callable[[str], None]
 Sampler = Callable[[Mapping[str, str], SampleRequest, Tell], Sample]
 
+_USUAL = (
+    "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "sasl.oauthbearer.config",
+    "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "client.id",
+)  # fmt: skip
+"""What is given by -X; one of them is meant by a name that is nearly it."""
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
 
 
@@ -103,7 +109,9 @@ def check_options(config: Mapping[str, str]) -> None:
         AdminClient({**_QUIET, **unconnected})
     except KafkaException as error:
         refusal = redacted(one_line(error.args[0].str()), config)
-        raise CliError(f"librdkafka refuses an option: {refusal}") from error
+        meant = {near for name in config for near in get_close_matches(name, _USUAL, 1, 0.85) if near != name}
+        hint = f"; did you mean {', '.join(sorted(meant))}?" if meant and "No such" in refusal else ""
+        raise CliError(f"librdkafka refuses an option: {refusal}{hint}") from error
 
 
 def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
