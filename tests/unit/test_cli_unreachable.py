@@ -39,8 +39,8 @@ ADVERTISED = "advertises this address (advertised.listeners); is it up, and can 
         (
             LOGIN,
             (
-                "Login refused by h:9093: SASL authentication error: Authentication failed during authentication "
-                "due to invalid credentials with SASL mechanism SCRAM-SHA-512;"
+                "Login refused by h:9093: SASL authentication error: Authentication failed during "
+                "authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512;"
             ),
         ),
         ("there is no topic orders", "there is no topic orders"),

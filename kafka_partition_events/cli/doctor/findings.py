@@ -151,7 +151,8 @@ def _event_topic(topic: TopicAnswer, answers: Answers) -> Iterator[Finding]:
             Status.WARNING,
             "there is no such topic, or DESCRIBE on it is not held",
             f"kafka-topics.sh --bootstrap-server {answers.where} --create --topic {topic.name} "
-            f"--partitions 12 --replication-factor {min(_REPLICAS, brokers)} --config message.timestamp.type=LogAppendTime",
+            f"--partitions 12 --replication-factor {min(_REPLICAS, brokers)} "
+            "--config message.timestamp.type=LogAppendTime",
         )
     else:
         flaws = list(_flaws(topic.info, brokers))
