@@ -20,10 +20,9 @@ _NAMES = frozenset({
 client that is not the user's own."""
 
 _LONG_ENOUGH: Final = 4  # to be hidden wherever it is
-_SHOWN: Final = frozenset({
-    "bootstrap.servers", "sasl.username", "sasl.mechanism", "sasl.mechanisms", "security.protocol",
-})  # fmt: skip
-"""Where, who and how: messages may show it."""
+_SHOWN: Final = frozenset({"bootstrap.servers", "sasl.username"})  # where, and who: messages may show it
+_NO_SECRETS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"})
+"""Mechanisms: which one was refused is what a message is about."""
 
 
 _FILES: Final = frozenset({
@@ -97,7 +96,7 @@ def redacted(text: str, config: Mapping[str, str]) -> str:
     every 1 in the message would go.
     """
     for name, value in config.items():
-        if name in _SHOWN or not value:
+        if name in _SHOWN or value in _NO_SECRETS or not value:
             continue
         for quote in "\"'":
             text = text.replace(f"{quote}{value}{quote}", "***")

@@ -87,13 +87,6 @@ def test_three_brokers_with_three_replicas_have_no_alternative(
     assert foretold(document, "once_it_is_out") == {1: 6, 2: 6, 3: 6}
 
 
-@pytest.mark.kafka
-def test_a_topic_that_is_not_there_is_an_error(kafka_cluster: KafkaCluster) -> None:
-    done = doctor(kafka_cluster.bootstrap_servers, "--topics", "nowhere")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "kpe: no topic is called 'nowhere'; --topics is a regular expression\n"
-
-
 @pytest.fixture(scope="module")
 def four(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
     """Everybody may do everything that is not denied."""

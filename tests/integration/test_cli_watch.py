@@ -3,14 +3,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.plugin import MakeTopic
-from kafka_partition_events.testing.ports import free_ports
 from tests.login_kit import login_options
 
 KPE = [sys.executable, "-m", "kafka_partition_events.cli"]
@@ -18,19 +16,6 @@ KPE = [sys.executable, "-m", "kafka_partition_events.cli"]
 
 def _run(*arguments: str, limit: float = 60) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([*KPE, *arguments], capture_output=True, text=True, check=False, timeout=limit)
-
-
-@pytest.fixture
-def closed_port() -> int:
-    (port,) = free_ports(1)
-    return port
-
-
-def test_a_wrong_address_is_told(closed_port: int) -> None:
-    done = _run("watch", "-b", f"127.0.0.1:{closed_port}")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert f"127.0.0.1:{closed_port}" in done.stderr
-    assert "Connection refused" in done.stderr
 
 
 def test_an_unknown_option_is_told_without_its_value(mock_cluster: MockCluster) -> None:
@@ -108,21 +93,3 @@ def test_watch_follows_a_real_cluster_until_ctrl_c(
     assert watch.returncode == 0
     assert summary.startswith("kpe: ")
     assert summary.count("\n") == 1
-
-
-@pytest.mark.kafka
-def test_two_snapshots_of_a_real_cluster(
-    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path
-) -> None:
-    topic = kafka_topic(2)
-    files = [str(tmp_path / "before.json"), str(tmp_path / "after.json")]
-    for partitions, file in ((3, files[0]), (4, files[1])):
-        kafka_cluster.grow_topic(topic, partitions)
-        done = _run("snapshot", "-b", kafka_cluster.bootstrap_servers, "--topics", topic)
-        assert done.returncode == 0, done.stderr
-        Path(file).write_text(done.stdout)
-    done = _run("diff", *files, "--output", "table")
-    assert (done.returncode, done.stdout.split()) == (
-        1,
-        ["partitions_added", topic, "3", "->", "4", "partitions"],
-    )

@@ -203,12 +203,3 @@ def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.Mon
     monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
     assert run(["doctor"], Services()) == 2
     assert capsys.readouterr().err.startswith("kpe: no brokers are named: give -b HOST:PORT")
-
-
-def test_help_of_both_doctors(capsys: Captured) -> None:
-    assert run(["doctor", "--help"]) == 0
-    text = capsys.readouterr().out
-    assert "Exit codes: 0 " in text
-    assert "\n  kpe doctor -b" in text
-    assert "partitioner" in text
-    assert run(["doctor", "partitioner", "--help"]) == 0

@@ -216,31 +216,3 @@ def test_an_error_is_one_line_without_secrets(capsys: Captured) -> None:
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.splitlines()[-1] == "kpe: topic orders: *** may not"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["doctor", "nosuch"], "No such command"),
-        (["doctor", "nobody"], "No such command"),
-        (["doctor", "partitioner", "-b", "x:1"], "Missing option"),
-        ([*COMMAND, "--records", "0"], "--records"),
-        ([*COMMAND, "--timeout", "5"], "is not a duration"),
-    ],
-)
-def test_a_wrong_command_line_is_told_in_one_line(
-    arguments: list[str], complaint: str, capsys: Captured
-) -> None:
-    assert run(arguments, Topic(sample("murmur2")).services()) == 2
-    told = capsys.readouterr()
-    assert complaint in told.err
-    assert (told.out, told.err.count("\n")) == ("", 1)
-
-
-def test_the_help_documents_exit_codes_and_has_examples(capsys: Captured) -> None:
-    assert run(["doctor", "partitioner", "--help"]) == 0
-    text = capsys.readouterr().out
-    assert "Exit codes: 0 one hash; 1 the writers disagree; 2 " in text
-    assert "\n  kpe doctor partitioner -b localhost:9092" in text
-    assert run(["doctor", "--help"]) == 0
-    assert "partitioner" in capsys.readouterr().out

@@ -259,11 +259,3 @@ def test_a_replay_that_makes_no_sense(
 ) -> None:
     assert kpe("replay", "--config", config, *options) == 2
     assert complaint in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["ls", "follow", "replay"])
-def test_every_command_documents_its_exit_codes_and_has_examples(command: str, capsys: Captured) -> None:
-    assert run(["events", command, "--help"]) == 0
-    text = capsys.readouterr().out
-    assert "Exit codes: 0 " in text
-    assert f"\n  kpe events {command} " in text

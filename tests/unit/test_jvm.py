@@ -136,13 +136,6 @@ def test_other_checksums_invalidate_the_directory(store: JarStore, tmp_path: Pat
     assert not again.is_complete()
 
 
-def test_find_faults_tells_missing_from_wrong(tmp_path: Path) -> None:
-    (tmp_path / "a.jar").write_bytes(b"a")
-    (tmp_path / "b.jar").write_bytes(b"b")
-    digest = hashlib.sha256(b"a").hexdigest()
-    assert find_faults(tmp_path, dict.fromkeys(("a.jar", "b.jar", "c.jar"), digest)) == (["c.jar"], ["b.jar"])
-
-
 @pytest.mark.parametrize("version", jvm.KAFKA_VERSIONS)
 def test_each_lock_of_kafka_has_its_server(version: str) -> None:
     names = jvm.jar_store(jvm.kafka_lock(version)).checksums
