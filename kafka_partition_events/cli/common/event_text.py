@@ -1,17 +1,19 @@
-"""Events in words. Pure, but for the terminal that a table line is made for."""
+"""Events of the metadata in words. Pure, but for the terminal that a table line is made for.
+
+No command has a producer, so what producers find out (who is suspected, which keys moved) comes to none.
+"""
 
 from rich.text import Text
 
 from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
 
 _KIND_WIDTH = max(len(cls.kind) for cls in ev.EVENT_TYPES)
 _SUBJECT_WIDTH = 24
-_MOST_NAMED = 3
 
-_BAD = {"partition_offline", "broker_removed", "broker_suspected", "metadata_unavailable", "metadata_stale"}
-_GOOD = {"partition_online", "broker_added", "broker_cleared", "metadata_recovered", "cap_lifted"}
+_BAD = {"partition_offline", "broker_removed", "metadata_unavailable", "metadata_stale"}
+_GOOD = {"partition_online", "broker_added", "metadata_recovered"}
 _NEWS = {"topic_added", "topic_removed", "topic_recreated", "partitions_added"}
 
 
@@ -48,12 +50,6 @@ def subject(event: ev.Event) -> str:
             return topic
         case ev.BrokerAdded(new=node) | ev.BrokerChanged(new=node) | ev.BrokerRemoved(old=node):
             return f"broker {node.id}"
-        case (
-            ev.BrokerSuspected(broker=broker)
-            | ev.BrokerCleared(broker=broker)
-            | ev.RecordsRescued(broker=int(broker))
-        ):
-            return f"broker {broker}"
         case ev.MetadataRejected(topic=str(topic), partition=partition):
             return topic if partition is None else f"{topic}-{partition}"
         case _:
@@ -92,23 +88,6 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
             return f"was {_address(node)}"
         case ev.BrokerChanged(old=before, new=node):
             return f"{_address(before)} -> {_address(node)}"
-        case ev.CapReached():
-            return f"{event.partitioner} uses {len(event.admitted)} of {event.partitions} partitions"
-        case ev.CapLifted():
-            return f"{event.partitioner} uses all {event.partitions} partitions"
-        case ev.BrokerSuspected():
-            return _suspected(event)
-        case ev.BrokerCleared():
-            return _cleared(event)
-        case ev.RecordsRescued():
-            withheld = f", {event.withheld:,} withheld" if event.withheld else ""
-            return f"{counted(event.copies, 'copy', 'copies')} sent{withheld}"
-        case ev.KeysMoved():
-            suspects = f", {ids(event.brokers)} suspect" if event.brokers else ""
-            return f"{counted(event.keys, 'key')} left{suspects}"
-        case ev.KeysReturned():
-            away = f", {event.away:,} not written since" if event.away else ""
-            return f"{counted(event.keys, 'key')} had left; home again{away}"
         case ev.MetadataUnavailable(error=error):
             return " ".join(error.split())
         case ev.MetadataRecovered():
@@ -122,11 +101,6 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
             return (
                 f"{counted(event.dropped, 'event')} not shown (output too slow); now {totals(event.cluster)}"
             )
-        case ev.ClusterSummary():
-            return _summary(event)
-        case ev.AlternativesChanged(old=before, new=now, brokers=brokers):
-            by = f"; broker {ids(brokers)} can block all" if now else ""
-            return f"{now} of {event.partitions} partitions without a safe alternative, had been {before}{by}"
         case _:
             return ""
 
@@ -159,46 +133,6 @@ def ids(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers)) or "none"
 
 
-def _suspected(event: ev.BrokerSuspected) -> str:
-    held_up = f" holds up {_few(event.waiting)}" if event.waiting else ""
-    return (f"replica{held_up}: " if event.role is ev.Role.REPLICA else "") + _silence(event)
-
-
-def _few(partitions: tuple[TopicPartition, ...]) -> str:
-    names = ", ".join(f"{topic}-{partition}" for topic, partition in partitions[:_MOST_NAMED])
-    more = len(partitions) - _MOST_NAMED
-    return f"{names} and {more} more" if more > 0 else names
-
-
-def _silence(event: ev.BrokerSuspected) -> str:
-    outstanding = f"{counted(event.outstanding, 'record')} outstanding"
-    if event.reason is ev.Suspicion.UNREACHABLE:
-        return f"unreachable, {outstanding}"
-    usual = "" if event.usual_ms is None else f", usual answer {_lasting(event.usual_ms)}"
-    if event.reason is ev.Suspicion.SLOW:
-        return f"slow, {outstanding}{usual}"
-    return f"silent for {_lasting(event.silence_ms)} with {outstanding}{usual}"
-
-
-def _cleared(event: ev.BrokerCleared) -> str:
-    lasting = _lasting(event.suspected_ms)
-    if event.reason is ev.Clearance.LEFT:
-        return f"not needed any more, was suspected for {lasting}"
-    why = ": no other is trusted either" if event.reason is ev.Clearance.NEEDED else ""
-    return f"trusted again after {lasting} and {counted(event.probes, 'probe')}{why}"
-
-
-def _summary(event: ev.ClusterSummary) -> str:
-    return ", ".join(
-        (
-            counted(len(event.brokers), "broker"),
-            counted(event.topics, "topic"),
-            counted(event.partitions, "partition"),
-            f"{event.offline} offline",
-        )
-    )
-
-
 def _growth(old: TopicInfo, new: TopicInfo) -> str:
     return f"{len(old.partitions)} -> {counted(len(new.partitions), 'partition')}"
 
@@ -210,12 +144,6 @@ def _leader(info: PartitionInfo) -> str:
 def _address(node: Node) -> str:
     rack = f", rack {node.rack}" if node.rack else ""
     return f"{node.host}:{node.port}{rack}"
-
-
-def _lasting(ms: float) -> str:
-    if ms >= 999.5:
-        return f"{ms / 1000:.1f} s"
-    return f"{ms:.0f} ms" if ms >= 10 else f"{round(ms, 1):g} ms"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
