@@ -23,6 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -255,7 +258,12 @@ class World:
         """Give brokers a new certificate, while they run, for one listener; returns when they show it."""
         store = keystore(self.authority, days)
         prefix = f"listener.name.{listener.lower()}.ssl.keystore."
-        self.cluster.set_config({f"{prefix}location": str(store), f"{prefix}type": "PEM"}, broker=1)
+        settings = [
+            ConfigEntry(f"{prefix}{name}", value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in (("location", str(store)), ("type", "PEM"))
+        ]
+        broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=settings)
+        self.admin.incremental_alter_configs([broker])[broker].result(LIMIT_S)
         host, _, port = self.cluster.addresses(listener).rpartition(":")
 
         def shows_it() -> bool:

@@ -20,7 +20,7 @@ _WIDTH, _HEIGHT = 1_000, 100
 _LOWEST_MS, _HIGHEST_MS = 2.0, 20_000.0
 _LEVELS: Final = ((10, "10 ms"), (100, "100 ms"), (1_000, "1 s"), (10_000, "10 s"))
 _TICK_S: Final = 10
-_RIGHTMOST: Final = 0.85
+_RIGHTMOST: Final = 0.78
 """Bars that end further to the right have their label on the left."""
 
 _SLACK_NS: Final = _NS

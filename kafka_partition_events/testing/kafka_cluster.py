@@ -10,10 +10,10 @@ from typing import Literal, Self
 from kafka_partition_events.testing.broker_probe import BrokerView
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.kafka_node import KafkaNode
-from kafka_partition_events.testing.links import Link, LinkMode, Links
+from kafka_partition_events.testing.links import Link, Links
 from kafka_partition_events.testing.nodes import START_LIMIT_S, Nodes, Plan, address
 from kafka_partition_events.testing.ports import HOST
-from kafka_partition_events.testing.raw_requests import alter_client_quotas, elect_leaders
+from kafka_partition_events.testing.raw_requests import alter_client_quota, elect_leaders
 from kafka_partition_events.testing.security import Security
 from kafka_partition_events.testing.topic_admin import TopicAdmin
 
@@ -68,10 +68,9 @@ class KafkaCluster:
         slow_disks: bool = False,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        if brokers < 1:
-            raise ValueError(f"brokers must be at least 1, not {brokers}")
-        if controllers < 1:
-            raise ValueError(f"controllers must be at least 1, not {controllers}")
+        for what, count in (("brokers", brokers), ("controllers", controllers)):
+            if count < 1:
+                raise ValueError(f"{what} must be at least 1, not {count}")
         self._nodes = Nodes(
             Plan(
                 brokers=brokers,
@@ -79,7 +78,7 @@ class KafkaCluster:
                 version=version,
                 secured=secured,
                 listeners=listeners or {},
-                links=_link_mode(links),
+                links="clients" if links is True else links or None,
                 slow_disks=slow_disks,
                 overrides={
                     "broker.session.timeout.ms": str(session_timeout_ms),
@@ -245,42 +244,23 @@ class KafkaCluster:
 
     # --- settings ---
 
-    def set_config(
-        self, settings: Mapping[str, str | None], *, topic: str | None = None, broker: int | None = None
-    ) -> None:
-        """Change settings of one topic or one broker while it runs; they hold some milliseconds later.
+    def set_config(self, settings: Mapping[str, str | None], *, topic: str) -> None:
+        """Change settings of a topic; they hold some milliseconds later.
 
         Args:
             settings: Kafka's names and values as text, such as ``{"min.insync.replicas": "2"}``; None goes
                 back to the default. Others stay as they are.
             topic: Whose settings.
-            broker: Whose settings; give one of both.
         """
-        if topic is not None and broker is None:
-            self._admin.configure("topic", topic, settings)
-        elif broker is not None and topic is None:
-            self._node(broker)
-            self._admin.configure("broker", str(broker), settings)
-        else:
-            raise ValueError("give a topic or a broker")
+        self._admin.configure(topic, settings)
 
-    def quota(
-        self,
-        *,
-        producer_bytes_per_s: float | None = None,
-        client_id: str | None = None,
-    ) -> None:
-        """Let each broker slow clients down that send more than so much; None: as much as they like.
+    def quota(self, *, client_id: str, producer_bytes_per_s: float | None = None) -> None:
+        """Let each broker slow a client down that sends more than so much; None: as much as it likes.
 
         It holds some milliseconds later. Kafka counts over about ten seconds: as much as is allowed in that
         time passes at once.
-
-        Args:
-            producer_bytes_per_s: What a client may send to each broker.
-            client_id: Which client; None: each that has no quota of its own.
         """
-        limits = {"producer_byte_rate": producer_bytes_per_s}
-        alter_client_quotas(*self._any_broker(), client_id, limits)
+        alter_client_quota(*self._any_broker(), client_id, "producer_byte_rate", producer_bytes_per_s)
 
     def elect(self, topic: str, *, unclean: bool = False) -> None:
         """Have the leaders of a topic's partitions elected, and wait until every running broker names them.
@@ -290,13 +270,13 @@ class KafkaCluster:
             unclean: False: the first replica of each partition leads, if it is in sync. True: a partition
                 without a leader gets one that has missed records; they are lost.
         """
-        partitions = self.leaders(topic)
-        if not partitions:
+        if not (partitions := self.leaders(topic)):
             raise KitError(f"there is no topic {topic}")
         elect_leaders(*self._any_broker(), topic, partitions, unclean=unclean)
         is_so = _is_served if unclean else _is_led_by_first_replicas
-        what = f"leaders of {topic} elected"
-        self._nodes.await_everywhere(what, lambda view: is_so(view, topic, len(partitions)))
+        self._nodes.await_everywhere(
+            f"leaders of {topic} elected", lambda view: is_so(view, topic, len(partitions))
+        )
 
     # --- trouble ---
 
@@ -331,10 +311,10 @@ class KafkaCluster:
             f"broker {node} back in sync", lambda view: _is_in_sync(view, node), limit=START_LIMIT_S
         )
 
-    def rolling_restart(self, *, clean: bool = True) -> None:
+    def rolling_restart(self) -> None:
         """Restart all brokers, one after the other, each when the one before is back in sync."""
         for broker in self.brokers:
-            self.restart(broker, clean=clean)
+            self.restart(broker, clean=True)
 
     def fail_over_controller(self) -> int:
         """Kill the active controller, wait until another is active, and restart the killed one.
@@ -470,13 +450,3 @@ def _is_in_sync(view: BrokerView, broker: int) -> bool:
         for partitions in view.topics.values()
         for p in partitions.values()
     )
-
-
-def _link_mode(links: Literal["clients", "all"] | bool | None) -> LinkMode | None:
-    if links in {None, False}:
-        return None
-    if links in {True, "clients"}:
-        return "clients"
-    if links == "all":
-        return "all"
-    raise ValueError(f'links must be True, "clients", "all" or None, not {links!r}')

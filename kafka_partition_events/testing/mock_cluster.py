@@ -138,10 +138,6 @@ class MockCluster:
         """Delay each of a broker's answers by `ms` milliseconds."""
         self._call("rd_kafka_mock_broker_set_rtt", self._known(broker), ms)
 
-    def set_rack(self, broker: int, rack: str) -> None:
-        """Change a broker's rack."""
-        self._call("rd_kafka_mock_broker_set_rack", self._known(broker), rack.encode())
-
     def _known(self, broker: int) -> int:
         if broker not in self.brokers:
             raise KitError(f"there is no broker {broker}, only {', '.join(map(str, self.brokers))}")

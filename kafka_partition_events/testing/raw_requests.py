@@ -5,7 +5,7 @@ its own, as in `broker_probe.py`.
 """
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from kafka_partition_events.testing.broker_probe import Reader, exchange
 from kafka_partition_events.testing.errors import KitError
@@ -36,30 +36,18 @@ def leads_quorum(host: str, port: int) -> bool:
     return read.number("h") == 0  # else: not the leader
 
 
-def alter_client_quotas(
-    host: str, port: int, client_id: str | None, limits: Mapping[str, float | None]
-) -> None:
-    """Set quotas of one client id, or of all that have none of their own (AlterClientQuotas version 0).
-
-    Args:
-        host: Of a broker.
-        port: Of the same.
-        client_id: None for the default.
-        limits: Kafka's name of the quota -> value; None removes it.
+def alter_client_quota(host: str, port: int, client_id: str, quota: str, value: float | None) -> None:
+    """Set a quota of a client id; None removes it (AlterClientQuotas version 0).
 
     Raises:
         ProbeError: there was no usable answer.
         KitError: Kafka refused.
     """
-    name = b"\xff\xff" if client_id is None else _text(client_id)
-    operations = b"".join(
-        _text(key) + struct.pack(">db", value or 0.0, value is None) for key, value in limits.items()
-    )
-    entity = struct.pack(">i", 1) + _text("client-id") + name
-    entry = entity + struct.pack(">i", len(limits)) + operations
+    one = struct.pack(">i", 1)
+    entity = one + _text("client-id") + _text(client_id)
+    operation = one + _text(quota) + struct.pack(">db", value or 0.0, value is None)
     validate_only = b"\0"
-    body = struct.pack(">i", 1) + entry + validate_only
-    read = Reader(exchange(host, port, _ALTER_CLIENT_QUOTAS, body))
+    read = Reader(exchange(host, port, _ALTER_CLIENT_QUOTAS, one + entity + operation + validate_only))
     read.number("i")  # correlation id
     read.number("i")  # throttle time
     read.number("i")  # one entry

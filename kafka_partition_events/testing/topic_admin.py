@@ -1,7 +1,7 @@
 """Change topics and settings of a test cluster through confluent-kafka's admin client."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kafka_partition_events.testing.errors import KitError
 
@@ -75,10 +75,8 @@ class TopicAdmin:
         client = self._client()  # must live until the answer is there
         _finish(client.delete_topics([name], request_timeout=_LIMIT_S), f"delete topic {name}")
 
-    def configure(
-        self, kind: Literal["topic", "broker"], name: str, settings: Mapping[str, str | None]
-    ) -> None:
-        """Change some settings of a topic or a broker, and leave the others; None goes back to the default.
+    def configure(self, name: str, settings: Mapping[str, str | None]) -> None:
+        """Change some settings of a topic, and leave the others; None goes back to the default.
 
         Raises:
             KitError: Kafka refused.
@@ -98,9 +96,9 @@ class TopicAdmin:
             )
             for key, value in settings.items()
         ]
-        resource = ConfigResource(ConfigResource.Type[kind.upper()], name, incremental_configs=changes)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=changes)
         done = client.incremental_alter_configs([resource], request_timeout=_LIMIT_S)
-        _finish(done, f"change settings of {kind} {name}")
+        _finish(done, f"change settings of topic {name}")
 
     def _client(self) -> "AdminClient":
         try:

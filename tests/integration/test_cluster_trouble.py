@@ -110,7 +110,7 @@ def test_a_quota_slows_one_client_down(cluster: KafkaCluster, topic: str) -> Non
         assert time.monotonic() < deadline
     cluster.quota(client_id="greedy")
     with pytest.raises(KitError, match="could not set quotas"):
-        cluster.quota(producer_bytes_per_s=-1.0)
+        cluster.quota(client_id="greedy", producer_bytes_per_s=-1.0)
 
 
 def test_a_full_disk_halts_a_broker(cluster: KafkaCluster, topic: str) -> None:
@@ -155,10 +155,8 @@ def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> N
 
 
 def test_wrong_requests_say_what_is_wrong(cluster: KafkaCluster, topic: str) -> None:
-    with pytest.raises(ValueError, match="a topic or a broker"):
-        cluster.set_config({}, topic=topic, broker=1)
-    with pytest.raises(KitError, match="could not change settings of broker 1"):
-        cluster.set_config({"log.retention.ms": "soon"}, broker=1)
+    with pytest.raises(KitError, match=f"could not change settings of topic {topic}"):
+        cluster.set_config({"retention.ms": "soon"}, topic=topic)
     with pytest.raises(KitError, match="no links; make it with links=True"):
         cluster.link(1)
     with pytest.raises(KitError, match="there is no topic"):

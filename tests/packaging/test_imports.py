@@ -286,17 +286,16 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "diagnose": 330,
+    "diagnose": 282,
     "outbox": 690,
     "events": 775,
     "observe": 1_822,
     "control": 3_225,
-    "cli": 4_850,
+    "cli": 4_462,
     "spark": 6_300,
-    "demo": 1_911,
+    "demo": 1_649,
 }
-"""Lines of code. Change control is larger than the core was to be; more than half of it decides, and is pure.
-The demo is two: producers side by side, with a screen and a page, and growth."""
+"""Lines of code. Change control is larger than the core was to be; more than half of it decides, and is pure."""
 
 CORE = {
     "metadata": (3_282, 2_895),
@@ -311,7 +310,7 @@ WATCHER = (7_900, 7_900)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
 CONTROL = (6_684, 5_500)
 """The same for change control: its wing, and its commands in `cli/change`."""
-COMMANDS = (5_670, 4_500)
+COMMANDS = (5_437, 4_500)
 """The same for the command line without `cli/change`."""
 LONGEST = 450
 """Lines of a file of the core."""

@@ -108,10 +108,3 @@ def test_a_wrong_option_is_unknown_too(capsys: Captured) -> None:
     assert capsys.readouterr().out.startswith("KPE UNKNOWN - 'many' is no threshold; ")
     assert check(WELL, "--nosuch") == 3
     assert run(["check"], Services()) == 3
-
-
-def test_help(capsys: Captured) -> None:
-    assert run(["check", "--help"]) == 0
-    text = capsys.readouterr().out
-    assert "Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN" in text
-    assert "\n  kpe check -b" in text
