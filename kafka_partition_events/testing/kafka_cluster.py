@@ -273,10 +273,8 @@ class KafkaCluster:
         if not (partitions := self.leaders(topic)):
             raise KitError(f"there is no topic {topic}")
         elect_leaders(*self._any_broker(), topic, partitions, unclean=unclean)
-        is_so = _is_served if unclean else _is_led_by_first_replicas
-        self._nodes.await_everywhere(
-            f"leaders of {topic} elected", lambda view: is_so(view, topic, len(partitions))
-        )
+        is_so, count = _is_served if unclean else _is_led_by_first_replicas, len(partitions)
+        self._nodes.await_everywhere(f"leaders of {topic} elected", lambda view: is_so(view, topic, count))
 
     # --- trouble ---
 

@@ -295,7 +295,7 @@ LARGEST = {
     "spark": 6_300,
     "demo": 1_649,
 }
-"""Lines of code. Change control is larger than the core was to be; more than half of it decides, and is pure."""
+"""Lines of code. Change control is larger than the core was to be; more than half of it decides."""
 
 CORE = {
     "metadata": (3_282, 2_895),
