@@ -22,8 +22,6 @@ HELP = [
     for line in block.code.replace("\\\n", " ").splitlines()
     if line.startswith("kpe ")
 ]
-DEMO = (ROOT / "kafka_partition_events" / "demo" / "growth.py").read_text(encoding="utf-8")
-TYPED = re.findall(r'_kpe\(lines, bootstrap, f?"([^"]+)"', DEMO)
 KPE: Any = typer.main.get_command(app)
 BEHIND = {"|", "||", "&&", ">", "2>"}
 """What ends a command of a shell, and what stands behind it is another's."""
@@ -57,12 +55,6 @@ def test_what_help_shows_exists(command: str) -> None:
 @pytest.mark.parametrize(("page", "command"), inline_commands())
 def test_what_a_sentence_names_exists(page: str, command: str) -> None:
     check_kpe(command.split()[1:])
-
-
-@pytest.mark.parametrize("command", TYPED)
-def test_what_the_demo_types_exists(command: str) -> None:
-    """Its own run is weekly."""
-    check_kpe(command.split())
 
 
 def check(command: str) -> None:

@@ -17,8 +17,6 @@ from kafka_partition_events.observe.settings import Log
 
 SHOWN_AS_EVENTS = frozenset({"metadata_unavailable"})
 """The poller's log lines that the output tells as events."""
-SHOWN_AS_NOTES = frozenset({"left_out_of_the_probe"})
-"""The log line of what a look at groups leaves out, which commands tell at their end."""
 PROGRAM: Final = "kpe"
 """The logger of what is told to people, where even that has to be JSON."""
 
