@@ -87,7 +87,7 @@ def login_of(config: Mapping[str, Any]) -> object:
 
 
 def redacted(text: str, config: Mapping[str, str]) -> str:
-    """Return a client's message without the values of properties, which may be secrets; but where, who and how.
+    """Return a client's message without the values of properties, which may be secrets; but who, and how.
 
     librdkafka quotes what it refuses. A short value such as ``1`` is hidden only where it is quoted, or
     every 1 in the message would go.
