@@ -164,8 +164,9 @@ def _lines(cluster: Cluster, found: Sequence[TopicOutages], trouble: str | None)
     where = f", in {counted(len(exposed), 'topic')}" if exposed else ""
     yield (
         f"{counted(len(cluster.nodes), 'broker')}, {counted(len(found), 'topic')}, "
-        f"{counted(partitions, 'partition')}: {without:,} without a safe alternative{where}"
+        f"{counted(partitions, 'partition')}"
     )
+    yield f"{counted(without, 'partition')} without a safe alternative{where}"
     if unwritable := partitions - sum(topic.writable for topic in found):
         yield f"{counted(unwritable, 'partition')} can't be written with acks=all even now"
     if unknown := sum(topic.min_insync_replicas is None for topic in found):
@@ -185,10 +186,10 @@ def _lines(cluster: Cluster, found: Sequence[TopicOutages], trouble: str | None)
         )
     if rest := found[_MOST_LINES:]:
         hidden = sum(topic.without_safe_alternative > 0 for topic in rest)
-        yield f"and {counted(len(rest), 'more topic')}, {hidden or 'none'} of them without a safe alternative"
+        yield f"and {counted(len(rest), 'more topic')}, {hidden or 'none'} without a safe alternative"
     if exposed:
         yield ""
-        yield "Another placement, more partitions or more brokers help: docs/replicas.md says which when."
+        yield "Another placement, more partitions or more brokers help: see docs/replicas.md"
 
 
 def _share(part: int, whole: int) -> dict[str, Any]:

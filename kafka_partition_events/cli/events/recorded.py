@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,13 +9,16 @@ from typing import Annotated
 
 import typer
 from attrs import evolve, frozen
-from rich.console import Console
-from rich.text import Text
 
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.options import ConfigFile, Topics
-from kafka_partition_events.cli.common.output import Output, OutputChoice, choose_output, write_json_line
+from kafka_partition_events.cli.common.output import (
+    Output,
+    OutputChoice,
+    choose_output,
+    write_json_line,
+    write_line,
+)
 from kafka_partition_events.cli.common.settings import FileOptions
 from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.observe.quantities import parse_duration
@@ -25,7 +27,6 @@ from kafka_partition_events.outbox import Entry
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
 _NAME_WIDTH, _SUBJECT_WIDTH = 20, 28
-_ERROR, _WARN = 17, 13  # OpenTelemetry's severity numbers
 
 
 @frozen(kw_only=True)
@@ -134,18 +135,9 @@ def write_entries(entries: Iterable[Entry], output: OutputChoice) -> None:
         for entry in entries:
             write_json_line(json.loads(entry.body))
         return
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.print(f"{'TIME':<24}  {'EVENT':<{_NAME_WIDTH}}  {'SUBJECT':<{_SUBJECT_WIDTH}}  ID")
+    write_line(f"{'TIME':<24}  {'EVENT':<{_NAME_WIDTH}}  {'SUBJECT':<{_SUBJECT_WIDTH}}  ID")
     for entry in entries:
-        console.print(_line(entry))
-        sys.stdout.flush()
-
-
-def _line(entry: Entry) -> Text:
-    style = "red" if entry.severity >= _ERROR else "yellow" if entry.severity >= _WARN else ""
-    return styled(
-        (f"{entry.at:%Y-%m-%d %H:%M:%S}.{entry.at.microsecond // 1000:03}Z  ", "dim"),
-        (f"{entry.name:<{_NAME_WIDTH}}  ", style),
-        (f"{entry.subject or 'cluster':<{_SUBJECT_WIDTH}}  ", "bold"),
-        (entry.id, "dim"),
-    )
+        time = f"{entry.at:%Y-%m-%d %H:%M:%S}.{entry.at.microsecond // 1000:03}Z"
+        write_line(
+            f"{time}  {entry.name:<{_NAME_WIDTH}}  {entry.subject or 'cluster':<{_SUBJECT_WIDTH}}  {entry.id}"
+        )
