@@ -48,32 +48,9 @@ def test_in_a_pipe(file: Path, capsys: Captured) -> None:
     assert values["kafka.properties.sasl.password"]["value"] == "***"
 
 
-def test_the_client_is_shown_with_who_has_chosen_it(
-    file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def shown() -> dict[str, str]:
-        assert run(["config", "show", "--config", str(file)]) == 0
-        (line,) = (line for line in capsys.readouterr().out.splitlines() if "kafka.client" in line)
-        value: dict[str, str] = json.loads(line)
-        return value
-
-    file.write_text('[kafka]\nclient = "confluent-kafka"\n')
-    assert shown() == {"key": "kafka.client", "value": "confluent-kafka", "origin": f"file {file}"}
-    monkeypatch.setenv("KPE_KAFKA__CLIENT", "kafka-python")
-    assert shown()["origin"] == "environment KPE_KAFKA__CLIENT"
-
-
 def test_without_a_file_nothing_is_set(capsys: Captured) -> None:
     assert run(["config", "show"]) == 0
     assert capsys.readouterr().out == ""
-
-
-def test_the_file_may_be_named_by_the_environment(
-    file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KPE_CONFIG", str(file))
-    assert run(["config", "show"]) == 0
-    assert "broker:9092" in capsys.readouterr().out
 
 
 def test_everything_that_is_wrong_is_told_each_in_a_line(file: Path, capsys: Captured) -> None:
@@ -89,10 +66,3 @@ def test_everything_that_is_wrong_is_told_each_in_a_line(file: Path, capsys: Cap
 def test_a_file_that_is_not_there(capsys: Captured) -> None:
     assert run(["config", "show", "--config", "/nowhere/kpe.toml"]) == 2
     assert capsys.readouterr().err == "kpe: /nowhere/kpe.toml: No such file or directory\n"
-
-
-def test_help(capsys: Captured) -> None:
-    assert run(["config", "show", "--help"]) == 0
-    text = capsys.readouterr().out
-    assert "Exit codes: 0 " in text
-    assert "\n  kpe config show --config" in text

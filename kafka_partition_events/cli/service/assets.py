@@ -33,14 +33,14 @@ def export_command(
 ) -> None:
     """Write the files that go with `kpe observe`, `kpe tracker` and `kpe spark`.
 
+    \b
+    kpe assets export ./kpe-assets
+    kpe assets export /etc/kpe --force
+
     Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, systemd units, a
     Containerfile, Kubernetes manifests, an example configuration; for the fleet tables a dbt project, SQL
     views, a SparkApplication and an Airflow DAG. Existing files that differ are kept, unless --force is
     given; then a symbolic link is replaced, and not written through.
-
-    \b
-    kpe assets export ./kpe-assets
-    kpe assets export /etc/kpe --force
 
     Exit codes: 0 all files are there as they should be; 1 some differ and were kept; 2 can't be written.
     """  # noqa: D301

@@ -32,14 +32,14 @@ def show_command(
 ) -> None:
     """Show each setting of `kpe observe` that is set, and where. Secrets are masked.
 
-    Options of `kpe observe` win over the environment, that over the file, that over the defaults. The
-    environment names a setting by its path, in capitals and with two underscores between the parts. A
-    secret may stand in a file of its own: `url_file = "/run/secrets/url"` instead of `url = "..."`.
-
     \b
     kpe config show --config /etc/kpe/kpe.toml
     KPE_OBSERVER__INTERVAL=5s kpe config show --config kpe.toml
     kpe config show --config kpe.toml | jq -r 'select(.key == "outbox.path") | .value'
+
+    Options of `kpe observe` win over the environment, that over the file, that over the defaults. The
+    environment names a setting by its path, in capitals and with two underscores between the parts. A
+    secret may stand in a file of its own: `url_file = "/run/secrets/url"` instead of `url = "..."`.
 
     Exit codes: 0 shown; 2 something is wrong in it: each error in a line.
     """  # noqa: D301

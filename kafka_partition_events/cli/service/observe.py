@@ -42,6 +42,16 @@ def observe_command(
 ) -> None:
     """Observe a cluster until stopped, and notify operators.
 
+    \b
+    kpe observe -b localhost:9092                                    a journal and metrics; no sinks
+    kpe observe --config /etc/kpe/kpe.toml
+    KPE_KAFKA__CLIENT=confluent-kafka kpe observe --config kpe.toml  poll by the other client
+    kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
+    KPE_CONTROL__ENABLED=true kpe observe --config kpe.toml          planned or not, by topic kpe.changes
+    kpe config show --config kpe.toml                                what is set, and where
+    kpe doctor --config kpe.toml                                     can it work here?
+    curl -s localhost:9404/readyz
+
     Every change of topics, partitions and brokers goes to a journal in a file, the outbox. Kafka topics and
     webhooks get these events in order, at least once, also after a crash or an outage of theirs. What is
     wrong for longer than a hold-down is posted to Alertmanager, which groups, silences, pages and mails.
@@ -52,16 +62,6 @@ def observe_command(
 
     By default kafka-python polls the cluster: only it reports leader epochs, by which several observers give
     one outage one id. Kafka sinks are confluent-kafka's.
-
-    \b
-    kpe observe -b localhost:9092                                    a journal and metrics; no sinks
-    kpe observe --config /etc/kpe/kpe.toml
-    KPE_KAFKA__CLIENT=confluent-kafka kpe observe --config kpe.toml  poll by the other client
-    kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
-    KPE_CONTROL__ENABLED=true kpe observe --config kpe.toml          planned or not, by topic kpe.changes
-    kpe config show --config kpe.toml                                what is set, and where
-    kpe doctor --config kpe.toml                                     can it work here?
-    curl -s localhost:9404/readyz
 
     Exit codes: 0 it was stopped; 2 the configuration is wrong, the outbox can't be opened, the address
     is taken. A cluster that does not answer is waited for: see /readyz.
