@@ -20,7 +20,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kafka_partition_events.testing import KafkaCluster
-from kafka_partition_events.testing.plugin import MakeTopic
 from tests.replicas_kit import Rows, around
 
 DOCTOR = [sys.executable, "-m", "kafka_partition_events.cli", "doctor", "replicas"]
@@ -73,18 +72,6 @@ def written(producer: Producer, topic: str, partitions: int) -> set[int]:
         producer.produce(topic, b"v", partition=number, on_delivery=note)
     assert producer.flush(LIMIT_S) == 0
     return took
-
-
-@pytest.mark.kafka
-def test_three_brokers_with_three_replicas_have_no_alternative(
-    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic = kafka_topic(6, replication_factor=3, config={"min.insync.replicas": "2"})
-    await_synced(kafka_cluster.bootstrap_servers, topic)
-    code, document = diagnosed(kafka_cluster.bootstrap_servers, topic)
-    assert (code, document["without_safe_alternative"], document["min_insync_replicas"]) == (1, 6, 2)
-    assert foretold(document, "while_it_hangs") == {1: 0, 2: 0, 3: 0}
-    assert foretold(document, "once_it_is_out") == {1: 6, 2: 6, 3: 6}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Producer
 
 from kafka_partition_events.jvm import kafka_lock
 from kafka_partition_events.testing import KafkaCluster, KitError
@@ -53,16 +52,6 @@ def test_topic_changes_are_visible_on_every_broker_at_once(kafka_cluster: KafkaC
 
     kafka_cluster.delete_topic(topic)
     assert [seen_by(kafka_cluster, broker, topic) for broker in (1, 2, 3)] == [0, 0, 0]
-
-
-def test_records_arrive_right_after_creation(kafka_cluster: KafkaCluster, topic: str) -> None:
-    kafka_cluster.create_topic(topic, 3, config={"min.insync.replicas": "1"})
-    errors: list[object] = []
-    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    for partition in range(3):
-        producer.produce(topic, b"x", partition=partition, on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(LIMIT_S) == 0
-    assert errors == [None, None, None]
 
 
 def test_a_killed_broker_takes_its_partitions_offline_until_restarted(

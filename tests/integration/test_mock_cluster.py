@@ -27,17 +27,6 @@ def leaders(cluster: MockCluster, topic: str) -> dict[int, int]:
     return {partition: found.leader for partition, found in ask(cluster, 1).topics[topic].items()}
 
 
-def test_a_producer_delivers(cluster: MockCluster) -> None:
-    cluster.create_topic("orders", partitions=3)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    delivered: list[int | None] = []
-
-    producer.produce("orders", b"x", partition=2, on_delivery=lambda _, m: delivered.append(m.partition()))
-
-    assert producer.flush(30) == 0
-    assert delivered == [2]
-
-
 def test_set_leader_moves_a_partition_and_takes_it_offline(cluster: MockCluster) -> None:
     cluster.create_topic("orders", partitions=2, replication_factor=2)
 

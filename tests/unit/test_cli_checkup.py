@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.doctor import command as checkup
 from kafka_partition_events.cli.doctor.command import look
 from kafka_partition_events.cli.doctor.findings import (
@@ -18,7 +17,6 @@ from kafka_partition_events.cli.doctor.findings import (
     TopicAnswer,
     findings,
 )
-from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation
@@ -197,9 +195,3 @@ def test_so_has_one_that_can_not_connect_like_that() -> None:
 
 
 # -- the command -------------------------------------------------------------------------------------------
-
-
-def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
-    assert run(["doctor"], Services()) == 2
-    assert capsys.readouterr().err.startswith("kpe: no brokers are named: give -b HOST:PORT")

@@ -7,19 +7,6 @@ from kafka_partition_events.cli.app import run
 Captured = pytest.CaptureFixture[str]
 
 
-def test_help(capsys: Captured) -> None:
-    assert run(["observe", "--help"]) == 0
-    text = capsys.readouterr().out
-    assert "Exit codes: 0 " in text
-    assert "\n  kpe observe -b localhost:9092" in text
-
-
-def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
-    assert run(["observe"]) == 2
-    assert capsys.readouterr().err.startswith("kpe: no brokers are named: give -b HOST:PORT")
-
-
 @pytest.mark.parametrize(
     ("option", "key"),
     [

@@ -7,7 +7,6 @@ import pytest
 
 from kafka_partition_events import testing
 from kafka_partition_events.errors import MetadataFetchError
-from kafka_partition_events.metadata.cluster import Node, TopicInfo
 from kafka_partition_events.metadata.events import Event, MetadataStale
 from kafka_partition_events.metadata.source import Proof
 from kafka_partition_events.testing import (
@@ -15,7 +14,6 @@ from kafka_partition_events.testing import (
     ManualClock,
     RecordingListener,
     ScriptedSource,
-    cluster_of,
     observe,
 )
 
@@ -126,18 +124,8 @@ class TestScriptedSource:
         with pytest.raises(MetadataFetchError, match="hung"):
             ScriptedSource(Hang(limit=0)).fetch(None, started_at=0.0, timeout=1)
 
-    def test_close_is_counted(self) -> None:
-        source = ScriptedSource()
-        source.close()
-        assert source.closed == 1
-
 
 class TestWords:
-    def test_a_list_gives_the_leaders(self) -> None:
-        cluster = cluster_of({"orders": [1, None, 7]}, brokers=[1, Node(2, "two", 9093, "r")])
-        assert [p.leader for p in cluster.by_topic["orders"].partitions] == [1, None, None]
-        assert cluster.nodes[2].rack == "r"
-
     def test_an_observation_names_even_a_leader_that_is_not_listed(self) -> None:
         seen = observe({"orders": [7]}, brokers=[1])
         assert seen.topics["orders"].partitions[0].leader == 7
@@ -149,10 +137,6 @@ class TestWords:
         assert (first.leader_epoch, first.replicas, first.isr, second.leader) == (7, (1, 2), (1,), 2)
         assert seen.proof == Proof(topic_ids=True, leader_epochs=True)
         assert [node.id for node in seen.nodes] == [1, 2]
-
-    def test_a_ready_topic_is_taken_as_it_is(self) -> None:
-        info = TopicInfo("orders", (), "A")
-        assert observe({"orders": info}).topics["orders"] is info
 
     def test_a_wrong_word_is_named(self) -> None:
         with pytest.raises(ValueError, match="lead"):
