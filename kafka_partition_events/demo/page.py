@@ -58,11 +58,7 @@ def _figures(story: Story) -> dict[str, str]:
 
 
 def _beside(story: Story) -> Callable[[Performance], str]:
-    def words(each: Performance) -> str:
-        late = story.figures(each, *UNKEYED).late
-        return f"{late:,} records without a key over 100 ms"
-
-    return words
+    return lambda each: f"{story.figures(each, *UNKEYED).late:,} records without a key over 100 ms"
 
 
 _DOTS: Final = (
