@@ -26,7 +26,13 @@ from tests.feedback_simulator import (
 
 NOBODY = DetectorPolicy(shortest_stall=1e9, longest_stall=1e9)
 SEEDS = range(5)
-EACH_SEED = [*SEEDS[:3], *(pytest.param(seed, marks=pytest.mark.weekly) for seed in SEEDS[3:])]
+SLOW = pytest.mark.slow
+EACH_SEED = [
+    0,
+    *(pytest.param(seed, marks=SLOW) for seed in SEEDS[1:3]),
+    *(pytest.param(seed, marks=pytest.mark.weekly) for seed in SEEDS[3:]),
+]
+TWO_SEEDS = [0, pytest.param(1, marks=SLOW)]
 RNG = random.Random(7)
 STOPS = [Pause(at=1 + 0.9 * i, seconds=RNG.uniform(0.1, 0.5)) for i in range(20)]
 
@@ -78,6 +84,7 @@ def test_our_own_stops_make_nobody_suspect(seed: int, whole_process: bool) -> No
     assert sum(outcome.excluded_s.values()) == 0
 
 
+@SLOW
 @pytest.mark.parametrize(
     "latency",
     [usual(spread=0.6), noisy(spread=0.6, spikes=0), noisy(spread=0.6, spikes=0.002, longest=0.06)],
@@ -91,6 +98,7 @@ def test_noise_that_all_brokers_have_excludes_them_for_less_than_2_percent(laten
         assert all(o.share_to(broker) == pytest.approx(1 / 3, abs=0.02) for broker in (1, 2, 3))
 
 
+@SLOW
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_heavy_noise_makes_at_most_twice_as_many_records_late_as_without_feedback(seed: int) -> None:
     """One answer in a hundred takes up to 150 ms longer; on average feedback makes some more late."""
@@ -102,6 +110,7 @@ def test_heavy_noise_makes_at_most_twice_as_many_records_late_as_without_feedbac
     assert late[DetectorPolicy()] < 0.02
 
 
+@SLOW
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_a_broker_that_stays_slow_is_used_again_within_two_minutes(seed: int) -> None:
     simulation = Simulation(seed=seed, seconds=120, since=2.7, rate=1000, faults={1: Slow(since=2.7)})
@@ -148,7 +157,7 @@ Faults = Mapping[int, Fault | Sequence[Fault]]
         pytest.param({2: Slow(since=2.5, until=9, hits="clients")}, 0.01, 0, id="its link is slow"),
     ],
 )
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", TWO_SEEDS)
 def test_replicas_few_records_are_late_and_nobody_else_is_named(
     seed: int, faults: Faults, most_late: float, most_failed: int
 ) -> None:
@@ -196,7 +205,7 @@ def test_replicas_a_partition_that_refuses_costs_its_own_records() -> None:
     assert not outcome.avoidance
 
 
-@pytest.mark.parametrize("seed", [79, 86, 94])
+@pytest.mark.parametrize("seed", [79, *(pytest.param(seed, marks=SLOW) for seed in (86, 94))])
 def test_replicas_on_a_busy_machine_a_brown_out_is_found_as_well(seed: int) -> None:
     # A hiccup may have made the sick one suspect as a leader before it holds up what others lead, or somebody
     # else, or others' answers late: none of that may let what waits for it wait for longer.
@@ -221,7 +230,7 @@ def test_replicas_where_every_partition_needs_the_sick_one_records_go_on() -> No
     assert all(outcome.by_broker_and_second[b, 11] > 100 for b in (1, 2, 3))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", TWO_SEEDS)
 @pytest.mark.parametrize("latency", [usual(0.001), noisy(median=0.002, spread=0.6, spikes=0)])
 def test_replicas_quiet_minutes_suspect_nobody(seed: int, latency: Latency) -> None:
     outcome = six(seed=seed, seconds=60.0, rate=250.0, latency=latency).run()
