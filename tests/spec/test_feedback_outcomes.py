@@ -58,6 +58,7 @@ def test_brown_out_at_most_one_record_in_200_is_late(seed: int) -> None:
     assert without.late_share > outcome.late_share, "else this shows nothing"
 
 
+@SLOW
 def test_brown_out_that_lasts_costs_less_with_time() -> None:
     outcome = Simulation(seconds=60, since=2.7, faults={1: Frozen(since=2.7)}).run()
     assert outcome.late_share <= 0.001
@@ -119,17 +120,6 @@ def test_a_broker_that_stays_slow_is_used_again_within_two_minutes(seed: int) ->
     assert sum(outcome.by_broker_and_second[1, second] for second in range(110, 120)) > 1000
 
 
-def test_a_seed_has_one_history() -> None:
-    def history(seed: int, start: float) -> object:
-        outcome = Simulation(
-            seed=seed, seconds=5, since=2, faults={1: Frozen(since=2)}, rate=1024, start=start
-        ).run()
-        return outcome.to, outcome.late, outcome.probes, [broker for _, broker in outcome.suspected]
-
-    assert history(3, 0.0) == history(3, 0.0)
-    assert history(3, 0.0) != history(4, 0.0)
-
-
 # -- acks=all: six brokers, 24 partitions, three replicas, two ways ---------------------------------
 
 
@@ -169,8 +159,8 @@ def test_replicas_few_records_are_late_and_nobody_else_is_named(
     assert not outcome.standby
 
 
-@pytest.mark.parametrize("ways", [1, 2])
-@pytest.mark.parametrize("a_batch", [0.05, 0.07])
+@pytest.mark.parametrize("ways", [1, pytest.param(2, marks=SLOW)])
+@pytest.mark.parametrize("a_batch", [0.05, pytest.param(0.07, marks=SLOW)])
 def test_replicas_whose_links_let_too_little_through_are_left_though_nobody_falls_silent(
     a_batch: float, ways: int
 ) -> None:
