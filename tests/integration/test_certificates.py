@@ -1,6 +1,6 @@
-"""What is told of certificates that are of no use, by both clients; a TLS server plays the broker.
+"""A client's own certificate that has expired is named, by both clients; a TLS server plays the broker.
 
-And files of certificates that are replaced: a source that has failed takes them over.
+Where it is replaced, a source that has failed takes it over.
 """
 
 import contextlib
@@ -73,27 +73,6 @@ def complaint(source: MetadataSource) -> str:
     with pytest.raises(MetadataFetchError) as failure:
         source.fetch(None, started_at=0.0, timeout=PATIENCE_S)
     return str(failure.value)
-
-
-def test_that_a_brokers_certificate_has_expired_is_told(
-    source_of: Callable[[Any], MetadataSource], serve: Serve, authority: Authority
-) -> None:
-    config = {
-        "bootstrap.servers": serve(days=-1),
-        "security.protocol": "SSL",
-        "ssl.ca.location": authority.ca,
-    }
-    with contextlib.closing(source_of(config)) as source:
-        assert "certificate has expired" in complaint(source)
-
-
-def test_that_it_was_signed_by_somebody_else_is_told(
-    source_of: Callable[[Any], MetadataSource], serve: Serve, openssl: str, tmp_path: Path
-) -> None:
-    other = Authority(tmp_path, openssl, "other")
-    config = {"bootstrap.servers": serve(), "security.protocol": "SSL", "ssl.ca.location": other.ca}
-    with contextlib.closing(source_of(config)) as source:
-        assert "unable to get local issuer certificate" in complaint(source)
 
 
 def test_that_the_clients_own_has_expired_is_told_until_it_was_replaced(

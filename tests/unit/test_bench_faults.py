@@ -1,6 +1,5 @@
 """The fault benchmark's pure parts: what it counts, what it throws out, what it claims."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from benchmarks.faults.plan import SCENARIOS
 from benchmarks.faults.rules import why_discarded
 from benchmarks.faults.spec import Values, parse_value
 from benchmarks.faults.tape import Tape
-from benchmarks.faults.targets import Target, judge, ratio
 from benchmarks.measure import Environment
 
 MS = 1_000_000
@@ -77,11 +75,6 @@ def run(number: int = 0, figures: Figures = GOOD, **changes: Any) -> Run:
 def result(scenario: str = "brownout", rounds: int = 3, **producers: list[Run]) -> Result:
     named = {name.replace("_", "-"): Measured(runs) for name, runs in producers.items()}
     return Result(scenario, rounds, named, ENVIRONMENT)
-
-
-def runs(figure: str, *values: float) -> list[Run]:
-    changed: list[dict[str, Any]] = [{figure: value} for value in values]
-    return [run(number, evolve(GOOD, **changes)) for number, changes in enumerate(changed)]
 
 
 @pytest.mark.parametrize(
@@ -227,37 +220,3 @@ class TestThePlan:
     def test_those_that_were_published_keep_their_length(self) -> None:
         published = {"brownout": 9.0, "kill": 9.0}
         assert {name: SCENARIOS[name].seconds for name in published} == published
-
-
-class TestTargets:
-    RATIO = Target("ours", "p99_ms", 1 / 15, "librdkafka")
-    NONE = Target("ours-hedge", "late", 0)
-
-    def test_the_median_of_the_rounds_decides_on_a_ratio(self) -> None:
-        seen = result(ours=runs("p99_ms", 20, 20, 400), librdkafka=runs("p99_ms", 400, 400, 400))
-        verdict = judge(self.RATIO, seen)
-        assert verdict.reached
-        assert verdict.spread is not None
-        assert (verdict.spread.low, verdict.spread.high) == (0.05, 1.0)
-
-    def test_a_ratio_is_made_within_a_round(self) -> None:
-        ours = [run(2, evolve(GOOD, p99_ms=20))]
-        verdict = judge(self.RATIO, result(ours=ours, librdkafka=runs("p99_ms", 9, 9, 400)))
-        assert verdict.spread is not None
-        assert verdict.spread.median == 0.05
-
-    def test_every_run_must_keep_a_limit_on_the_figure_itself(self) -> None:
-        assert judge(self.NONE, result(ours_hedge=runs("late", 0, 0, 0))).reached
-        assert judge(self.NONE, result(ours_hedge=runs("late", 0, 0, 0.001))).reached is False
-
-    def test_what_was_not_measured_is_neither_reached_nor_missed(self) -> None:
-        assert judge(self.RATIO, result(ours=runs("p99_ms", 20))).reached is None
-
-    def test_two_zeros_are_equal_and_nothing_is_as_good_as_zero(self) -> None:
-        assert (ratio(0, 0), ratio(1, 0), ratio(1, 4)) == (1.0, math.inf, 0.25)
-
-    def test_a_limit_on_a_ratio_may_be_one_for_each_round(self) -> None:
-        seen = result(ours=runs("failed", 1, 1, 40), librdkafka=runs("failed", 400, 400, 400))
-        median = Target("ours", "failed", 1 / 50, "librdkafka")
-        assert judge(median, seen).reached
-        assert judge(evolve(median, in_each=True), seen).reached is False

@@ -15,9 +15,8 @@ import pytest
 from kafka_partition_events import jvm
 from kafka_partition_events.errors import JvmError
 from kafka_partition_events.jvm import ivy
-from kafka_partition_events.jvm.__main__ import main
 from kafka_partition_events.jvm.java import find_java
-from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults, read_checksums
+from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults
 from kafka_partition_events.spark.kafka import CONNECTOR, DELTA
 from kafka_partition_events.testing import KafkaCluster
 
@@ -136,13 +135,6 @@ def test_other_checksums_invalidate_the_directory(store: JarStore, tmp_path: Pat
     assert not again.is_complete()
 
 
-def test_find_faults_tells_missing_from_wrong(tmp_path: Path) -> None:
-    (tmp_path / "a.jar").write_bytes(b"a")
-    (tmp_path / "b.jar").write_bytes(b"b")
-    digest = hashlib.sha256(b"a").hexdigest()
-    assert find_faults(tmp_path, dict.fromkeys(("a.jar", "b.jar", "c.jar"), digest)) == (["c.jar"], ["b.jar"])
-
-
 @pytest.mark.parametrize("version", jvm.KAFKA_VERSIONS)
 def test_each_lock_of_kafka_has_its_server(version: str) -> None:
     names = jvm.jar_store(jvm.kafka_lock(version)).checksums
@@ -156,15 +148,6 @@ def test_the_lock_of_spark_has_a_connector_and_delta() -> None:
         f"spark/{DELTA.split(':')[1]}-{DELTA.split(':')[2]}.jar",
         f"spark/{CONNECTOR.split(':')[1]}-{CONNECTOR.split(':')[2]}.jar",
     ]
-
-
-@pytest.mark.parametrize("lock", [*map(jvm.kafka_lock, jvm.KAFKA_VERSIONS), jvm.SPARK])
-def test_committed_checksums_are_whole(lock: str) -> None:
-    assert all(len(digest) == 64 for digest in jvm.jar_store(lock).checksums.values())
-
-
-def test_checksums_are_read_as_sha256sum_writes_them() -> None:
-    assert read_checksums(f"{'0' * 64} *x/y.jar\n\n") == {"x/y.jar": "0" * 64}
 
 
 def test_kafka_is_the_newest_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,17 +187,6 @@ def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pyt
     assert jvm.java() is None
     with pytest.raises(JvmError, match="Java 17 or newer is not installed: install it, or let JAVA_HOME"):
         jvm.ensure_jars(jvm.SPARK)
-
-
-def test_the_command_reports_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(jvm, "java", lambda: None)
-    assert main() == 1
-    shown = capsys.readouterr()
-    assert shown.out.count("\n") == 1
-    assert shown.err.startswith("error: Java 17 or newer is not installed")
 
 
 @pytest.fixture
