@@ -137,7 +137,11 @@ def violations(soak: Soak, found: Found, planned: int) -> list[str]:
         wrong.append(f"{len(soak.done)} of {planned} faults were carried out")
     for name, samples in soak.samples.items():
         grown = growths(samples).items()
-        wrong += [f"{name}: {figure} grew: {_text(growth)}" for figure, growth in grown if not growth.is_flat]
+        wrong += [
+            f"{name}: {figure} grew: {growth.before:.1f} → {growth.after:.1f}"
+            for figure, growth in grown
+            if not growth.is_flat
+        ]
     return wrong
 
 

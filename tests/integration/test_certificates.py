@@ -23,8 +23,6 @@ from tests.certificate_kit import Authority
 pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in. <(ssl.SSLS|s)ocket")
 PATIENCE_S = 1.0
 
-Serve = Callable[..., str]
-
 
 @pytest.fixture(params=["confluent-kafka", "kafka-python"])
 def source_of(request: pytest.FixtureRequest) -> Iterator[Callable[[Mapping[str, str]], MetadataSource]]:
@@ -41,22 +39,15 @@ def authority(openssl: str, tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def serve(authority: Authority) -> Iterator[Serve]:
-    """Start a server that shakes hands, and then hangs up: a broker as far as TLS goes."""
-    with contextlib.ExitStack() as servers:
-
-        def serve(*, days: int = 2, wants_certificates: bool = False) -> str:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*authority.issue("broker", days=days))
-            if wants_certificates:
-                context.verify_mode = ssl.CERT_REQUIRED
-                context.load_verify_locations(authority.ca)
-            listening = socket.create_server(("127.0.0.1", 0))
-            servers.callback(listening.close)
-            threading.Thread(target=_shake_hands, args=(listening, context), daemon=True).start()
-            return f"127.0.0.1:{listening.getsockname()[1]}"
-
-        yield serve
+def broker(authority: Authority) -> Iterator[str]:
+    """Where a server asks for a certificate, and then hangs up: a broker as far as TLS goes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("broker"))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.ca)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=_shake_hands, args=(listening, context), daemon=True).start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 def _shake_hands(listening: socket.socket, context: ssl.SSLContext) -> None:
@@ -76,11 +67,11 @@ def complaint(source: MetadataSource) -> str:
 
 
 def test_that_the_clients_own_has_expired_is_told_until_it_was_replaced(
-    source_of: Callable[[Any], MetadataSource], serve: Serve, authority: Authority
+    source_of: Callable[[Any], MetadataSource], broker: str, authority: Authority
 ) -> None:
     certificate, key = authority.issue("kpe", days=-1)
     config = {
-        "bootstrap.servers": serve(wants_certificates=True),
+        "bootstrap.servers": broker,
         "security.protocol": "SSL",
         "ssl.ca.location": authority.ca,
         "ssl.certificate.location": certificate,
