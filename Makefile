@@ -9,8 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 AT_ONCE ?= 3
 CHAOS_S ?= 3600
+unexport PYTHONDONTWRITEBYTECODE  # else each process of tests compiles all of them again
 
-.PHONY: help demo check test frameworks weekly lint types bench bench-faults bench-kip480 bench-gate bench-converge bench-spark chaos soak odd-entries matrix wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo check own-tests test frameworks weekly lint types bench bench-faults bench-kip480 bench-gate bench-converge bench-spark chaos soak odd-entries matrix wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -30,13 +31,16 @@ setup: $(VENV)/.ready  ## create the virtual environment, fetch the JVM jars, in
 demo: setup            ## see real brokers stall and die under four producers (about 75 s on two cores); ends in demo-report.html
 	@$(BIN)/kpe demo
 
-# What needs neither Kafka nor Spark, with a tenth of the examples of properties.
-check: lint types      ## before each commit: style, types, and all tests of our own code, properties with few examples
-	@$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --hypothesis-profile few \
-	  -m "not kafka and not spark and not weekly and not slow" \
-	  tests/unit tests/spec tests/property tests/conformance
+check: lint            ## before each commit: style, types, and all tests of our own code, properties with few examples
+	@$(MAKE) --no-print-directory --jobs 2 types own-tests
 
-# Files in the order of their names: those of small tests come last, so that all processes end at one time. All of Spark's
+# What needs neither Kafka nor Spark, with a tenth of the examples of properties; the longest files first.
+own-tests: $(VENV)/.ready
+	@$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile few \
+	  -m "not kafka and not spark and not weekly and not slow" \
+	  tests/spec tests/property tests/conformance tests/unit
+
+# Spark's files first, the others by name: those of small tests come last, so that all processes end at one time. All of Spark's
 # share a process and a JVM, which warms up once.
 test: setup $(VENV)/docs  ## run all tests: the demo's, then all others in three processes (AT_ONCE=1: in one)
 	@$(BIN)/python -m tests.run --at-once $(AT_ONCE)
@@ -77,9 +81,8 @@ chaos: setup           ## everything that can go wrong at once, judged from outs
 soak: setup            ## an hour at 20,000 records/s with a fault a minute: does anything grow? (ARGS="--seconds 240 --seed 7")
 	@$(BIN)/python -m tests.chaos.soak $(if $(ARGS),$(ARGS),--out benchmarks/results/soak)
 
-odd-entries: setup      ## 100,000 mutated entries through sinks, as many documents through all decoders
-	@KPE_ODD_ENTRIES=$${KPE_ODD_ENTRIES:-100000} $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py \
-	  tests/property/test_every_decoder.py -k thousand
+odd-entries: setup      ## 100,000 mutated documents through all decoders
+	@KPE_ODD_ENTRIES=$${KPE_ODD_ENTRIES:-100000} $(BIN)/python -m pytest tests/property/test_every_decoder.py -k thousand
 
 # Packages that hide those of the virtual environment, with PYTHONPATH.
 $(VENV)/%: requirements/%.txt $(VENV)/.ready

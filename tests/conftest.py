@@ -62,6 +62,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
     return _ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with Spark's: they share a process and take longest, and all processes should end at one time."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Let kafka-python forget to close sockets: the garbage collector meets them in any later test."""
     if item.get_closest_marker("kafka") is not None:

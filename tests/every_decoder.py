@@ -133,8 +133,7 @@ def _complain(messages: Iterable[str], kind: type[Exception]) -> None:
 
 # -- records and small states ------------------------------------------------------------------------------
 
-ENTRIES: Final = [entry for entries in real_entries() for entry in entries]
-EVENTS: Final = ENTRIES
+EVENTS: Final = real_entries()
 
 
 def events_of(content: bytes, name: str) -> None:

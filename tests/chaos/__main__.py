@@ -9,7 +9,7 @@
     python -m tests.chaos --judge DIRECTORY            judge again what a campaign has left
 
 Three brokers, three controllers, links between all. A dozen producers (confluent-kafka and kafka-python,
-plain and ours), a group that gates growth, two observers, a tracker and Spark work while brokers and
+plain and ours), a group that gates growth, two observers and a tracker work while brokers and
 controllers, links, disks, clocks, settings and these processes fail, and topics grow and are made anew. After
 each storm all is calm, and everybody must get on. What each of them saw is in the directory;
 docs/reliability.md tells what is checked.
@@ -45,8 +45,6 @@ _START_LIMIT_S = 120.0
 _STOP_LIMIT_S = 150.0
 _READ_LIMIT_S = 300.0
 _DRAIN_S = 20.0
-SPARK_FROM_S = 300.0
-"""Spark takes its time to start: it is left out of shorter campaigns."""
 _BROKERS = {
     "min.insync.replicas": "2",
     "replica.lag.time.max.ms": "8000",
@@ -55,7 +53,7 @@ _BROKERS = {
 }
 
 
-def run(plan: Plan, seconds: float, directory: Path, *, spark: bool) -> None:
+def run(plan: Plan, seconds: float, directory: Path) -> None:
     """Run a campaign; what was seen is in the directory afterwards.
 
     Recovering takes as long as it takes, so when the time is over the last storms of the plan may be left.
@@ -70,7 +68,7 @@ def run(plan: Plan, seconds: float, directory: Path, *, spark: bool) -> None:
         ending.callback(fleet.close)
         world, counted = World(cluster, fleet, pager, directory), Counted(directory)
         say(f"seed {plan.seed}: {len(plan.steps)} steps in {len(plan.storms)} storms; {directory}")
-        _begin(world, spark=spark)
+        _begin(world)
         ends = time.time() + seconds
         for number, (begin, _) in enumerate(plan.storms):
             if number and time.time() + STORM_S / 2 > ends:
@@ -83,17 +81,17 @@ def run(plan: Plan, seconds: float, directory: Path, *, spark: bool) -> None:
             calm = time.time()
             time.sleep(QUIET_S)
             _append(directory / "calm.jsonl", [calm, time.time()])
-        _end(world, spark=spark)
+        _end(world)
 
 
-def _begin(world: World, *, spark: bool) -> None:
+def _begin(world: World) -> None:
     """Create the topics, start everybody, and wait until the group has committed something everywhere."""
     for topic, partitions in TOPICS.items():
         world.create(topic, partitions)
     world.cluster.create_topic(EVENTS, 3, 3)
     world.kpe("tracker", "init")
     world.fleet.start("tracker", *CONSUMERS, *OBSERVERS)
-    world.fleet.start(*WRITERS, *(["spark"] if spark else []))
+    world.fleet.start(*WRITERS)
     deadline = time.monotonic() + _START_LIMIT_S
     servers = {"bootstrap.servers": world.cluster.bootstrap_servers, "log_level": 2}
     member = Consumer({**servers, "group.id": GROUP})  # which never joins
@@ -115,11 +113,11 @@ def _has_positions(member: Consumer) -> bool:
     return all(each.offset >= 0 for each in found)
 
 
-def _end(world: World, *, spark: bool) -> None:
+def _end(world: World) -> None:
     """Stop everybody, and write down what the cluster, the observers and their target have."""
     fleet, directory = world.fleet, world.directory
     say("writers end")
-    unclean = fleet.stop(*WRITERS, *(["spark"] if spark else []), limit=_STOP_LIMIT_S)
+    unclean = fleet.stop(*WRITERS, limit=_STOP_LIMIT_S)
     time.sleep(_DRAIN_S)
     unclean += fleet.stop(*CONSUMERS, "tracker", *OBSERVERS, limit=60.0)
     for name in unclean:
@@ -158,7 +156,6 @@ def main() -> int:
     parser.add_argument("--plan", action="store_true", help="print what is planned, and start nothing")
     parser.add_argument("--judge", type=Path, metavar="DIRECTORY", help="judge what a campaign has left")
     parser.add_argument("--keep", action="store_true", help="keep the directory though all held")
-    parser.add_argument("--no-spark", action="store_true", help="without Spark, as in short campaigns")
     options = parser.parse_args()
     if options.judge is not None:
         return judge(options.judge)
@@ -169,9 +166,8 @@ def main() -> int:
         return 0
     directory = Path(tempfile.mkdtemp(prefix="kpe-chaos-"))
     (directory / "seed").write_text(f"{planned.seed} {options.seconds:g}\n")
-    spark = options.seconds >= SPARK_FROM_S and not options.no_spark
     try:
-        run(planned, options.seconds, directory, spark=spark)
+        run(planned, options.seconds, directory)
     except KitError as error:
         print(f"error: the campaign failed: {error}; see {directory}", file=sys.stderr)  # noqa: T201
         return 2

@@ -12,7 +12,7 @@ from typing import Final
 from attrs import frozen
 
 from tests.chaos.history import History, Life, Run, Sample, Sent
-from tests.chaos.promises import CAP, DELIVERY_S, SPARK, WEAK, WRITERS, Hash, Writer
+from tests.chaos.promises import CAP, DELIVERY_S, WEAK, WRITERS, Hash, Writer
 
 LATE_S: Final = 4 * DELIVERY_S + 70.0
 """A rescue sends a record up to four times, each with the whole time-out of a delivery."""
@@ -43,7 +43,7 @@ Check = Callable[[History], Iterator[Violation]]
 
 
 def promises(run: Run) -> Writer:
-    return WRITERS.get(run.writer, SPARK)
+    return WRITERS[run.writer]
 
 
 @frozen
@@ -258,7 +258,7 @@ def everybody_is_served_when_all_is_calm(history: History) -> Iterator[Violation
                 if s.acked and s.heard_at <= end and s.heard_at > end - WINDOW_S
             }
             lost = {topic for topic in promises(run).topics if _made_anew(history, run, topic, end)}
-            for topic in set(promises(run).topics) - served - lost if run.writer in WRITERS else ():
+            for topic in set(promises(run).topics) - served - lost:
                 yield Violation("not served", f"{run.name} gets nothing into {topic} when all is calm", end)
             for sent in run.sent.values():
                 if sent.acked or sent.topic in lost or not begin < sent.at < sent.heard_at < end:

@@ -17,14 +17,12 @@ class Task:
     """What one process is to do.
 
     Attributes:
-        role: The module that does it: ``load``, ``consume`` or ``spark_load``.
         name: Who it is, over restarts.
         run: Which of its lives this is, from 1 on; its records are called ``NAME.RUN/NUMBER``.
         bootstrap: Kafka.
         directory: Where diaries and what it keeps are.
     """
 
-    role: str
     name: str
     run: int
     bootstrap: str

@@ -1,4 +1,4 @@
-"""The processes of a campaign beside Kafka's: writers, consumers, observers, a tracker, Spark."""
+"""The processes of a campaign beside Kafka's: writers, consumers, observers, a tracker."""
 
 import contextlib
 import json
@@ -78,14 +78,8 @@ class Fleet:
         if name == "tracker":
             listen = f"{HOST}:{self._tracker_port}"
             return [*_CLI, "tracker", "-b", self.bootstrap, "--listen", listen]
-        role = "load" if name in WRITERS else "consume" if name in CONSUMERS else "spark_load"
-        task = Task(
-            role=role,
-            name=name,
-            run=self._runs[name],
-            bootstrap=self.bootstrap,
-            directory=str(self.directory),
-        )
+        role = "load" if name in WRITERS else "consume"
+        task = Task(name=name, run=self._runs[name], bootstrap=self.bootstrap, directory=str(self.directory))
         return [sys.executable, "-m", f"tests.chaos.{role}", task.told()]
 
     def kill(self, name: str) -> None:

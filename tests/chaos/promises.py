@@ -6,7 +6,6 @@ from typing import Final, Literal
 from attrs import frozen
 
 DELIVERY_S = 20.0
-"""The time-out of one delivery, for every client."""
 CAP = 4
 KEYS = 40
 """Keys of each writer; no two writers share one."""
@@ -26,22 +25,29 @@ class Writer:
         keyed: Which share of the records has a key.
         acks: As Kafka has it.
         idempotent: Whether its keyed records are in order within a partition, and there once.
+        delivery_s: The time-out of one delivery.
         rescue: ``hedge``, or nothing.
         moves: Whether its keys leave a partition that needs a sick broker.
         special: What else: ``key_partitions``, ``capped``, ``gated``.
         hash: By which its keys are placed.
     """
 
-    client: Literal["confluent", "kafka-python", "confluent-aio", "aiokafka", "spark"]
+    client: Literal["confluent", "kafka-python", "confluent-aio", "aiokafka"]
     ours: bool = True
     topics: tuple[str, ...] = ("orders", "volatile")
     rate: float = 10.0
     keyed: float = 0.5
     acks: Literal["all", "1"] = "all"
     idempotent: bool = True
+    delivery_s: float = DELIVERY_S
     rescue: Literal["hedge"] | None = None
     moves: bool = False
     special: frozenset[str] = frozenset()
+
+    @property
+    def finish_s(self) -> float:
+        """Beyond that a record without an outcome counts as lost by the client: four attempts fit in."""
+        return 5 * self.delivery_s
 
     @property
     def hash(self) -> Hash:
@@ -75,7 +81,6 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "aio-k": Writer(client="aiokafka", rescue="hedge", idempotent=False),
     "gated-k": Writer(client="kafka-python", topics=("gated",), special=frozenset({"gated"})),
 }
-SPARK: Final = Writer(client="spark", topics=("orders",), idempotent=False)
 
 WEAK: Final = frozenset({"loose"})
 """Topics whose acknowledged records may be lost: two replicas, acks=1, unclean elections. It is checked

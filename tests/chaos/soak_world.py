@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -18,23 +18,34 @@ from benchmarks.measure import cpu_seconds_of, memory_mib
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
+from tests.chaos.diary import Task
 from tests.chaos.disturbing import DISTURB, await_recovery, bring_back, down, out_of_sync, say
-from tests.chaos.soak_load import PARTITIONS
-from tests.chaos.steady import WRITERS, Counts, Fault, Sample, rates
+from tests.chaos.promises import Writer
+from tests.chaos.steady import Counts, Fault, Sample
 from tests.observe_kit import Observer
 
-_START_LIMIT_S = 60.0
-_DELAY_MS = 150.0
+SAMPLE_S: Final = 10.0
+_PARTITIONS: Final = 6
+_START_LIMIT_S: Final = 60.0
+_STOP_LIMIT_S: Final = 60.0
+_DELAY_MS: Final = 150.0
 _CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
 
 @define
 class Soak:
-    """Everybody, and what was seen of them. Threads share it, and each writes a field of its own."""
+    """Everybody, and what was seen of them. One other thread samples, and writes `samples` and `errors`.
+
+    Attributes:
+        done: The faults, as they were carried out.
+        trouble: What was not as it should be.
+        scrapes: Whether each scrape of the observer's metrics was answered.
+    """
 
     cluster: KafkaCluster
     directory: Path
     observer: Observer
+    writers: Mapping[str, Writer]
     processes: dict[str, SupervisedProcess] = field(factory=dict)
     samples: dict[str, list[Sample]] = field(factory=dict)
     done: list[str] = field(factory=list)
@@ -44,22 +55,25 @@ class Soak:
 
     def start(self, rate: float) -> None:
         """Start everybody, and wait until all writers have something acknowledged."""
-        self._start("observer", [*_CLI, "observe", "--config", self.observer.config])
-        for name, share in rates(rate).items():
-            self.cluster.create_topic(name, PARTITIONS, 3)
-            words = [name, str(share), self.cluster.bootstrap_servers, str(self._file(name))]
-            self._start(name, [sys.executable, "-m", "tests.chaos.soak_load", *words])
+        self._start("observer", *_CLI, "observe", "--config", self.observer.config)
+        for name in self.writers:
+            self.cluster.create_topic(name, _PARTITIONS, 3)
+            words = ["-m", "tests.chaos.soak_load", self._task(name).told(), str(rate)]
+            self._start(name, sys.executable, *words)
         deadline = time.monotonic() + _START_LIMIT_S
         while not (
-            all(sum(counts.acked) for counts in self.counts().values())
-            and self.observer.get("/readyz")[0] == 200
+            all(counts.acked for counts in self.counts().values()) and self.observer.get("/readyz")[0] == 200
         ):
             self.check()
             if time.monotonic() > deadline:
                 raise KitError("not everybody has started; see the logs")
             time.sleep(0.5)
 
-    def _start(self, name: str, words: Sequence[str | Path]) -> None:
+    def _task(self, name: str) -> Task:
+        servers = self.cluster.bootstrap_servers
+        return Task(name=name, run=1, bootstrap=servers, directory=str(self.directory))
+
+    def _start(self, name: str, *words: str | Path) -> None:
         self.processes[name] = SupervisedProcess([*words], log=self.directory / f"{name}.log")
         self.samples[name] = []
 
@@ -71,67 +85,56 @@ class Soak:
         if self.errors:
             raise KitError(f"the test itself: {self.errors[0]!r}")
 
-    def stop(self, *names: str, limit: float) -> None:
-        """Let processes end in good order."""
-        for name in names:
+    def stop(self) -> None:
+        """Let all end in good order, writers first."""
+        for name in (*self.writers, "observer"):
             self.processes[name].send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + limit
-        for name in names:
+            limit = self.writers[name].finish_s if name in self.writers else 0.0
             try:
-                code: int | None = self.processes[name].wait(max(1.0, deadline - time.monotonic()))
+                code: int | None = self.processes[name].wait(limit + _STOP_LIMIT_S)
             except subprocess.TimeoutExpired:
                 code = None
             if code != 0:
                 self.trouble.append(f"{name} did not end in good order: exit code {code}")
 
     def kill(self) -> None:
-        """Kill whoever still runs."""
+        """Kill all that still run."""
         for process in self.processes.values():
             process.kill()
 
     # -- what is read --------------------------------------------------------------------------------
 
-    def _file(self, name: str) -> Path:
-        return self.directory / f"{name}.counts"
-
     def counts(self) -> dict[str, Counts]:
         """Return what each writer has counted."""
         found = {}
-        for name in WRITERS:
-            lines = self._file(name).read_text().split("\n") if self._file(name).exists() else []
-            last = json.loads(lines[-2]) if len(lines) > 1 else None
-            found[name] = Counts(**last) if last else Counts(0.0, 0, (), {}, 0)
+        for name in self.writers:
+            diary = self._task(name).diary
+            lines = diary.read_text().split("\n") if diary.exists() else []
+            found[name] = Counts(**json.loads(lines[-2])) if len(lines) > 1 else Counts(0.0, 0, {}, {}, 0, 0)
         return found
-
-    def sample(self) -> None:
-        for name, process in self.processes.items():
-            self.samples[name].append(_sampled(process.pid))
-
-    def scrape(self) -> None:
-        self.scrapes.append(self.observer.get("/metrics")[0] == 200)
 
     def written(self) -> dict[str, list[int]]:
         """Return how many records each partition has had; topics are new, so offsets begin at 0."""
         servers = self.cluster._running_addresses()  # brokers' own ports: through no link
         reader = Consumer({"bootstrap.servers": servers, "group.id": "soak", "log_level": 2})
         ends = {
-            name: [reader.get_watermark_offsets(TopicPartition(name, p), 30.0)[1] for p in range(PARTITIONS)]
-            for name in WRITERS
+            name: [reader.get_watermark_offsets(TopicPartition(name, p), 30.0)[1] for p in range(_PARTITIONS)]
+            for name in self.writers
         }
         reader.close()
         return ends
 
     @contextmanager
-    def each(self, seconds: float, do: Callable[[], None]) -> Iterator[None]:
-        """Do something again and again, in a thread, for the time of a ``with``."""
+    def sampled(self) -> Iterator[None]:
+        """Sample all processes, and scrape the observer, for the time of a ``with``."""
         over = threading.Event()
 
         def work() -> None:
-            due = time.monotonic() + seconds
-            while not over.wait(max(0.0, due - time.monotonic())):
-                due = max(due + seconds, time.monotonic())
+            while not over.wait(SAMPLE_S):
                 try:
-                    do()
+                    for name, process in self.processes.items():
+                        self.samples[name].append(_sampled(process.pid))
+                    self.scrapes.append(self.observer.get("/metrics")[0] == 200)
                 except Exception as error:  # noqa: BLE001 - `check` raises it where it can be handled
                     self.errors.append(error)
                     return
@@ -148,7 +151,8 @@ class Soak:
 
     def disturb(self, fault: Fault) -> None:
         """Carry a fault out, and wait until all is well again."""
-        say(str(fault))
+        taken = ", ".join(f"{name} {taken[-1].mb:.0f} MB" for name, taken in self.samples.items() if taken)
+        say(f"{fault}; {sum(counts.sent for counts in self.counts().values()):,} records sent; {taken}")
         try:
             with _fault(self.cluster, fault):
                 time.sleep(fault.lasts)
@@ -162,22 +166,10 @@ class Soak:
         """Set right what can be, and say what is still wrong."""
         try:
             bring_back(self.cluster)
-            out = out_of_sync(self.cluster, WRITERS)
+            out = out_of_sync(self.cluster, self.writers)
         except (KitError, OSError) as error:
             return str(error).splitlines()[0]
         return f"out of sync: {out[:5]}" if out else ""
-
-    def progress(self) -> None:
-        counts = self.counts().values()
-        sent, acked = sum(each.sent for each in counts), sum(sum(each.acked) for each in counts)
-        failed, skipped = (
-            sum(sum(each.failed.values()) for each in counts),
-            sum(each.skipped for each in counts),
-        )
-        taken = ", ".join(
-            f"{name} {samples[-1].mb:.0f} MB" for name, samples in self.samples.items() if samples
-        )
-        say(f"{sent:,} sent, {acked:,} acknowledged, {failed:,} failed, {skipped:,} skipped; {taken}")
 
 
 def _sampled(pid: int) -> Sample:

@@ -1,12 +1,13 @@
-"""What `tests.chaos.soak` decides: how records are paced, which fault comes when, what has grown. Pure."""
+"""What `tests.chaos.soak` decides: which fault comes when, what has grown, what is missing. Pure."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
-from attrs import define, frozen
+from attrs import frozen
 
 from tests.chaos.plan import BROKERS
+from tests.chaos.promises import Writer
 
 MINUTE_S: Final = 60.0
 FAULT_AFTER_S: Final = 10.0
@@ -25,58 +26,28 @@ ROUND: Final = (
     "fail_over",
 )
 """The faults of ten minutes, in any order: each sixth of an hour has the same ones, and can be compared."""
-MOST_BEHIND_S: Final = 1.0
 KAFKA_PYTHON_RATE: Final = 1_000
 KAFKA_PYTHON_SHARE, HEDGE_SHARE = 0.05, 0.25
 """What the writers get of the load whose records cost most: in pure Python (`KAFKA_PYTHON_RATE` at most), and
 kept for a copy. The brokers are on this machine, too."""
+_DELIVERY_S: Final = 120.0
+"""Kafka's default; librdkafka's own is five minutes."""
 
 
-@frozen
-class Writer:
-    """A producing process; its topic has its name."""
-
-    client: Literal["confluent", "kafka-python"]
-    rescue: Literal["hedge"] | None = None
-
-
-WRITERS: Final[Mapping[str, Writer]] = {
-    "default": Writer("confluent"),
-    "hedge": Writer("confluent", "hedge"),
-    "kafka-python": Writer("kafka-python"),
-}
-
-
-def rates(total: float) -> dict[str, float]:
-    """Return what each writer sends in a second."""
+def writers(total: float) -> dict[str, Writer]:
+    """Return who writes how much of a rate; the topic of each has its name."""
     kafka_python, hedge = min(KAFKA_PYTHON_RATE, total * KAFKA_PYTHON_SHARE), total * HEDGE_SHARE
-    return {"default": total - hedge - kafka_python, "hedge": hedge, "kafka-python": kafka_python}
-
-
-@define
-class Pace:
-    """An open schedule: record n is due n/rate seconds after the first one.
-
-    Who falls behind by more than `MOST_BEHIND_S` goes on with what is due next, and does not catch up.
-
-    Attributes:
-        done: How many records were sent or skipped.
-        skipped: How many were never sent.
-    """
-
-    rate: float
-    began: float
-    done: int = 0
-    skipped: int = 0
-
-    def due(self, now: float) -> int:
-        """Return how many records are to be sent now."""
-        due = int((now - self.began) * self.rate) - self.done
-        if due > MOST_BEHIND_S * self.rate:
-            self.done += due
-            self.skipped += due
-            return 0
-        return due
+    return {
+        "default": Writer(
+            client="confluent", topics=("default",), delivery_s=_DELIVERY_S, rate=total - hedge - kafka_python
+        ),
+        "hedge": Writer(
+            client="confluent", topics=("hedge",), delivery_s=_DELIVERY_S, rate=hedge, rescue="hedge"
+        ),
+        "kafka-python": Writer(
+            client="kafka-python", topics=("kafka-python",), delivery_s=_DELIVERY_S, rate=kafka_python
+        ),
+    }
 
 
 @frozen
@@ -138,35 +109,18 @@ class Growth:
     allowed: float
 
     @property
-    def more(self) -> float:
-        return self.after - self.before
-
-    @property
-    def share(self) -> float:
-        return self.more / self.before if self.before else 0.0
-
-    @property
     def is_flat(self) -> bool:
-        return self.more <= self.allowed
+        return self.after - self.before <= self.allowed
 
 
 def growths(samples: Sequence[Sample]) -> dict[str, Growth]:
     """Return how each figure has grown. The first sixth does not count: caches fill, connections are made."""
-    sixth = len(samples) // 6
-    if not sixth:
-        raise ValueError(f"{len(samples)} samples are too few to compare sixths of them")
-    found = {}
+    sixth, found = len(samples) // 6, {}
     for figure, (most, share) in LIMITS.items():
         values = [getattr(sample, figure) for sample in samples]
         before, after = sum(values[sixth : 2 * sixth]) / sixth, sum(values[-sixth:]) / sixth
         found[figure] = Growth(before, after, max(most, share * before))
     return found
-
-
-def cpu_share(samples: Sequence[Sample]) -> float:
-    """Return how much of one processor a process has used."""
-    first, last = samples[0], samples[-1]
-    return (last.cpu_s - first.cpu_s) / (last.at - first.at)
 
 
 # -- what became of records ------------------------------------------------------------------------------
@@ -186,26 +140,33 @@ class Counts:
 
     at: float
     sent: int
-    acked: tuple[int, ...]
+    acked: Mapping[str, int]
     failed: Mapping[str, int]
     skipped: int
-    balance: int = 0
+    balance: int
 
     @property
-    def unanswered(self) -> int:
-        """How many records have no outcome; fewer than 0: some have two."""
-        return self.sent - sum(self.acked) - sum(self.failed.values())
+    def answered(self) -> int:
+        """How many records have an outcome; more than were sent: some have two."""
+        return sum(self.acked.values()) + sum(self.failed.values())
 
 
-def losses(name: str, counts: Counts, written: Sequence[int]) -> Iterator[str]:
+MOST_SKIPPED: Final = 0.1
+"""Which share of its records a writer may leave out, because it stood still or had no processor."""
+
+
+def losses(counts: Counts, written: Sequence[int], *, copies: bool) -> Iterator[str]:
     """Yield what is wrong with a writer's records; `written` is how many each partition has."""
-    if counts.unanswered:
-        yield f"{name}: {counts.unanswered:,} of {counts.sent:,} records have no outcome"
+    if counts.answered != counts.sent:
+        yield f"{counts.sent:,} records were sent, and {counts.answered:,} outcomes reported"
     elif counts.balance:
-        yield f"{name}: some records have no outcome, and as many others have two"
-    for partition, (acked, there) in enumerate(zip(counts.acked, written, strict=True)):
-        if there < acked:
-            yield f"{name}: partition {partition} has {there:,} records, {acked:,} were acknowledged"
-    most, there = sum(counts.acked) + sum(counts.failed.values()), sum(written)
-    if WRITERS[name].rescue is None and there > most:
-        yield f"{name}: {there:,} records are there of {most:,}: an idempotent producer wrote copies"
+        yield "some records have no outcome, and as many others have two"
+    if counts.failed:  # every fault is over long before the time-out of a delivery
+        yield f"records failed: {dict(counts.failed)}"
+    if counts.skipped > MOST_SKIPPED * counts.sent:
+        yield f"{counts.skipped:,} records were skipped beside {counts.sent:,} that were sent"
+    for partition, there in enumerate(written):
+        if there < (acked := counts.acked.get(str(partition), 0)):
+            yield f"partition {partition} has {there:,} records, {acked:,} were acknowledged"
+    if not copies and sum(written) > counts.answered:
+        yield f"{sum(written):,} records are there of {counts.answered:,}: copies without a rescue"

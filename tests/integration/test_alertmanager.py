@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-import yaml
 
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
@@ -22,12 +21,10 @@ from kafka_partition_events.observe.settings import (
     Outbox,
     Settings,
 )
-from kafka_partition_events.testing.ports import HOST, free_ports
-from kafka_partition_events.testing.processes import SupervisedProcess
+from kafka_partition_events.testing.ports import HOST
 from kafka_partition_events.testing.scripted import observe
 from tests.alertmanager_kit import Alertmanager
 from tests.http_receiver import Receiver
-from tests.prometheus_kit import RULES
 
 HOLD_S = 2.0
 REPEAT_S = 1.0
@@ -135,39 +132,6 @@ def test_a_silence_made_in_alertmanager_holds(manager: Alertmanager, pager: Rece
         time.sleep(3 * REPEAT_S)
         assert manager.active[0]["status"]["state"] == "suppressed"
     assert notified(pager) == []
-
-
-def test_scraped_and_posted_alerts_agree_in_names_and_labels(
-    prometheus: str, manager: Alertmanager, alertmanager: str, pager: Receiver, tmp_path: Path
-) -> None:
-    scraped = Alertmanager(alertmanager, tmp_path / "scraped", pager.url)
-    cluster, (port,) = Cluster(), free_ports(1)
-    rules = yaml.safe_load(RULES.read_text())
-    for rule in (rule for group in rules["groups"] for rule in group["rules"] if rule.get("for") == "30s"):
-        rule["for"] = f"{HOLD_S:g}s"
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
-    with observing(cluster, tmp_path / "a.db", manager.url) as service:
-        served = f"{HOST}:{service.address[1]}"
-        (tmp_path / "prometheus.yml").write_text(
-            "global: {scrape_interval: 500ms, evaluation_interval: 500ms}\nrule_files: [rules.yml]\n"
-            f"alerting: {{alertmanagers: [{{static_configs: [{{targets: ['{HOST}:{scraped.port}']}}]}}]}}\n"
-            f"scrape_configs: [{{job_name: k, static_configs: [{{targets: ['{served}']}}]}}]\n"
-        )
-        process = SupervisedProcess(
-            [
-                prometheus, f"--config.file={tmp_path / 'prometheus.yml'}",
-                f"--storage.tsdb.path={tmp_path / 'data'}", f"--web.listen-address={HOST}:{port}",
-            ],
-            log=tmp_path / "prometheus.log",
-        )  # fmt: skip
-        try:
-            cluster.lost = True
-            for each in (manager, scraped):
-                each.wait_until("firing", fires(each))
-            assert scraped.active[0]["labels"] == manager.active[0]["labels"]
-        finally:
-            process.kill()
-            scraped.process.kill()
 
 
 def _stamp(moment: float) -> str:

@@ -17,7 +17,6 @@ from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
 from kafka_partition_events.observe.settings import (
     Client,
-    Control,
     Http,
     Kafka,
     Observer,
@@ -174,13 +173,6 @@ def test_it_says_what_it_does_and_where(settings: Settings) -> None:
         f"http://{host}:{port} has /metrics, /livez, /readyz",
     ]
     service.close()
-    service.close()
-
-
-def test_it_says_what_labels_events(settings: Settings) -> None:
-    labelling = evolve(settings, control=Control(enabled=True, prefix="staging."))
-    service = Service(labelling, lambda _config: ScriptedSource(TWO))
-    assert "events are labelled by topic staging.changes: planned or not" in service.describe()
     service.close()
 
 

@@ -11,13 +11,10 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
-from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.testing import KafkaCluster, MockCluster
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
-from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
 from tests.prometheus_kit import ASSETS, QUERIES, RULES
 
 LIMIT_S = 90.0
@@ -154,42 +151,3 @@ def test_a_killed_broker_is_scraped_until_it_is_back(cluster: KafkaCluster, moni
     cluster.restart(3)
     monitoring.wait_until("well again", lambda: bool(monitoring.query("kpe_partitions_offline == 0")))
     assert not monitoring.query("kpe_partition_offline_since_timestamp_seconds")
-
-
-def test_a_producer_exposes_where_its_records_go(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("orders", 3)
-    registry = CollectorRegistry()
-    options = {"interval": 0.2, "min_interval": 0.05}
-    config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "linger.ms": 0}
-    with PartitioningProducer(config, poller_options=options) as producer:
-        listener = PrometheusListener(
-            producer.poller, registry=registry, kafka_cluster="mine", producers=[producer]
-        )
-        producer.poller.register(listener)
-
-        def exposed(name: str, **more: str) -> float | None:
-            return registry.get_sample_value(name, {"kafka_cluster": "mine", **more})
-
-        def produce(records: int) -> None:
-            for _ in range(records):
-                producer.produce("orders", b"value")
-            assert producer.flush(20) == 0
-
-        def wait_until_usable(partitions: int) -> None:
-            deadline = time.monotonic() + LIMIT_S
-            while exposed("kpe_partitioner_usable_partitions", topic="orders") != partitions:
-                assert time.monotonic() < deadline, "the producer did not follow the cluster"
-                producer.poll(0.05)
-
-        produce(1)
-        wait_until_usable(3)
-        assert exposed("kpe_partitioner_reroutes_total", reason="offline") == 0
-        mock_cluster.set_leader("orders", 1, None)
-        wait_until_usable(2)
-        produce(10)
-        rerouted = exposed("kpe_partitioner_reroutes_total", reason="offline")
-        assert rerouted is not None
-        assert rerouted >= 10
-        assert exposed("kpe_up") == 1
-        assert exposed("kpe_scrape_errors_total") == 0
-    assert not [*registry.collect()], "the listener outlived the producer's poller"

@@ -150,16 +150,6 @@ class TestLogins:
             assert {future.get(LIMIT_S).partition for future in futures} == {0, 1, 2}
         producer.close(timeout=LIMIT_S)
 
-    def test_a_source_of_either_client(self, world: World, way: str) -> None:
-        sources: list[MetadataSource] = [
-            ConfluentMetadataSource(world.config(way)),
-            KafkaPythonMetadataSource(world.kafka_python_config(way)),
-        ]
-        for source in sources:
-            seen = source.fetch(None, started_at=0.0, timeout=LIMIT_S)
-            assert len(seen.topics["orders"].partitions) == 3
-            source.close()
-
     def test_a_command(self, world: World, way: str, output: Output) -> None:
         assert kpe(world, way, ALLOWED, "snapshot") == 0
         assert '"orders"' in output.read()[0]

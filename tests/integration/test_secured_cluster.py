@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import json
 import re
 import subprocess
 import sys
@@ -14,20 +13,18 @@ from typing import Any
 
 import pytest
 import structlog
-from kafka import KafkaProducer
 
 from kafka_partition_events import (
     ConfigurationError,
     DefaultPartitioner,
     MetadataFetchError,
     MetadataSource,
-    RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.confluent import (
     ConfluentMetadataSource,
     PartitioningProducer,
 )
-from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
+from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource
 from kafka_partition_events.testing import KafkaCluster
 from tests.login_kit import login_options
 
@@ -85,15 +82,6 @@ def without(options: Options, *names: str) -> Options:
     return {name: value for name, value in options.items() if name not in names}
 
 
-def assert_sees_orders(source: MetadataSource, cluster: KafkaCluster) -> None:
-    seen = source.fetch(frozenset({"orders"}), started_at=0.0, timeout=LIMIT_S)
-    assert seen.cluster_id == cluster.cluster_id
-    assert f"{seen.nodes[0].host}:{seen.nodes[0].port}" == cluster.bootstrap_servers
-    assert len(seen.topics["orders"].partitions) == 3
-    assert seen.proof.topic_ids
-    source.close()
-
-
 # -- the right options ---------------------------------------------------------------------------------
 
 
@@ -114,25 +102,6 @@ def test_nobody_sees_the_password_of_a_cluster_that_starts(
     assert not [each for each in seen for secret in secrets if secret.encode() in each]
 
 
-def test_confluent_source(cluster: KafkaCluster) -> None:
-    assert_sees_orders(ConfluentMetadataSource(cluster.confluent_options), cluster)
-
-
-def test_partitioning_producer(cluster: KafkaCluster) -> None:
-    reports: list[tuple[Any, int]] = []
-    with PartitioningProducer(cluster.confluent_options, RoundRobinPartitioner()) as producer:
-        producer.poller.track("orders")
-        assert producer.poller.refresh("test", wait=LIMIT_S)
-        for number in range(12):
-            producer.produce(
-                "orders", b"v", on_delivery=lambda error, m: reports.append((error, m.partition()))
-            )
-            assert producer.flush(LIMIT_S) == 0, number
-        assert producer.poller.health.failures == 0
-    assert [error for error, _ in reports] == [None] * 12
-    assert {partition for _, partition in reports} == {0, 1, 2}
-
-
 def test_new_credentials_reach_every_connection_of_a_producer(cluster: KafkaCluster) -> None:
     options = {**cluster.confluent_options, "sasl.password": WRONG, "log_level": 0}
     with PartitioningProducer(options, poller_options={"interval": 0.5, "fetch_timeout": 1.0}) as producer:
@@ -147,23 +116,6 @@ def test_new_credentials_reach_every_connection_of_a_producer(cluster: KafkaClus
             producer.poller.refresh("test", wait=LIMIT_S)
         producer.produce("orders", b"v")
         assert producer.flush(LIMIT_S) == 0
-
-
-def test_kafka_python_source(cluster: KafkaCluster) -> None:
-    assert_sees_orders(KafkaPythonMetadataSource(cluster.kafka_python_options), cluster)
-
-
-def test_kafka_python_producer(cluster: KafkaCluster) -> None:
-    producer = KafkaProducer(partitioner=RoundRobinPartitioner(), **cluster.kafka_python_options)
-    assert_sees_orders(KafkaPythonMetadataSource(producer), cluster)
-    producer.partitions_for("orders")
-    with attach(producer) as poller:
-        assert poller.refresh("test", wait=LIMIT_S)
-        assert poller.cluster is not None
-        assert poller.cluster.partitions_for_topic("orders") == {0, 1, 2}
-        futures = [producer.send("orders", b"v") for _ in range(12)]
-        assert {future.get(LIMIT_S).partition for future in futures} == {0, 1, 2}
-    producer.close(timeout=LIMIT_S)
 
 
 # -- the wrong ones ------------------------------------------------------------------------------------
@@ -268,17 +220,6 @@ def told_by(process: "subprocess.Popen[str]") -> tuple[str, str]:
     finally:
         process.kill()
         process.wait()
-
-
-def test_kpe_logs_in(cluster: KafkaCluster, secrets: list[str]) -> None:
-    commands = (["watch", "--for", "2s", "--verbose"], ["snapshot"])
-    watch, snapshot = (kpe(command, cluster.confluent_options) for command in commands)
-    (events, log), (written, errors) = told_by(watch), told_by(snapshot)
-    assert (watch.returncode, snapshot.returncode, errors) == (0, 0, ""), log
-    kinds = {json.loads(line)["kind"] for line in events.splitlines()}
-    assert kinds == {"broker_added", "topic_added"}
-    assert '"orders"' in written
-    assert not [secret for secret in secrets if secret in events + log + written]
 
 
 def test_kpe_tells_a_refused_login_in_one_line(cluster: KafkaCluster, secrets: list[str]) -> None:

@@ -99,50 +99,6 @@ def test_a_target_that_nobody_listens_at() -> None:
     assert str(error).startswith(f"http://127.0.0.1:{port}/***: ")
 
 
-def test_a_redirect_to_this_machine_is_not_followed() -> None:
-    with Receiver() as inside:
-
-        def redirect(handler: BaseHTTPRequestHandler) -> None:
-            handler.send_response(307)
-            handler.send_header("location", inside.url)
-            handler.send_header("content-length", "0")
-            handler.end_headers()
-
-        with Receiver(redirect) as receiver:
-            assert failure(receiver.url).reason == "redirect"
-        assert len(receiver.requests) == 1
-    assert inside.requests == []
-
-
-def test_an_answer_that_trickles_does_not_keep_us() -> None:
-    over = threading.Event()
-
-    def trickle(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.end_headers()
-        for _ in range(200):
-            if over.wait(0.05):
-                break
-            handler.wfile.write(b"x")
-        handler.close_connection = True
-
-    with Receiver(trickle) as receiver:
-        started = time.monotonic()
-        deliver(receiver.url, timeout=0.3)
-        assert time.monotonic() - started < 5
-        over.set()
-
-
-def test_a_connection_is_used_again_after_its_timeout() -> None:
-    with Receiver(200) as receiver:
-        sink = WebhookSink(receiver.url, timeout=0.5)
-        for number in range(4):
-            sink.deliver([entry(number)])
-            time.sleep(0.2)
-        sink.close()
-        assert receiver.connections == 1
-
-
 # -- addresses -----------------------------------------------------------------------------------------
 
 

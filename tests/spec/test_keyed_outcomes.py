@@ -5,7 +5,11 @@ import pytest
 from tests.feedback_simulator import Frozen, Latency, Simulation, noisy, usual
 from tests.keyed_simulator import KeyedRun
 
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.weekly) for seed in range(3, 12))]
+SEEDS = [
+    0,
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 3)),
+    *(pytest.param(seed, marks=pytest.mark.weekly) for seed in range(3, 12)),
+]
 FREEZE = 3.0
 
 

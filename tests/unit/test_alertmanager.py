@@ -14,7 +14,7 @@ import pytest
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.observe.alert_board import AlertBoard, Board
-from kafka_partition_events.observe.alertmanager import AlertmanagerSink, Due, document
+from kafka_partition_events.observe.alertmanager import AlertmanagerSink, Due
 from kafka_partition_events.observe.alerts import Alert
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -106,16 +106,6 @@ def test_what_was_not_taken_is_due_again() -> None:
 
 
 # -- what --------------------------------------------------------------------------------------------------
-
-
-def test_an_alert_has_its_begin_and_an_end_ahead() -> None:
-    assert document(alert("a"), NOW, NOW + timedelta(minutes=4)) == {
-        "labels": {"alertname": "a"},
-        "annotations": {"summary": "", "runbook_url": "u"},
-        "generatorURL": "u",
-        "startsAt": "2026-11-26T07:59:20.000000Z",
-        "endsAt": "2026-11-26T08:04:00.000000Z",
-    }
 
 
 class Manager:

@@ -114,14 +114,6 @@ def test_beyond_a_number_of_topics_the_rest_is_one() -> None:
     assert Cause("KafkaPartitionsOffline", "t250") in found
 
 
-def test_2000_partitions_of_a_broker_are_one_alert() -> None:
-    found = wrong(cluster([1], **{f"t{n}": [part(None, [2], [2])] * 100 for n in range(20)}))
-    assert values(found) == {"KafkaBrokerMissing 2": 2_000}
-    (alert,) = alerts("c", found, dict.fromkeys(found, 0.0), 1e6)
-    assert alert.annotations["partitions_offline"].startswith("2000: t0 0-99; t1 0-99; ")
-    assert len(alert.annotations["partitions_offline"]) < 1_100
-
-
 # -- what fires --------------------------------------------------------------------------------------------
 
 MISSING, OFFLINE = Cause("KafkaBrokerMissing", "2"), Cause("KafkaPartitionsOffline", "orders")
@@ -137,10 +129,6 @@ def test_a_state_fires_when_it_has_stood_for_its_hold_down() -> None:
     assert named(alerts("c", FOUND, since, 129.9)) == []
     assert named(alerts("c", FOUND, since, 130.0)) == ["KafkaBrokerMissing"]
     assert named(alerts("c", FOUND, since, 135.0)) == ["KafkaBrokerMissing", "KafkaPartitionsOffline"]
-
-
-def test_since_may_be_lost_then_it_begins_anew() -> None:
-    assert alerts("c", FOUND, {}, 1e9) == ()
 
 
 def test_hold_downs_are_settings() -> None:

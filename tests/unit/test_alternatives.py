@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafka_partition_events.events.names import is_churn
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.events import AlternativesChanged, Event
 from kafka_partition_events.observe.derived import AlternativesListener
@@ -58,10 +57,6 @@ def test_who_resumes_tells_what_has_changed_since() -> None:
     first = world(EXPOSED, brokers=6)
     assert told(first, known=first) == []
     assert told(world(SPREAD, brokers=6), known=first) == [("orders", 3, 0, (), False)]
-
-
-def test_it_comes_by_the_thousand_so_no_webhook_is_told_unasked() -> None:
-    assert is_churn("alternatives.changed")
 
 
 @pytest.fixture

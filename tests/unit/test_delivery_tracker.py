@@ -582,6 +582,7 @@ class TestBacklogs:
         front.sent(*[2] * 10)
         assert front.backlogs(range(3)) == [0, 0, 0]
 
+    @pytest.mark.slow
     def test_what_a_turn_holds_is_of_this_topic_and_of_lately(self) -> None:
         """A rate that was high for hours, or that another topic has, must not hide what is stuck now."""
         front = Front()

@@ -11,7 +11,6 @@ from structlog.testing import capture_logs
 from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.events.names import name_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
@@ -19,7 +18,6 @@ from kafka_partition_events.observe.labels import PAUSE_S, READ_LIMIT_S, RETRY_S
 from kafka_partition_events.observe.planned import LABELLED
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners.prometheus import pipeline as prometheus_pipeline
 from tests.control_kit import CLUSTER, ONE, TOPIC, TOPIC_ID, Story, growth
 from tests.every_event import EVERY_EVENT
 
@@ -110,11 +108,6 @@ def test_a_growth_is_labelled_by_a_reading_that_began_when_it_was_seen(world: Wo
     assert world.link.reads == 2
 
 
-def test_what_nobody_has_asked_for_is_unplanned(world: World) -> None:
-    world.link.write(a_request())
-    assert world.labels.of(world.grown(16)) == UNPLANNED
-
-
 def test_the_events_of_one_look_take_one_reading(world: World) -> None:
     world.link.write(a_request())
     event = world.grown()
@@ -186,11 +179,6 @@ def test_closing_lets_a_reading_end(world: World) -> None:
     assert told == [UNPLANNED]
     assert world.link.closed
     assert world.labels.of(world.grown()) == {}
-
-
-def test_every_label_is_counted_from_0_on() -> None:
-    labelled = {name_of(event) for event in EVERY_EVENT if isinstance(event, LABELLED)}
-    assert set(prometheus_pipeline.LABELLED) == labelled
 
 
 def test_an_event_of_an_unknown_cluster_has_no_label(world: World) -> None:

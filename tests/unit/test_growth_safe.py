@@ -8,6 +8,7 @@ import pytest
 from kafka_partition_events import AdaptivePartitioner, GrowthSafePartitioner
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.routing.jump import jump_hash
+from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 
 KEYS = [b"user-%d" % number for number in range(300)]
@@ -45,8 +46,9 @@ def test_no_client_may_place_its_keys() -> None:
 
 def test_unkeyed_records_go_as_with_the_adaptive_partitioner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AdaptivePartitioner, "turn_bytes", 50)
-    ours = GrowthSafePartitioner(mapping="rendezvous", rng=random.Random(7))
-    theirs = AdaptivePartitioner(rng=random.Random(7))
+    clock = ManualClock().monotonic  # turns end by bytes alone
+    ours = GrowthSafePartitioner(mapping="rendezvous", rng=random.Random(7), clock=clock)
+    theirs = AdaptivePartitioner(rng=random.Random(7), clock=clock)
     asked = []
     for partitioner in (ours, theirs):
         partitioner.apply_snapshot(cluster_of({"t": [1, 2, 3, 1, 2, 3]}))

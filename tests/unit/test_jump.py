@@ -79,6 +79,7 @@ class TestKeys:
             assert in_c(key, 100) == in_python(key, 100)
 
 
+@pytest.mark.slow
 def test_a_million_keys_from_12_to_13_partitions() -> None:
     """The keys are fixed, so nothing here is left to chance.
 

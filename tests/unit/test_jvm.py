@@ -15,9 +15,8 @@ import pytest
 from kafka_partition_events import jvm
 from kafka_partition_events.errors import JvmError
 from kafka_partition_events.jvm import ivy
-from kafka_partition_events.jvm.__main__ import main
 from kafka_partition_events.jvm.java import find_java
-from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults, read_checksums
+from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults
 from kafka_partition_events.spark.kafka import CONNECTOR, DELTA
 from kafka_partition_events.testing import KafkaCluster
 
@@ -151,15 +150,6 @@ def test_the_lock_of_spark_has_a_connector_and_delta() -> None:
     ]
 
 
-@pytest.mark.parametrize("lock", [*map(jvm.kafka_lock, jvm.KAFKA_VERSIONS), jvm.SPARK])
-def test_committed_checksums_are_whole(lock: str) -> None:
-    assert all(len(digest) == 64 for digest in jvm.jar_store(lock).checksums.values())
-
-
-def test_checksums_are_read_as_sha256sum_writes_them() -> None:
-    assert read_checksums(f"{'0' * 64} *x/y.jar\n\n") == {"x/y.jar": "0" * 64}
-
-
 def test_kafka_is_the_newest_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KPE_KAFKA_VERSION", raising=False)
     assert jvm.kafka_lock() == "kafka-4.1"
@@ -197,17 +187,6 @@ def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pyt
     assert jvm.java() is None
     with pytest.raises(JvmError, match="Java 17 or newer is not installed: install it, or let JAVA_HOME"):
         jvm.ensure_jars(jvm.SPARK)
-
-
-def test_the_command_reports_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(jvm, "java", lambda: None)
-    assert main() == 1
-    shown = capsys.readouterr()
-    assert shown.out.count("\n") == 1
-    assert shown.err.startswith("error: Java 17 or newer is not installed")
 
 
 @pytest.fixture

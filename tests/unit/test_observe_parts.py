@@ -216,18 +216,6 @@ def test_a_narrowed_source_shows_some_topics_only() -> None:
     assert source.closed == 1
 
 
-def test_one_service_for_one_outbox(tmp_path: object) -> None:
-    path = f"{tmp_path}/outbox.db"
-    with (
-        held_alone(path),
-        pytest.raises(ConfigurationError, match="another kpe observe works on"),
-        held_alone(path),
-    ):
-        pass
-    with held_alone(path):
-        pass
-
-
 def test_one_service_for_one_outbox_by_whatever_name(tmp_path: Path) -> None:
     outbox, other = tmp_path / "outbox.db", tmp_path / "other.db"
     outbox.touch()

@@ -87,24 +87,9 @@ class TestReaders:
 
 
 class TestIds:
-    def test_are_appended_once(self, outbox: SqliteOutbox) -> None:
-        outbox.subscribe("a")
-        append(outbox, entry("1", body=b"first"), entry("1", body=b"again"), "2")
-        append(outbox, entry("1", body=b"later"))
-        assert ids(outbox.read("a", 10)) == ["1", "2"]
-        assert outbox.read("a", 1)[0].body == b"first"
-
     def test_find_their_entry(self, outbox: SqliteOutbox) -> None:
         append(outbox, "1", "2")
         assert [found and found.id for found in map(outbox.entry, ("2", "3"))] == ["2", None]
-
-
-class TestValues:
-    def test_are_found_by_how_their_names_begin(self, outbox: SqliteOutbox) -> None:
-        outbox.write(Write(values={"topic/a": b"1", "topic/b": b"2", "topi": b"3", "topic0": b"4"}))
-        assert outbox.values("topic/") == {"topic/a": b"1", "topic/b": b"2"}
-        assert len(outbox.values("")) == 4
-        assert outbox.values("nodes") == {}
 
 
 class TestRefusedEntries:
@@ -122,18 +107,6 @@ class TestRefusedEntries:
         [letter] = outbox.dead_letters()
         assert (letter.entry, letter.reader, letter.reason) == (first, "a", "http_400")
         assert letter.at == NOW + timedelta(seconds=5)
-
-    def test_are_told_by_reader_in_order(self, outbox: SqliteOutbox) -> None:
-        outbox.subscribe("a")
-        outbox.subscribe("b")
-        append(outbox, "1", "2")
-        one, two = outbox.read("a", 10)
-        outbox.refuse("a", one, "x")
-        outbox.refuse("b", one, "y")
-        outbox.refuse("a", two, "z")
-        assert [(d.entry.id, d.reason) for d in outbox.dead_letters("a")] == [("1", "x"), ("2", "z")]
-        assert [d.reader for d in outbox.dead_letters()] == ["a", "b", "a"]
-        assert (outbox.stats("a").dead, outbox.stats("b").dead) == (2, 1)
 
     def test_are_kept_up_to_a_number_and_counted_beyond(self, outbox: SqliteOutbox) -> None:
         outbox.subscribe("a")

@@ -1,14 +1,12 @@
 """The part of the test kit that needs no Kafka."""
 
 import threading
-from datetime import timedelta
 
 import pytest
 
 from kafka_partition_events import testing
 from kafka_partition_events.errors import MetadataFetchError
-from kafka_partition_events.metadata.events import Event, MetadataStale
-from kafka_partition_events.metadata.source import Proof
+from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.testing import (
     Hang,
     ManualClock,
@@ -26,15 +24,6 @@ def test_every_name_can_be_imported_from_the_kit(name: str) -> None:
 
 
 class TestManualClock:
-    def test_both_times_move_by_command_only(self) -> None:
-        clock = ManualClock(start=5.0)
-        before = clock.now()
-        clock.advance(1.5)
-        assert clock.monotonic() == 6.5
-        assert clock.now() - before == timedelta(seconds=1.5)
-        with pytest.raises(ValueError, match="go back"):
-            clock.advance(-1)
-
     def test_a_wait_ends_when_its_deadline_passes(self) -> None:
         clock, condition, woken = ManualClock(), threading.Condition(), threading.Event()
 
@@ -53,53 +42,12 @@ class TestManualClock:
         assert woken.wait(WAIT_S)
         waiting.join(WAIT_S)
 
-    @pytest.mark.parametrize("timeout", [None, 10.0])
-    def test_a_wait_ends_when_its_condition_is_notified(self, timeout: float | None) -> None:
-        clock, condition = ManualClock(), threading.Condition()
-        told = False
-
-        def wait() -> None:
-            with condition:
-                while not told:
-                    clock.wait(condition, timeout)
-
-        waiting = threading.Thread(target=wait)
-        waiting.start()
-        with condition:
-            told = True
-            condition.notify_all()
-        waiting.join(WAIT_S)
-        assert not waiting.is_alive()
-
-    def test_a_wait_for_no_time_is_over_at_once(self) -> None:
-        condition = threading.Condition()
-        with condition:
-            ManualClock().wait(condition, 0)
-
     def test_waiting_for_waiters_gives_up(self) -> None:
         with pytest.raises(TimeoutError, match="0 threads"):
             ManualClock().wait_for_waiters(timeout=0.01)
 
 
 class TestScriptedSource:
-    def test_plays_its_steps_and_repeats_the_last(self) -> None:
-        source = ScriptedSource(observe({"a": [1]}), MetadataFetchError("down"), observe({"a": [2]}))
-        assert source.fetch(None, started_at=1.0, timeout=1).topics["a"].partitions[0].leader == 1
-        with pytest.raises(MetadataFetchError, match="down"):
-            source.fetch(None, started_at=2.0, timeout=1)
-        for at in (3.0, 4.0):
-            answer = source.fetch(None, started_at=at, timeout=1)
-            assert (answer.topics["a"].partitions[0].leader, answer.started_at) == (2, at)
-        source.then(observe({"a": [3]}))
-        assert source.fetch(None, started_at=5.0, timeout=1).topics["a"].partitions[0].leader == 3
-
-    def test_answers_about_what_it_was_asked_for(self) -> None:
-        source = ScriptedSource(observe({"a": [1], "b": [1]}, errors={"c": "X", "d": "X"}))
-        answer = source.fetch(frozenset({"a", "c"}), started_at=0.0, timeout=1)
-        assert (set(answer.topics), set(answer.errors)) == ({"a"}, {"c"})
-        assert answer.requested == frozenset({"a", "c"})
-        assert source.asked == [frozenset({"a", "c"})]
-
     def test_an_observation_may_insist(self) -> None:
         source = ScriptedSource(observe({"a": [1]}, requested=["a"], started_at=7.0))
         answer = source.fetch(frozenset({"b"}), started_at=9.0, timeout=1)
@@ -126,36 +74,12 @@ class TestScriptedSource:
 
 
 class TestWords:
-    def test_an_observation_names_even_a_leader_that_is_not_listed(self) -> None:
-        seen = observe({"orders": [7]}, brokers=[1])
-        assert seen.topics["orders"].partitions[0].leader == 7
-
-    def test_a_mapping_says_the_rest(self) -> None:
-        words = {"id": "A", "partitions": [{"leader": 1, "epoch": 7, "replicas": [1, 2], "isr": [1]}, 2]}
-        seen = observe({"orders": words})  # type: ignore[dict-item]
-        first, second = seen.topics["orders"].partitions
-        assert (first.leader_epoch, first.replicas, first.isr, second.leader) == (7, (1, 2), (1,), 2)
-        assert seen.proof == Proof(topic_ids=True, leader_epochs=True)
-        assert [node.id for node in seen.nodes] == [1, 2]
-
     def test_a_wrong_word_is_named(self) -> None:
         with pytest.raises(ValueError, match="lead"):
             observe({"orders": [{"lead": 1}]})  # type: ignore[list-item]
 
 
 class TestRecordingListener:
-    def test_keeps_and_forgets(self) -> None:
-        listener = RecordingListener(name="mine")
-        stale = MetadataStale(age_s=1, limit_s=1)
-        for event in (Event(), stale):
-            event.deliver(listener)
-        assert listener.kinds() == ["event", "metadata_stale"]
-        assert listener.of(MetadataStale) == [stale]
-        assert listener.wait_for(2) == listener.events
-        assert listener.wait_for(lambda events: stale in events)
-        listener.clear()
-        assert listener.kinds() == []
-
     def test_waiting_in_vain_tells_what_came_instead(self) -> None:
         listener = RecordingListener()
         Event().deliver(listener)

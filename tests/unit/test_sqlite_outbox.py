@@ -13,7 +13,7 @@ import pytest
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.outbox import Entry, SqliteOutbox, Write, sqlite_schema
 from kafka_partition_events.testing.clock import ManualClock
-from tests.outbox_kit import NOW, append, entry, ids, size_of
+from tests.outbox_kit import NOW, append, entry, ids
 
 KIB = 1024
 
@@ -73,31 +73,6 @@ def test_nobody_else_may_read_what_brokers_are_called(path: Path) -> None:
 
 
 class TestBoundOfSize:
-    def test_keeps_the_file_small_and_structural_entries_before_churn(self, path: Path) -> None:
-        outbox = opened(path, max_bytes=600 * KIB)
-        for number in range(100):
-            churn = [entry(f"c{number}-{i}", churn=True, body=b"x" * KIB) for i in range(19)]
-            append(outbox, *churn, entry(f"s{number}", body=b"x" * KIB))
-            assert size_of(outbox) <= 600 * KIB
-        outbox.close()
-        assert path.stat().st_size <= 700 * KIB
-        with closing(opened(path)) as again:
-            kept = ids(again.history())
-        assert [id_ for id_ in kept if id_[0] == "s"] == [f"s{number}" for number in range(100)]
-        churn_kept = [id_ for id_ in kept if id_[0] == "c"]
-        all_churn = [f"c{number}-{i}" for number in range(100) for i in range(19)]
-        assert churn_kept == all_churn[-len(churn_kept) :] != []
-
-    def test_lets_structural_entries_go_oldest_first_if_there_is_nothing_else(self, path: Path) -> None:
-        outbox = opened(path, max_bytes=300 * KIB)
-        for number in range(0, 600, 20):
-            append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(number, number + 20)))
-            assert size_of(outbox) <= 300 * KIB
-        kept = ids(outbox.history())
-        assert kept == [f"{i}" for i in range(600 - len(kept), 600)]
-        assert 50 < len(kept) < 300
-        outbox.close()
-
     def test_takes_dead_letters_after_churn_and_before_structural_entries(self, path: Path) -> None:
         outbox = opened(path, max_bytes=600 * KIB)
         outbox.subscribe("a")
@@ -111,22 +86,6 @@ class TestBoundOfSize:
         assert len(ids(outbox.history())) == 300
         assert 0 < len(outbox.dead_letters()) < 150
         outbox.close()
-
-    def test_counts_what_goes_for_each_reader_that_has_not_read_it(self, path: Path) -> None:
-        outbox = opened(path, max_bytes=300 * KIB)
-        for reader in ("done", "behind"):
-            outbox.subscribe(reader)
-        append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(150)))
-        assert outbox.stats("behind").dropped == 0
-        outbox.write(Write(cursors={"done": outbox.read("done", 150)[-1].seq}))
-        append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(150, 400)))
-        kept = ids(outbox.history())
-        assert outbox.stats("behind").dropped == 400 - len(kept)
-        assert outbox.stats("done").dropped == 250 - len(kept)
-        assert ids(outbox.read("done", 500)) == ids(outbox.read("behind", 500)) == kept
-        outbox.close()
-        with closing(opened(path)) as again:
-            assert again.stats("behind").dropped == 400 - len(kept), "counted for good"
 
     def test_is_not_kept_by_who_only_writes_values(self, path: Path) -> None:
         """Such as `kpe silence add`, which does not know the bounds of the service."""
@@ -265,15 +224,6 @@ class TestDamagedFile:
         assert str(path) in str(refusal.value)
         assert "move it away with its -wal and -shm" in str(refusal.value)
         assert path.read_bytes() == content
-
-    @pytest.mark.parametrize("damage", DAMAGES)
-    def test_a_new_one_is_begun_where_it_was_moved_away(self, path: Path, damage: str) -> None:
-        DAMAGES[damage](path).rename(path.with_name("damaged"))
-        outbox = opened(path)
-        outbox.subscribe("a")
-        append(outbox, "1")
-        assert ids(outbox.read("a", 10)) == ["1"]
-        outbox.close()
 
 
 def use_everything(outbox: SqliteOutbox) -> None:

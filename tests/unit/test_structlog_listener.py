@@ -6,7 +6,6 @@ from kafka_partition_events.listeners import StructlogListener
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import (
-    BrokerAdded,
     BrokerSuspected,
     MetadataUnavailable,
     RecordsRescued,
@@ -36,13 +35,6 @@ def test_an_offline_partition_is_an_error_with_its_facts() -> None:
     ]
 
 
-def test_coming_back_is_information() -> None:
-    with capture_logs() as logs:
-        for event in diff(DOWN, UP):
-            event.deliver(StructlogListener())
-    assert [(log["event"], log["log_level"]) for log in logs] == [("partition_online", "info")]
-
-
 def test_the_state_on_registration_is_quiet_except_for_what_is_offline() -> None:
     with capture_logs() as logs:
         for event in diff(EMPTY, DOWN, initial=True):
@@ -64,15 +56,6 @@ def test_it_uses_the_logger_it_is_given() -> None:
     log = Log()
     StructlogListener(log).on_event(MetadataUnavailable(error="no answer"))
     assert log.lines == [("metadata_unavailable", "no answer")]
-
-
-def test_a_broker_is_named() -> None:
-    (joined, *_) = diff(EMPTY, UP)
-    assert isinstance(joined, BrokerAdded)
-    with capture_logs() as logs:
-        StructlogListener().on_event(joined)
-    assert logs[0]["broker"] == 1
-    assert logs[0]["after"] == {"host": "broker-1", "port": 9092, "rack": None}
 
 
 def test_a_suspected_broker_is_a_warning_without_what_is_not_known() -> None:

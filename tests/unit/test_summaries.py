@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.events.names import is_churn
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY, Node
 from kafka_partition_events.metadata.events import BrokerLoad, ClusterSummary, Event
@@ -98,14 +97,6 @@ def test_a_restart_within_the_period_tells_it_again_and_two_observers_agree_on_t
     assert to_cloudevent(evolve(later.events[0], **STAMP)).get_id() != first.get_id()
 
 
-def test_two_clusters_without_an_id_are_not_one() -> None:
-    heard = Heard()
-    heard.look(7)
-    (event,) = heard.events
-    ids = {to_cloudevent(event, observer=name).get_id() for name in "ab"}
-    assert len(ids) == 2
-
-
 def test_what_is_sent() -> None:
     heard = Heard()
     heard.look(7)
@@ -125,10 +116,6 @@ def test_what_is_sent() -> None:
         "offline_replicas": 2,
     }
     assert [value["data"][name] for name in ("topics", "partitions", "offline")] == [2, 4, 1]
-
-
-def test_it_is_dropped_first_and_no_webhook_is_told_unasked() -> None:
-    assert is_churn("cluster.summary")
 
 
 @pytest.fixture

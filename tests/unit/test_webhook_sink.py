@@ -113,13 +113,6 @@ def test_the_content_type_can_be_replaced() -> None:
 # -- what an answer means ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_any_2xx_is_a_delivery(status: int) -> None:
-    target = Target(status)
-    sink_to(target).deliver([entry(1)])
-    assert len(target.requests) == 1
-
-
 @pytest.mark.parametrize("status", [401, 403, 404, 405, 407, 408, 425, 429, 451, 500, 502, 503, 599])
 def test_what_may_pass_is_tried_again_however_often(status: int) -> None:
     sink = sink_to(Target(status))
@@ -145,15 +138,6 @@ def test_an_entry_that_is_declined_three_times_is_refused(status: int) -> None:
         assert caught.value.reason == f"http_{status}"
         refused.append(caught.value.refused)
     assert refused == [False, False, True, False, False, True]
-
-
-def test_other_failures_in_between_do_not_make_it_start_again() -> None:
-    sink, refused = sink_to(Target(400, 503, 400, httpx.ReadTimeout("slow"), 400)), []
-    for _ in range(5):
-        with pytest.raises(DeliveryError) as caught:
-            sink.deliver([entry(1)])
-        refused.append(caught.value.refused)
-    assert refused == [False, False, False, False, True]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -13,7 +13,7 @@ from tests.integration.spark.test_fleet_pipeline import jsonl, write
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.weekly]  # all else of a pipeline is tried on a directory
 
 FEED = Feed(9, topics=1, partitions=2, days=0.3)
 

@@ -3,9 +3,7 @@
 import json
 import os
 import shutil
-import threading
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,6 +145,7 @@ def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: tuple
     assert sorted((out / "gold").rglob("*.parquet")) == before
 
 
+@pytest.mark.weekly  # what is told late: test_fleet_seams.py
 def test_what_comes_days_late_is_as_good_as_what_came_in_time(
     spark: "SparkSession", gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
@@ -180,30 +179,6 @@ def test_what_a_later_version_understands_is_taken_in_once_more(
     assert gold_of(spark, tmp_path / "out")["leader_churn"] == wanted["leader_churn"] != []
     assert mark.totals.good == before.good + before.unknown
     assert mark.totals.unknown == 0
-
-
-def test_it_goes_on_until_it_is_told_to_stop(spark: "SparkSession", tmp_path: Path) -> None:
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
-    write(tmp_path / "archive" / "0.jsonl", STORY.records[:60])
-    write(tmp_path / "late" / "1.jsonl", STORY.records[60:120])
-
-    class Watch(Told):
-        def tell(self, what: str | Refreshed) -> None:
-            super().tell(what)
-            read = what.totals.read if isinstance(what, Refreshed) else 0
-            if read == 60 and not (tmp_path / "archive" / "1.jsonl").exists():
-                (tmp_path / "late" / "1.jsonl").rename(tmp_path / "archive" / "1.jsonl")
-            if read == 120:
-                pipeline.stop()
-
-    pipeline = Pipeline(spark, Fleet(out=str(tmp_path / "out")), Watch())
-    gave_up = threading.Timer(120, pipeline.stop)
-    gave_up.start()
-    mark = pipeline.run(jsonl(tmp_path / "archive"), timedelta(seconds=2))
-    gave_up.cancel()
-    assert mark.totals.read == 120
-    assert not pipeline._spark.streams.active
 
 
 # -- refusals ----------------------------------------------------------------------------------------------

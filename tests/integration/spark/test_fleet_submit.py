@@ -25,6 +25,7 @@ def topic(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> str:
     return name
 
 
+@pytest.mark.weekly  # the same on the session of these tests: test_fleet_pipeline.py
 def test_the_example_and_the_command_run_on_the_session_that_spark_submit_gives(
     kafka_cluster: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.outbox import Write
 from kafka_partition_events.testing.clock import ManualClock
-from kafka_partition_events.testing.scripted import cluster_of
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
 from tests.unit.journal.shelf import Shelf, at, between, bodies, snapshot, tell
 
@@ -95,22 +94,6 @@ class TestOneWrite:
 
 
 class TestTheStoredSnapshot:
-    def test_comes_back_as_it_was(self, shelf: Shelf, clock: ManualClock) -> None:
-        journal = JournalListener(shelf, clock=clock)
-        cluster = cluster_of(
-            {"orders": {"id": "A", "partitions": [{"leader": 1, "epoch": 7, "replicas": [1, 2]}, None]}},
-            generation=12,
-            cluster_id="c-1",
-        )
-        journal.on_settled(cluster, at(1))
-        loaded = load_snapshot(shelf)
-        assert loaded == (cluster, at(1))
-        assert loaded is not None
-        assert (loaded[0].cluster_id, loaded[0].generation) == ("c-1", 12)
-
-    def test_is_none_where_nothing_was_stored(self, shelf: Shelf) -> None:
-        assert load_snapshot(shelf) is None
-
     def test_has_no_topic_that_vanished_while_nobody_looked(self, shelf: Shelf, clock: ManualClock) -> None:
         JournalListener(shelf, clock=clock).on_settled(snapshot(orders=[1], gone=[1]), at(1))
         JournalListener(shelf, clock=clock).on_settled(snapshot(orders=[1]), at(2))

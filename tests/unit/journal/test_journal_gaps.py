@@ -83,23 +83,6 @@ class TestARestart:
         assert len(found) == 2
         assert len(shelf.entries) == lived
 
-    def test_after_a_while_without_news_knows_when_the_last_look_was(
-        self, world: World, shelf: Shelf
-    ) -> None:
-        idle = [answer(orders=[1])] * 30
-        world.observer(*idle)
-        last_look = world.clock.now() - LOOKS_EVERY
-        world.clock.advance(5)
-        world.observer(answer(orders=[2]))
-        moved = bodies(shelf.entries)[-1]
-        assert moved["type"].endswith("leadership.moved.v1")
-        assert datetime.fromisoformat(moved["data"]["snapshot"]["prev_at"]) == last_look
-
-    def test_without_a_stored_snapshot_journals_what_is(self, world: World, shelf: Shelf) -> None:
-        world.observer(answer(orders=[1]))
-        assert all(body["data"]["initial"] for body in bodies(shelf.entries))
-        assert [entry.name for entry in shelf.entries] == [*["broker.joined"] * 3, "topic.created"]
-
     def test_on_another_cluster_forgets_the_first_one(self, world: World, shelf: Shelf) -> None:
         world.observer(answer(orders=[1]))
         other = observe({"payments": [1]}, brokers=[1], cluster_id="another")

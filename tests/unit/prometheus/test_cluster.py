@@ -38,17 +38,6 @@ def test_by_broker_with_one_that_is_missing(watch: Watch) -> None:
     assert scrape.value("kpe_replica_skew_ratio") == pytest.approx(3 / (7 / 3) - 1)
 
 
-def test_without_a_partition_nothing_is_skewed(watch: Watch) -> None:
-    scrape = watch(observe({}, brokers=BROKERS)).scrape()
-    assert scrape.value("kpe_leader_skew_ratio") == scrape.value("kpe_replica_skew_ratio") == 0
-
-
-def test_by_topic(watch: Watch) -> None:
-    scrape = watch(REPLICATED).scrape()
-    assert scrape.by("topic", "kpe_topic_partitions") == {"orders": 3, "logs": 1}
-    assert scrape.by("topic", "kpe_topic_partitions_offline") == {"orders": 1, "logs": 0}
-
-
 def test_partitions_without_a_safe_alternative_are_counted_again_when_their_topic_changes(
     watch: Watch,
 ) -> None:
@@ -75,11 +64,3 @@ def test_a_topic_that_is_gone_leaves_no_series(watch: Watch, clock: ManualClock)
     assert scrape.value("kpe_topics") == 1
     assert scrape.by("topic", "kpe_topic_partitions").keys() == {"logs"}
     assert not scrape.by("topic", "kpe_partition_offline_since_timestamp_seconds")
-
-
-def test_a_topic_made_anew_with_fewer_partitions_leaves_no_series_of_the_old_one(watch: Watch) -> None:
-    watched = watch(observe({"orders": {"id": "A", "partitions": [1, 2, None]}}))
-    watched.poll(observe({"orders": {"id": "B", "partitions": [1]}}))
-    scrape = watched.scrape()
-    assert scrape.by("topic", "kpe_topic_partitions") == {"orders": 1}
-    assert not scrape.by("partition", "kpe_partition_offline_since_timestamp_seconds")

@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_partition_events import Cluster, Event, Observation, PartitionChangeListener
-from kafka_partition_events.metadata.mailbox import FAILURES_BEFORE_PAUSE
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from tests.poller_kit import DOWN, WAIT_S, Table, orders
 from tests.scrape_kit import Watch, Watched
@@ -49,14 +48,6 @@ class SlowListener(PartitionChangeListener):
         self.clock.advance(0.02)
 
 
-class FailingListener(SlowListener):
-    """Then it raises."""
-
-    def on_event(self, event: Event) -> None:
-        super().on_event(event)
-        raise ZeroDivisionError
-
-
 def test_all_are_there_at_0_before_anything_has_happened(clock: ManualClock) -> None:
     watched = Watched(clock, orders(1), kafka_cluster="test")
     scrape = watched.scrape()
@@ -87,12 +78,6 @@ def test_a_comparison_takes_until_partitioners_have_their_tables(watch: Watch, c
     assert scrape.histogram(POLLS) == ({"0.003": 2}, 0)
 
 
-def test_where_there_is_no_answer_nothing_is_compared(watch: Watch) -> None:
-    watched = watch(orders(1))
-    watched.poll(DOWN, DOWN)
-    assert watched.scrape().value(f"{COMPARISONS}_count") == 1
-
-
 def test_a_listener_takes_as_long_as_for_all_that_one_change_told(watch: Watch, clock: ManualClock) -> None:
     watched = watch(orders(1, 1))
     registration = watched.poller.register(SlowListener(clock), replay=False)
@@ -103,17 +88,3 @@ def test_a_listener_takes_as_long_as_for_all_that_one_change_told(watch: Watch, 
     buckets, total = watched.scrape().histogram(LISTENERS, listener="slow")
     assert buckets == {"0.1": 1, "0.03": 1}
     assert total == pytest.approx(0.06)
-
-
-def test_a_pause_after_failures_is_not_the_listeners_time(watch: Watch, clock: ManualClock) -> None:
-    watched = watch(orders(*[1] * FAILURES_BEFORE_PAUSE))
-    registration = watched.poller.register(FailingListener(clock), replay=False)
-    watched.poll(orders(*[None] * FAILURES_BEFORE_PAUSE), DOWN)
-    clock.wait_for_waiters()
-    clock.advance(1)
-    clock.wait_for_waiters()
-    clock.advance(2)
-    assert registration.wait_synced(WAIT_S)
-    assert registration.stats.failures == FAILURES_BEFORE_PAUSE + 1
-    _, total = watched.scrape().histogram(LISTENERS, listener="slow")
-    assert total == pytest.approx(0.02 * (FAILURES_BEFORE_PAUSE + 1))

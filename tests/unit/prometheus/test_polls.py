@@ -42,16 +42,6 @@ def test_a_failed_poll_keeps_the_moment_of_the_last_good_answer(watch: Watch, cl
     assert scrape.value("kpe_metadata_age_seconds") == 45
 
 
-def test_before_the_first_answer_the_cluster_has_no_name_yet(watch: Watch) -> None:
-    watched = watch(DOWN)
-    blind = watched.scrape()
-    assert blind.clusters == {"unknown"}
-    assert blind.value("kpe_up", "unknown") == 0
-    assert "kpe_last_successful_poll_timestamp_seconds" not in blind.names
-    watched.poll(orders(1))
-    assert watched.scrape().clusters == {"test"}
-
-
 def test_a_snapshot_too_old_to_be_trusted_is_withheld_too(watch: Watch, clock: ManualClock) -> None:
     watched = watch(orders(1), poller={"interval": 30, "max_age": 60})
     clock.advance(61)

@@ -4,16 +4,12 @@ import threading
 from typing import Any
 
 import pytest
-from attrs import evolve
 from prometheus_client import generate_latest
 from prometheus_client.core import DuplicateTimeseries
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import PartitionInfo
-from kafka_partition_events.testing.scripted import cluster_of
 from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
-from kafka_partition_events_listeners.prometheus.snapshot import tally
 from tests.poller_kit import WAIT_S, orders
 from tests.scrape_kit import REPLICATED, Watch
 
@@ -49,23 +45,6 @@ def test_two_scrapers_at_once_cost_one_collection(watch: Watch) -> None:
     assert made[0] is made[1]
 
 
-def test_a_new_snapshot_is_a_new_collection(watch: Watch) -> None:
-    watched = watch(orders(1, 2))
-    watched.scrape()
-    watched.poll(orders(1, 2, 3))
-    assert watched.scrape().value("kpe_partitions") == 3
-
-
-def test_what_the_last_snapshot_had_too_is_not_counted_again() -> None:
-    before = cluster_of({"orders": [1, None], "logs": [1]}, brokers=[1])
-    logs = cluster_of({"logs": [None]}).by_topic["logs"]
-    one_less = before.by_topic["orders"].with_partition(PartitionInfo("orders", 0, None))
-    after = evolve(before, by_topic=[one_less, logs])
-    assert tally(after, tally(before)) == tally(after)
-    believed = evolve(tally(before), offline={"orders": 100})
-    assert tally(after, believed).offline == {"orders": 101, "logs": 1}
-
-
 def test_a_scrape_does_not_wait_for_the_poller(watch: Watch) -> None:
     watched = watch(orders(1))
     scraper = threading.Thread(target=watched.scrape)
@@ -97,17 +76,6 @@ def test_every_family_is_described(watch: Watch) -> None:
     assert {(m.name, m.type) for m in watched.listener.collect()} <= described
 
 
-def test_a_scrape_may_ask_for_some_families_only(watch: Watch) -> None:
-    scrape = watch(REPLICATED).scrape("kpe_up", "kpe_events_total")
-    assert scrape.names == {"kpe_up", "kpe_events_total"}
-
-
-def test_the_label_may_be_another(watch: Watch) -> None:
-    scrape = watch(REPLICATED, kafka_cluster="prod-eu").scrape()
-    assert scrape.value("kpe_partitions", "prod-eu") == 4
-    assert scrape.clusters == {"prod-eu"}
-
-
 def test_one_registry_serves_one_cluster(watch: Watch) -> None:
     watched = watch(orders(1))
     with pytest.raises(DuplicateTimeseries):
@@ -119,13 +87,6 @@ def test_it_ends_with_the_poller(watch: Watch) -> None:
     watched.poller.close()
     assert generate_latest(watched.registry) == b""
     watched.listener.close()
-
-
-def test_it_may_have_no_registry(watch: Watch) -> None:
-    poller = watch(orders(1)).poller
-    listener = PrometheusListener(poller, registry=None)
-    assert "kpe_partitions" in {metric.name for metric in listener.collect()}
-    listener.close()
 
 
 def test_a_negative_limit_is_refused(watch: Watch) -> None:
