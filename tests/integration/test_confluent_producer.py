@@ -194,18 +194,21 @@ def test_an_applications_partitioner_is_asked_once_for_each_record(
     assert got.partitions == {3: 4}
 
 
-def test_a_batch_shares_a_turn_and_leaves_keys_to_their_hash(
+def test_a_batch_of_keys_is_left_to_their_hash_and_one_without_shares_a_turn(
     make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic, producer = kafka_topic(partitions=5), make()
     await_table(producer, topic, 5)
-    messages = [{"value": b"v"} if i % 2 else {"value": b"v", "key": b"key-%d" % i} for i in range(200)]
-    before = [dict(message) for message in messages]
-    assert producer.produce_batch(topic, messages) == 200
-    assert messages == before
-    assert producer.flush(LIMIT_S) == 0
-    records = read_back(kafka_cluster, topic, 200)
-    assert len({partition for key, partition in records if key is None}) == 1
+    unkeyed: list[dict[str, Any]] = [{"value": b"v"} for _ in range(100)]
+    keyed: list[dict[str, Any]] = [{"value": b"v", "key": b"key-%d" % i} for i in range(100)]
+    mixed = [{"value": b"v"}, {"value": b"v", "key": b"key"}]
+    for messages in (unkeyed, keyed, mixed):
+        before = [dict(message) for message in messages]
+        assert producer.produce_batch(topic, messages) == len(messages)
+        assert messages == before
+        assert producer.flush(LIMIT_S) == 0
+    records = read_back(kafka_cluster, topic, 202)
+    assert len({partition for key, partition in records if key is None}) <= 2
     assert all(partition == crc32_partition(key, 5) for key, partition in records if key is not None)
 
 

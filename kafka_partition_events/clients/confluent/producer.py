@@ -262,9 +262,8 @@ class PartitioningProducer(Handle):
     ) -> int:
         """Send many records; see ``confluent_kafka.Producer.produce_batch``.
 
-        Records without key and partition share one turn's partition, at most 10,000 of them. A record's own
-        ``"partition"`` is obeyed, as confluent-kafka documents (its 2.16 ignores it). Records for different
-        partitions may be sent in another order.
+        A batch without keys and partitions goes to one turn's partition, at most 10,000 records of it. A
+        record's own ``"partition"`` is obeyed, as confluent-kafka documents (its 2.16 ignores it).
 
         Raises:
             KafkaException: ``_UNKNOWN_TOPIC``, as from `produce`; nothing was sent.
