@@ -164,7 +164,7 @@ class PartitioningProducer(Handle):
         self._policies = policies
         self._subscription = subscription = ProducerSubscription(
             self, partitioner, poller, full, poller_options or {}, chooser, reports.ended,
-            polled=(lambda: None) if policies is None else lambda: policies.ask(tuple(chooser.turns)),
+            policies,
         )  # fmt: skip
         followed = self.poller = reports.poller = subscription.poller
         tracker = partitioner.deliveries

@@ -1,14 +1,13 @@
 """Metadata through confluent-kafka."""
 
-import threading
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 from attrs import evolve
-from confluent_kafka import KafkaException, Producer, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 
 from kafka_partition_events.clients.confluent.answers import (
     described_nodes,
@@ -18,10 +17,10 @@ from kafka_partition_events.clients.confluent.answers import (
     listed_topic,
 )
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, time_left
-from kafka_partition_events.clients.confluent.handle_metadata import FEW, HandleMetadata
+from kafka_partition_events.clients.confluent.handle_metadata import FEW
 from kafka_partition_events.clients.librdkafka import refuse_greenlets
 from kafka_partition_events.clients.refused_topics import RefusedTopics
-from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
@@ -54,11 +53,7 @@ class ConfluentMetadataSource:
     cluster. As long as a broker is suspect, listing comes first. Where descriptions are in vain time and
     again, up to seven polls only list: a topic that was created again is found that much later.
 
-    Handles of producers that `keep_ahead` has named learn of new partitions before this library does, so no
-    partition is ever chosen that the producer does not know.
-
-    Not thread-safe, apart from `keep_ahead`; the poller's thread uses it. In a forked child it
-    raises `ForkedError`.
+    Not thread-safe; the poller's thread uses it. In a forked child it raises `ForkedError`.
     """
 
     def __init__(self, config: Mapping[str, Any], *, suspects: Callable[[], Collection[int]] = tuple) -> None:
@@ -77,8 +72,6 @@ class ConfluentMetadataSource:
         if not isinstance(config, Mapping):
             raise ConfigurationError(f"give librdkafka's settings, as a dict, not a {type(config).__name__}")
         self._connection = Connection(config)
-        self._handles: tuple[HandleMetadata, ...] = ()
-        self._lock = threading.Lock()
         self._suspects = suspects
         self._refusals = RefusedTopics()
         self._describe_s: float | None = None
@@ -95,47 +88,20 @@ class ConfluentMetadataSource:
             timeout: Seconds after which to give up.
 
         Raises:
-            MetadataFetchError: there was no answer, or the producer could not learn of it, and why.
+            MetadataFetchError: there was no answer, and why.
         """
         deadline = time.monotonic() + timeout
         answer = self._ask(topics, deadline, timeout)
         self._connection.succeeded()
         self._refusals.report(answer.errors, self._connection.config)
-        self._ensure_all_know(answer.topics, deadline)
         return evolve(answer, started_at=started_at)
-
-    def keep_ahead(self, producer: Producer, written: Container[str] | None = None) -> HandleMetadata:
-        """Let a producer's handle learn of new partitions before any answer has them. Thread-safe.
-
-        Args:
-            producer: Whose settings the source was made of. A `PartitioningProducer` is referenced weakly; a
-                plain one can't be, and is kept until it is released or the source is closed.
-            written: The topics that the producer writes; None: any.
-
-        Returns:
-            What to `release` before the producer is closed.
-        """
-        handle = HandleMetadata(producer, written)
-        with self._lock:
-            self._handles = (*(known for known in self._handles if not known.is_over), handle)
-        return handle
-
-    def _ensure_all_know(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
-        for handle in self._handles:
-            try:
-                handle.ensure_known(topics, deadline)
-            except MetadataFetchError:
-                if not handle.is_over:  # else it was closed meanwhile
-                    raise
 
     def log_in(self, username: str, password: str) -> None:
         """Use other credentials from the next connection on."""
         self._connection.log_in(username, password)
 
     def close(self) -> None:
-        """Close the own connections, and let go of the producers; waits for a call on a handle of theirs."""
-        for handle in self._handles:
-            handle.release()
+        """Close the connections."""
         self._connection.close()
 
     # -- asking --------------------------------------------------------------------------------------
