@@ -131,7 +131,7 @@ def test_a_forked_child_makes_a_source_of_its_own(
 def test_a_dead_controller_is_not_waited_for(own_kafka_cluster: Callable[..., KafkaCluster]) -> None:
     # librdkafka describes through "the controller", a broker that each answer names anew, at random. For the
     # whole session metadata goes on naming the dead ones too: with two of three dead, four fetches that all
-    # find the third are one in 81. A description may take a quarter of a fetch's time, and listing little.
+    # find the third are one in 81.
     cluster = own_kafka_cluster(brokers=3, session_timeout_ms=45_000)
     cluster.create_topic("orders", 1, replication_factor=3)
     source = ConfluentMetadataSource({"bootstrap.servers": cluster.bootstrap_servers})

@@ -458,16 +458,18 @@ def test_where_threads_are_greenlets_it_is_refused_in_words(
 # -- metadata ----------------------------------------------------------------------------------------
 
 
-class NeverDescribes(AdminClient):
-    """Lists brokers, the first of which is the controller; a description does not come in time."""
+class Cluster(AdminClient):
+    """Lists brokers, the first of which is the controller; a description may not come in time."""
 
-    described = 0
-    in_vain = True
     brokers: tuple[int, ...] = (1,)
+    controller, in_vain, listed, described = 1, False, 0, 0
 
     def list_topics(self, *_: Any, **__: Any) -> Any:
+        self.listed += 1
         brokers = {number: SimpleNamespace(id=number, host="b", port=9092) for number in self.brokers}
-        return SimpleNamespace(brokers=brokers, topics={}, cluster_id="c", orig_broker_id=1, controller_id=1)
+        return SimpleNamespace(
+            brokers=brokers, topics={}, cluster_id="c", orig_broker_id=1, controller_id=self.controller
+        )
 
     def describe_cluster(self, **_: Any) -> Any:  # type: ignore[override]
         self.described += 1
@@ -479,27 +481,25 @@ class NeverDescribes(AdminClient):
         return answer
 
 
-def test_what_can_never_be_described_in_time_is_hardly_ever_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = NeverDescribes({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    source = ConfluentMetadataSource(NOWHERE)
+@pytest.mark.parametrize(
+    ("controller", "in_vain", "suspects", "described", "listed", "has_ids"),
+    [
+        (1, False, (), 1, 1, True),
+        (1, True, (), 1, 2, False),
+        (-1, False, (), 0, 2, False),  # the mock cluster
+        (1, False, (1,), 0, 1, False),  # it may be the controller
+    ],
+)
+def test_what_can_not_be_described_is_listed(
+    controller: int, in_vain: bool, suspects: tuple[int, ...], described: int, listed: int, has_ids: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    admin = Cluster(NOWHERE)
+    admin.controller, admin.in_vain = controller, in_vain
+    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: suspects)
     monkeypatch.setattr(source._connection, "admin", lambda: admin)
-
-    def polls(count: int) -> list[int]:
-        """Return at which of so many polls it was tried to describe."""
-        found = []
-        for number in range(count):
-            before = admin.described
-            source.fetch(frozenset(), started_at=0.0, timeout=10.0)
-            found += [number] if admin.described > before else []
-        return found
-
-    assert polls(32) == [0, 1, 3, 7, 15, 23, 31]
-    admin.brokers = 1, 2
-    assert polls(9) == [0, 8], "another broker may be the controller"
-    admin.in_vain = False
-    assert polls(10) == [7, 8, 9], "once it works it is as before"
-    admin.in_vain = True
-    assert polls(4) == [0, 1, 3]
+    answer = source.fetch(frozenset(), started_at=0.0, timeout=10.0)
+    assert (admin.described, admin.listed, answer.proof.topic_ids) == (described, listed, has_ids)
 
 
 class TestAskingAround:

@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -75,6 +75,7 @@ class PartitioningProducer(Handle):
     __slots__ = ("_next_poll", "_turns")  # read in 5 ns; what is in the dictionary of a class of C, in 60
     partitioner: Partitioner
     poller: MetadataPoller
+    _judge_at = -math.inf  # when brokers are judged next
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class PartitioningProducer(Handle):
         super().__init__(full)
         self._chooser = chooser = Chooser(partitioner, full, chunks=mode is None)
         self._turns: dict[str, Turn] = chooser.turns
-        self._next_poll = self._judge_at = -math.inf
+        self._next_poll = -math.inf
         policies = None if moves is None or moves.compacted_ok else policies_by(full)
         self._policies = policies
         self._subscription = subscription = ProducerSubscription(
@@ -307,7 +308,7 @@ class PartitioningProducer(Handle):
                 is_early = now < self._next_poll
             except AttributeError:  # a subclass has not called `__init__`
                 raise RuntimeError(CLOSED) from None
-            return 0 if is_early else self._poll_now(now)
+            return 0 if is_early else self._poll_once(0.0)
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
         while True:
             most = _POLL_SLICE_S if len(self) else _IDLE_SLICE_S
@@ -317,46 +318,23 @@ class PartitioningProducer(Handle):
                 return served
 
     def _poll_once(self, timeout: float) -> int:
-        others = self._detours.open
+        """Serve all handles; judge brokers if that was not done lately, or something may follow at once."""
+        others, flight, served = self._detours.open, self._flight, 0
+        self._next_poll = time.monotonic() + _POLL_EVERY_S
         try:
-            if others:
-                return self._poll_all(others, min(timeout, _POLL_SLICE_S))
-            return int(_poll(self, timeout))
-        finally:
-            self._serve()
-
-    def _poll_all(self, others: Sequence[Producer], timeout: float) -> int:
-        """Serve all handles in turns until one has reported; to judge brokers each time would cost more."""
-        deadline = time.monotonic() + timeout
-        while True:
-            served = sum(int(_poll(other, 0)) for other in others)
-            left = deadline - time.monotonic()
-            served += int(_poll(self, 0 if served else max(0.0, min(left, _OTHER_SLICE_S))))
-            if served or left <= 0:
-                return served
-
-    def _poll_now(self, now: float) -> int:
-        """Poll without waiting, and judge brokers if that was not done lately."""
-        self._next_poll = now + _POLL_EVERY_S
-        try:
-            served: int = _poll(self, 0)
+            served = int(_poll(self, min(timeout, _OTHER_SLICE_S) if others else timeout))
+            served += sum(int(_poll(other, 0)) for other in others)
         except BaseException:
             self._next_poll = -math.inf  # the application's callback has raised, or the producer is closed
             raise
-        others, flight = self._detours.open, self._flight
-        if others:
-            served += sum(int(_poll(other, 0)) for other in others)
-        elif now < self._judge_at and flight.is_idle:
-            return served
-        self._judge_at = now + _JUDGE_EVERY_S
-        self._serve()
+        finally:
+            now = time.monotonic()
+            if now >= self._judge_at or (served and not flight.is_idle):
+                self._judge_at = now + _JUDGE_EVERY_S
+                if now >= flight.next_sample + CHUNK_S:  # none was tracked lately: the next record is
+                    self._turns = _NO_TURNS
+                flight.served()
         return served
-
-    def _serve(self) -> None:
-        """Have conclusions drawn from what was reported; have the next record tracked, if none was lately."""
-        if time.monotonic() >= self._flight.next_sample + CHUNK_S:
-            self._turns = _NO_TURNS
-        self._flight.served()
 
     def flush(self, timeout: float = -1) -> int:
         """Wait until all records are delivered or failed, those included that are to be sent again.
