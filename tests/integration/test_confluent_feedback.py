@@ -163,7 +163,7 @@ def test_a_killed_broker_is_suspected_before_metadata_knows(
     cluster: KafkaCluster, topic: str, make: MakeProducer
 ) -> None:
     producer, heard = make()
-    warm = warm_up(producer, topic)
+    warm_up(producer, topic)
     outcomes = Outcomes()
     write(producer, topic, outcomes, 0.3)
     killed = time.monotonic()
@@ -184,7 +184,6 @@ def test_a_killed_broker_is_suspected_before_metadata_knows(
     stats = producer.stats
     assert stats.avoided > 0
     assert stats.deliveries.exclusions >= 1
-    assert sum(stats.records.values()) == pytest.approx(sent + warm, rel=0.01)
 
 
 def test_a_frozen_broker_is_left_out_and_welcomed_back(

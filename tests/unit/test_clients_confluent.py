@@ -42,7 +42,7 @@ from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+NOWHERE: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
 
 # -- settings ----------------------------------------------------------------------------------------

@@ -218,7 +218,6 @@ class PartitioningProducer(Handle):
                 self._turns = self._chooser.turns
                 turn.drop()
         if partition != UNASSIGNED:
-            turn.written_past = True
             callback = on_delivery if callback is None else callback
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
@@ -269,7 +268,7 @@ class PartitioningProducer(Handle):
         Raises:
             KafkaException: ``_UNKNOWN_TOPIC``, as from `produce`; nothing was sent.
         """
-        self._chooser.turn(topic).written_past = True
+        self._chooser.turn(topic)  # which is followed, wherever these go
         outcome = on_delivery if callback is None else callback
         if partition != UNASSIGNED:
             return _produce_batch(self, topic, messages, partition, outcome)

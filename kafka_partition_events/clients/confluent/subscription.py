@@ -51,7 +51,7 @@ class ProducerSubscription:
             own = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
             poller = MetadataPoller(own, (), **options)
         self.poller = poller
-        self._handle_metadata = metadata = HandleMetadata(producer, chooser.turns.keys())
+        self._handle_metadata = metadata = HandleMetadata(producer, chooser)
 
         def polled(found: Mapping[str, TopicInfo]) -> None:
             with contextlib.suppress(MetadataFetchError):  # records fall back, and the next poll tries again
