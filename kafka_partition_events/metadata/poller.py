@@ -177,8 +177,7 @@ class MetadataPoller:
             partitioner: It has its table when this returns, if there is a snapshot.
             topics: Returns what the producer writes; called before each fetch, under the lock. A topic that
                 no producer writes any more is forgotten, and listeners get a `Resync`.
-            polled: Called with the topics that a fetch has found, none if it failed, before a partitioner has
-                them; without the lock, on the thread that made the fetch.
+            polled: Called without the lock with what a fetch has found, before a partitioner has it.
             left: Called once, when the producer has left or was dropped; it must not block.
             last_closes: Whether the last producer that leaves, whichever it is, is to close the poller.
 

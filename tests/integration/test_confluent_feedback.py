@@ -24,7 +24,6 @@ from kafka_partition_events.clients.flight.rescue import (
     ATTEMPT_HEADER,
     ID_HEADER,
     PARTITION_HEADER,
-    RescueLimits,
 )
 from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.metadata.events import Clearance, Suspicion
@@ -343,24 +342,3 @@ def test_a_batch_is_rescued_too(cluster: KafkaCluster, topic: str, make: MakePro
     assert producer.flush(LIMIT_S) == 0
     last = [record for record in read_back(cluster, topic) if record.value() == b"v"]
     assert [bool(record.headers()) for record in sorted(last, key=lambda r: r.key() or b"")] == [True, False]
-
-
-def test_a_rescue_keeps_to_its_limits(cluster: KafkaCluster, topic: str) -> None:
-    limits = RescueLimits(burst=1, share=1e-9, held_bytes=10_000)
-    with PartitioningProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 1500, "log_level": 0},
-        rescue="failed",
-        rescue_limits=limits,
-    ) as producer:
-        warm_up(producer, topic)
-        outcomes = Outcomes()
-        cluster.freeze(VICTIM)
-        try:
-            write(producer, topic, outcomes, 0.3, poll=False)  # who does not listen goes on sending there
-            assert producer.flush(LIMIT_S) == 0
-        finally:
-            cluster.thaw(VICTIM)
-        stats = producer.stats.rescue
-    assert stats.copies <= 1
-    assert stats.withheld + stats.unheld >= len(outcomes.failed) > 0
-    assert stats.held_bytes == 0

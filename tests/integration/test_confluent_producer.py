@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kafka_partition_events import (
-    BufferBudget,
     GrowthSafePartitioner,
     MetadataFetchError,
     MetadataPoller,
@@ -23,7 +22,7 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.confluent.handle_metadata import HandleMetadata
-from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
+from kafka_partition_events.routing.hashing import crc32_partition
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
 
@@ -94,22 +93,6 @@ def read_back(cluster: KafkaCluster, topic: str, count: int) -> list[tuple[bytes
     return found
 
 
-def test_keyed_records_are_where_java_would_put_them(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, producer = kafka_topic(partitions=7), make(partitioner="murmur2_random")
-    keys: list[str | bytes] = [b"", "", "schlüssel", *(f"key-{i}" for i in range(200)), b"\x00\xff"]
-    for round_number in range(2):  # before and after there is a table
-        for key in keys:
-            producer.produce(topic, b"v", key)
-        if round_number == 0:
-            await_table(producer, topic, 7)
-    assert producer.flush(LIMIT_S) == 0
-    records = read_back(kafka_cluster, topic, 2 * len(keys))
-    # Kafka stores an empty key as an empty key, which has a hash like any other.
-    assert all(key is not None and partition == murmur2_partition(key, 7) for key, partition in records)
-
-
 def test_growth_is_seen_and_used_without_an_error(
     make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
@@ -140,18 +123,6 @@ def test_unkeyed_records_take_turns_and_reach_every_partition(make: Make, kafka_
     producer.flush(LIMIT_S)
     moves = sum(1 for one, other in pairwise(order) if one != other)
     assert moves < len(order) / 4
-
-
-def test_the_cap_holds(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, got = kafka_topic(partitions=6), Deliveries()
-    budget = BufferBudget(max_partitions={topic: 2}, instance_id="a")
-    producer = make(RoundRobinPartitioner(budget=budget))
-    await_table(producer, topic, 6)
-    for _ in range(200):
-        producer.produce(topic, b"v", on_delivery=got)
-    assert producer.flush(LIMIT_S) == 0
-    assert sorted(got.partitions.values()) == [100, 100]
-    assert producer.stats.capped == 200
 
 
 def test_an_explicit_partition_wins(make: Make, kafka_topic: MakeTopic) -> None:

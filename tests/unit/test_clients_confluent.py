@@ -17,7 +17,6 @@ from confluent_kafka.admin import AdminClient
 from kafka_partition_events import (
     ConfigurationError,
     DefaultPartitioner,
-    GrowthSafePartitioner,
     MetadataPoller,
     UniformStickyPartitioner,
 )
@@ -27,19 +26,16 @@ from kafka_partition_events.clients.confluent import (
 )
 from kafka_partition_events.clients.confluent import producer as module
 from kafka_partition_events.clients.confluent.adapter import lost_broker
-from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, settings_of
 from kafka_partition_events.clients.confluent.settings import (
     acks,
-    is_true,
     with_callback,
     with_hash,
     with_one_request_in_flight,
     with_requests_in_flight,
 )
-from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import ScriptedSource
-from kafka_partition_events.testing.scripted import cluster_of, observe
+from kafka_partition_events.testing.scripted import observe
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 NOWHERE: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -94,14 +90,6 @@ def test_producers_that_share_a_partitioner_must_mean_one_hash() -> None:
     with_hash({}, partitioner)
     with pytest.raises(ConfigurationError, match=r"crc32, .* mean murmur2: give hash_name"):
         with_hash({"partitioner": "murmur2"}, partitioner)
-
-
-def test_a_growth_safe_partitioner_takes_librdkafkas_hash_too() -> None:
-    partitioner = GrowthSafePartitioner(mapping="rendezvous")
-    with_hash({}, partitioner)
-    partitioner.apply_snapshot(cluster_of({"t": [1] * 12}))
-    expected = [jump_hash("crc32")(b"key-%d" % i, 12) for i in range(100)]
-    assert expected == [partitioner.partition("t", None, b"key-%d" % i, None, b"", None) for i in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -269,11 +257,6 @@ def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
     connection.close()
 
 
-def test_error_names_are_kafkas() -> None:
-    assert error_name(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)) == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert error_name(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)) == "TOPIC_AUTHORIZATION_FAILED"
-
-
 # -- reports -----------------------------------------------------------------------------------------
 
 
@@ -298,11 +281,6 @@ def test_the_error_callback_of_the_application_hears_after_ours() -> None:
     )
     config["error_cb"](KafkaError(KafkaError._TRANSPORT))
     assert heard == ["ours", "theirs"]
-
-
-@pytest.mark.parametrize(("value", "only"), [(True, True), ("true", True), ("false", False), (None, False)])
-def test_reports_that_are_not_made_are_not_waited_for(value: object, only: bool) -> None:
-    assert is_true({"delivery.report.only.error": value}, "delivery.report.only.error") is only
 
 
 def test_the_applications_exception_is_kept_though_its_callback_raises_as_well() -> None:

@@ -187,12 +187,3 @@ def test_a_batch_that_finds_the_queues_full_is_marked_as_a_plain_producer_marks_
     taken = producer.produce_batch("t", messages, on_delivery=outcomes)
     marked = [message for message in messages if "_error" in message]
     assert (taken, len(marked), outcomes.of_queued(producer)) == (10, 6, 10)
-
-
-def test_a_batch_that_is_tried_again_is_counted_anew(make: Make) -> None:
-    producer = make({"queue.buffering.max.messages": 10}, rescue="failed")
-    messages: list[dict[str, Any]] = [{"value": b"v"} for _ in range(12)]
-    assert producer.produce_batch("t", messages) == 10
-    producer.purge()
-    producer.poll(0)
-    assert producer.produce_batch("t", [m for m in messages if "_error" in m]) == 2

@@ -21,7 +21,7 @@ from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPart
 from kafka_partition_events.process import OwnProcess, forget_in_children
 
 MAX_IDLE_S = 300.0
-"""A topic that was not written for so long, or up to twice as long, is forgotten: Java's ``metadata.max.idle.ms``."""
+"""A topic that was not written for so long, or up to twice as long, is forgotten (KIP-526)."""
 
 
 class Chooser:
