@@ -148,16 +148,3 @@ def test_a_dead_controller_is_not_waited_for(own_kafka_cluster: Callable[..., Ka
         assert len(seen.topics["orders"].partitions) == 1
     assert max(took) < LIMIT_S / 2, took
     assert time.monotonic() - killed < 45, "the session is over: this shows nothing"
-
-
-def test_with_a_suspect_it_lists(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
-    topics, suspects = [kafka_topic(partitions=2), kafka_topic(partitions=3)], {2}
-    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
-    source = ConfluentMetadataSource(config, suspects=lambda: suspects)
-    seen = ask(source, *topics, "no-such-topic")
-    assert {name: len(info.partitions) for name, info in seen.topics.items()} == {topics[0]: 2, topics[1]: 3}
-    assert seen.errors == {"no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION"}
-    assert not seen.proof.topic_ids
-    suspects.clear()
-    assert ask(source, *topics).proof.topic_ids
-    source.close()

@@ -8,8 +8,6 @@ from typing import Any
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import Pace, Turn, turn_length
-from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
-from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.cluster import is_topic_name
@@ -97,18 +95,8 @@ class Chooser:
         # If a suspicion comes before the choice, that may be a probe, which is tracked: we see the flag now.
         return self.turn(topic).renew(), not deliveries.avoiding
 
-    def keep_order(
-        self, moves: MoveKeys | None, policies: CleanupPolicies | None, *, recalls: bool
-    ) -> KeyOrder:
-        """Have the order of keys kept over several places, from before the first record on."""
-        may_move = None if policies is None else policies.may_move
-        self.keys = KeyOrder(
-            self._close_short_cut, moves, may_move, self._partitioner.deliveries.take_keyed_probe,
-            recalls=recalls,
-        )  # fmt: skip
-        return self.keys
-
-    def _close_short_cut(self, topic: str) -> None:
+    def close_short_cut(self, topic: str) -> None:
+        """Have the next keyed record of a topic ask; see `KeyOrder`."""
         if (turn := self.turns.get(topic)) is not None:
             turn.counts_key = None
 

@@ -30,6 +30,7 @@ from kafka_partition_events.clients.confluent.turns import CHUNK_S, Turn
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys, checked_keys
+from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, checked_mode
@@ -161,12 +162,10 @@ class PartitioningProducer(Handle):
         self._chooser = chooser = Chooser(partitioner, full, chunks=mode is None)
         self._turns: dict[str, Turn] = chooser.turns
         self._next_poll = -math.inf
-        policies = None if moves is None or moves.compacted_ok else policies_by(full)
-        self._policies = policies
+        self._policies = policies = None if moves is None or moves.compacted_ok else policies_by(full)
         self._subscription = subscription = ProducerSubscription(
-            self, partitioner, poller, full, poller_options or {}, chooser, reports.ended,
-            policies,
-        )  # fmt: skip
+            self, partitioner, poller, full, poller_options or {}, chooser, reports.ended, policies
+        )
         followed = self.poller = reports.poller = subscription.poller
         tracker = partitioner.deliveries
         tracker.wait_for_batches(settings.linger_seconds(full))
@@ -176,17 +175,17 @@ class PartitioningProducer(Handle):
         self._detours = detours = Detours(
             self, full, lambda: followed.cluster, tracker.suspects, throttled, count=handles
         )
-        outcome, most_waiting = full.get("on_delivery"), settings.most_waiting(full)
-        most_held_s = settings.delivery_seconds(full)
-        adapter = ConfluentAdapter(
-            weakref.ref(self), chooser, subscription, detours, outcome, most_waiting, most_held_s
-        )
-        self._adapter = adapter
+        self._adapter = adapter = ConfluentAdapter(
+            weakref.ref(self), chooser, subscription, detours, full.get("on_delivery"),
+            settings.most_waiting(full), settings.delivery_seconds(full),
+        )  # fmt: skip
         self._flight = adapter.flight = flight = Flight(
             partitioner, adapter, reports, mode, rescue_limits, tracks=tracks
         )
         if (handles or moves is not None) and tracks:
-            flight.keep_order(chooser.keep_order(moves, policies, recalls=flight.hedges), adapter)
+            may_move, probe = None if policies is None else policies.may_move, tracker.take_keyed_probe
+            chooser.keys = KeyOrder(chooser.close_short_cut, moves, may_move, probe, recalls=flight.hedges)
+            flight.keep_order(chooser.keys, adapter)
 
     # -- producing -----------------------------------------------------------------------------------
 
