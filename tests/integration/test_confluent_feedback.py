@@ -314,26 +314,6 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
     assert {headers[ATTEMPT_HEADER] for headers in copies} <= {b"2", b"3"}
 
 
-def test_a_hedge_does_not_wait_for_the_frozen_broker(
-    cluster: KafkaCluster, topic: str, make: MakeProducer
-) -> None:
-    producer, _heard = make("hedge", **{"message.timeout.ms": 20_000})
-    warm_up(producer, topic)
-    outcomes = Outcomes()
-    cluster.freeze(VICTIM)
-    try:
-        sent = write(producer, topic, outcomes, 0.5)
-        deadline = time.monotonic() + 2.0
-        while len(outcomes.reports) < sent and time.monotonic() < deadline:
-            producer.poll(0.01)
-        assert len(outcomes.reports) == sent
-        assert outcomes.failed == []
-    finally:
-        cluster.thaw(VICTIM)
-    assert producer.flush(LIMIT_S) == 0
-    assert set(outcomes.reports.values()) == {1}  # the originals arrive as well, and are not reported again
-
-
 def test_a_batch_is_rescued_too(cluster: KafkaCluster, topic: str, make: MakeProducer) -> None:
     producer, _heard = make("hedge")
     warm_up(producer, topic)

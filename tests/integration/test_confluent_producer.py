@@ -5,7 +5,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -109,20 +108,6 @@ def test_growth_is_seen_and_used_without_an_error(
     assert producer.stats.fallbacks == 0
     [event] = heard.of(PartitionsAdded)
     assert event.topic == topic
-
-
-def test_unkeyed_records_take_turns_and_reach_every_partition(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer = kafka_topic(partitions=4), make()
-    order: list[int] = []
-    await_table(producer, topic, 4)
-    while set(order) != {0, 1, 2, 3}:
-        for _ in range(500):  # as fast as it goes: a batch is closed by its age, too
-            producer.produce(topic, b"v", on_delivery=lambda _e, m: order.append(m.partition()))
-        producer.poll(0.0005)
-        assert len(order) < 1_000_000
-    producer.flush(LIMIT_S)
-    moves = sum(1 for one, other in pairwise(order) if one != other)
-    assert moves < len(order) / 4
 
 
 def test_an_explicit_partition_wins(make: Make, kafka_topic: MakeTopic) -> None:

@@ -25,8 +25,9 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
-_LEAST_DESCRIBE_S, _MOST_FACTOR = 0.25, 10.0
-"""A description may take so many seconds, or so many times what listing brokers took if that is longer.
+_LEAST_DESCRIBE_S, _MOST_FACTOR, _MOST_SHARE = 1.0, 10.0, 0.25
+"""A description may take so many seconds, or so many times what listing brokers took if that is longer, but
+no more than this share of the time that is left: what was asked may still have to be listed.
 
 librdkafka asks through the broker that it believes to be the controller; if that one is dead it asks no
 other, and tries to connect in a loop that takes a whole core.
@@ -102,11 +103,14 @@ class ConfluentMetadataSource:
             return self._list(topics, deadline)[0]
         began = time.monotonic()
         listed, controller = self._list(None if topics is None else frozenset(), deadline)
-        patience = max(_LEAST_DESCRIBE_S, _MOST_FACTOR * (time.monotonic() - began))
+        now = time.monotonic()
+        patience = min(
+            max(_LEAST_DESCRIBE_S, _MOST_FACTOR * (now - began)), _MOST_SHARE * time_left(deadline)
+        )
         if any(node.id == controller for node in listed.nodes):
             names = {*listed.topics, *listed.errors} if topics is None else topics
             with contextlib.suppress(KafkaException, TimeoutError):
-                return self._describe(topics, names, min(deadline, time.monotonic() + patience))
+                return self._describe(topics, names, now + patience)
         return listed if topics is None else self._list(topics, deadline)[0]
 
     def _describe(
