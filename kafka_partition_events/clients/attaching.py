@@ -133,7 +133,11 @@ class Plan:
             order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
             flight.keep_order(order, client)
             _key_stats[producer] = lambda: evolve(order.stats, refused=policies.refused if policies else ())
-        polled = (lambda: None) if policies is None else lambda: policies.ask(written())
+
+        def polled(_found: object) -> None:
+            if policies is not None:
+                policies.ask(written())
+
         follower = poller.join(partitioner, written, polled, reports.ended, last_closes=last_closes)
         if flight.copies is not None:
             _rescued[producer] = flight

@@ -10,7 +10,7 @@ import contextlib
 import random
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from queue import SimpleQueue
 from typing import Any, Self
@@ -20,7 +20,7 @@ from attrs import evolve
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
-from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
 from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, Registration
 from kafka_partition_events.metadata.owned_source import OwnedSource
@@ -166,7 +166,7 @@ class MetadataPoller:
         self,
         partitioner: ClusterAdopter,
         topics: Callable[[], Iterable[str]],
-        polled: Callable[[], None] = lambda: None,
+        polled: Callable[[Mapping[str, TopicInfo]], None] = lambda _found: None,
         left: Callable[[], None] = lambda: None,
         *,
         last_closes: bool = False,
@@ -177,7 +177,7 @@ class MetadataPoller:
             partitioner: It has its table when this returns, if there is a snapshot.
             topics: Returns what the producer writes; called before each fetch, under the lock. A topic that
                 no producer writes any more is forgotten, and listeners get a `Resync`.
-            polled: Called after each fetch, without the lock, on the thread that made it.
+            polled: Called without the lock with what a fetch has found, before a partitioner has it.
             left: Called once, when the producer has left or was dropped; it must not block.
             last_closes: Whether the last producer that leaves, whichever it is, is to close the poller.
 
@@ -295,12 +295,12 @@ class MetadataPoller:
                 self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
             answer = self._fetch(topics, started_at)
             took = self._clock.monotonic() - started_at
+            for subscription in tuple(self.subscriptions.producers):
+                subscription.polled({} if isinstance(answer, BaseException) else answer.topics)
             with self.subscriptions.locked():
                 events = self._take(answer, began, took)
                 if not events:
                     self.subscriptions.settle()
-        for subscription in tuple(self.subscriptions.producers):
-            subscription.polled()
         for event in events:
             if isinstance(event, MetadataUnavailable):  # once; I/O, so after the lock
                 _log.warning("metadata_unavailable", error=event.error, failures=self.health.failures)

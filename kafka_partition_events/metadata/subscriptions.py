@@ -15,7 +15,7 @@ If both find the queue filled, one takes the lock, and works off the other one's
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
@@ -26,7 +26,7 @@ from attrs import define, evolve
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
 from kafka_partition_events.metadata.diff import changed_partitions, diff
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, name_of
@@ -54,7 +54,7 @@ class Subscription:
 
     mailbox: Mailbox  # the registration of the producer's partitioner
     topics: Callable[[], Iterable[str]]  # which the producer writes
-    polled: Callable[[], None]  # called after each fetch
+    polled: Callable[[Mapping[str, TopicInfo]], None]  # called with what a fetch has found
     left: Callable[[], None]  # called once, when the producer uses the poller no more
     _poller: _Poller
 

@@ -13,7 +13,6 @@ from kafka_partition_events import (
     AdaptivePartitioner,
     DefaultPartitioner,
     ForkedError,
-    GrowthSafePartitioner,
     MetadataPoller,
     PartitionChangeListener,
     PartitionsAdded,
@@ -123,19 +122,6 @@ class TestProducing:
             ) as producer:
                 sent = await asyncio.gather(*(producer.send(topic, str(n)) for n in range(5000)))
             assert len({message.value() for message in sent}) == 5000
-
-        on_a_loop(main)
-
-    def test_keys_that_need_metadata_wait_for_it_without_the_loop(
-        self, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-    ) -> None:
-        topic = kafka_topic(4)
-
-        async def main() -> None:
-            partitioner = GrowthSafePartitioner(mapping="rendezvous")
-            async with AsyncPartitioningProducer(settings(kafka_cluster), partitioner) as producer:
-                message = await producer.send(topic, "v", key="42")
-                assert message.partition() == partitioner.partition(topic, "42", b"42", "v", b"v", None)
 
         on_a_loop(main)
 
@@ -279,27 +265,5 @@ class TestEvents:
                         break
             await poller.aclose(LIMIT_S)
             assert grown == [(threading.get_ident(), 3)]
-
-        on_a_loop(main)
-
-    def test_a_producers_poller_may_have_async_listeners(
-        self, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-    ) -> None:
-        topic, kinds, closed = kafka_topic(2), [], asyncio.Event()
-
-        class Async(PartitionChangeListener):
-            async def on_event(self, event: Any) -> None:
-                kinds.append(event.kind)
-
-            async def close(self) -> None:  # type: ignore[override]
-                closed.set()
-
-        async def main() -> None:
-            async with AsyncPartitioningProducer(settings(kafka_cluster)) as producer:
-                producer.poller.register(Async())
-                await producer.wait_for_topic(topic, LIMIT_S)
-                await producer.send(topic, "v")
-            await closed.wait()
-            assert "topic_added" in kinds
 
         on_a_loop(main)

@@ -193,65 +193,6 @@ def test_a_subclass_that_forgot_to_make_a_producer_is_told_as_with_plain() -> No
     assert not hasattr(Forgetful(), "no_such_thing")
 
 
-class Outcomes:
-    """What delivery callbacks have heard."""
-
-    def __init__(self) -> None:
-        self.errors: list[str | None] = []
-
-    def __call__(self, error: KafkaError | None, _message: Any) -> None:
-        self.errors.append(None if error is None else error.name())
-
-
-def with_copies_queued(cluster: MockCluster, outcomes: Outcomes, **options: Any) -> PartitioningProducer:
-    """Return a producer whose ten records timed out, and whose copies wait to be sent."""
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "message.timeout.ms": 1000}
-    producer = PartitioningProducer(config, rescue="failed", **options)
-    know(producer)
-    for broker in (1, 2, 3):
-        cluster.set_broker_down(broker)
-    for number in range(10):
-        producer.produce("t", b"%d" % number, on_delivery=outcomes)
-    deadline = time.monotonic() + LIMIT_S
-    while producer._flight.waiting < 10:
-        assert time.monotonic() < deadline
-        Producer.poll(producer, 0.05)  # without the copies being sent
-    for broker in (1, 2, 3):
-        cluster.set_broker_up(broker)
-    return producer
-
-
-def test_copies_that_are_purged_are_not_sent(cluster: MockCluster) -> None:
-    outcomes = Outcomes()
-    producer = with_copies_queued(cluster, outcomes)
-    assert producer._flight.waiting == 10
-    producer.purge()
-    assert producer.flush(LIMIT_S) == 0
-    assert outcomes.errors == ["_PURGE_QUEUE"] * 10
-    assert producer.stats.rescue.held_bytes == 0
-    producer.close()
-
-
-def test_a_chooser_that_raises_costs_copies_and_no_outcome(cluster: MockCluster) -> None:
-    class Reloading(AdaptivePartitioner):
-        broken = False
-
-        def choose(self, *args: Any) -> int:
-            if Reloading.broken:
-                raise LookupError("the application's own table is being read")
-            return super().choose(*args)
-
-    outcomes = Outcomes()
-    producer = with_copies_queued(cluster, outcomes, partitioner=Reloading())
-    Reloading.broken = True
-    producer.poll(0)
-    assert outcomes.errors == ["_MSG_TIMED_OUT"] * 10
-    assert len(producer) == 0
-    assert producer.stats.rescue.held_bytes == 0
-    assert producer.stats.rescue.withheld == 10
-    producer.close()
-
-
 @RESCUES
 def test_a_signal_handler_may_produce(cluster: MockCluster, rescue: Any) -> None:
     """It runs between any two byte codes of the main thread; here, at each call of the turn's own lock."""
@@ -269,51 +210,6 @@ def test_a_signal_handler_may_produce(cluster: MockCluster, rescue: Any) -> None
         threading.Thread(target=interrupted, daemon=True).start()
         assert done.wait(LIMIT_S)
         assert producer.flush(LIMIT_S) == 0
-
-
-class Traced(confluent_kafka.Producer):
-    """What a tracer puts in the place of ``confluent_kafka.Producer``: it adds a header to each record."""
-
-    def produce(self, topic: str, *args: Any, **kwargs: Any) -> None:
-        assert args == (), "a tracer finds by name only what was given by name"
-        headers = dict(kwargs.pop("headers", None) or {})
-        super().produce(topic, *args, headers={**headers, "traceparent": b"00-1"}, **kwargs)
-
-
-@RESCUES
-def test_tracers_that_come_after_our_import_see_each_record(
-    cluster: MockCluster, rescue: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Mine(PartitioningProducer):
-        pass
-
-    monkeypatch.setattr(confluent_kafka, "Producer", Traced)
-    producing = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
-    config = {**producing, "group.id": "g"}
-    topic, sent = f"traced-{rescue}", 0
-    cluster.create_topic(topic, 3)
-    with Mine(producing, rescue=rescue) as producer:
-        assert isinstance(producer, Mine)
-        assert type(producer).__name__ == "Mine"
-        for _ in range(3):  # before and after the topic is known
-            producer.produce(topic, b"v")
-            producer.produce(topic, b"v", b"k")
-            producer.produce(topic, value=b"v", partition=1, headers={"own": b"1"})
-            producer.produce(topic, b"v", headers=[("own", b"1")], timestamp=5)
-            producer.produce(topic, b"v", on_delivery=lambda *_: None)
-            sent += 5
-            assert producer.flush(LIMIT_S) == 0
-            know(producer, topic)
-    consumer = confluent_kafka.Consumer({**config, "auto.offset.reset": "earliest"})
-    consumer.assign([confluent_kafka.TopicPartition(topic, p, 0) for p in range(3)])
-    found: list[Any] = []
-    deadline = time.monotonic() + LIMIT_S
-    while len(found) < sent and time.monotonic() < deadline:
-        found += [m for m in consumer.consume(100, 0.2) if m.error() is None]
-    consumer.close()
-    assert len(found) == sent
-    assert all(("traceparent", b"00-1") in (m.headers() or []) for m in found)
-    assert sum(("own", b"1") in (m.headers() or []) for m in found) == 6
 
 
 def test_an_application_may_put_our_class_in_place_of_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,19 +340,3 @@ class TestKeysThatLibrdkafkaMustNotPlace:
         )
         with pytest.raises(PollerClosedError):
             ours.wait_for_topic("t", LIMIT_S)
-
-    @pytest.mark.parametrize("commits", [True, False])
-    def test_go_with_their_transaction(self, cluster: MockCluster, commits: bool) -> None:
-        told: list[str | None] = []
-        topic = f"transaction-{commits}"
-        config = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
-        with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
-            producer.init_transactions(LIMIT_S)
-            producer.begin_transaction()
-            producer.produce(
-                topic, b"v", b"k", on_delivery=lambda error, _: told.append(error and error.name())
-            )
-            (producer.commit_transaction if commits else producer.abort_transaction)(LIMIT_S)
-            producer.flush(LIMIT_S)
-        assert len(told) == 1
-        assert not commits or told == [None]

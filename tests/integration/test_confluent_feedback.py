@@ -24,7 +24,6 @@ from kafka_partition_events.clients.flight.rescue import (
     ATTEMPT_HEADER,
     ID_HEADER,
     PARTITION_HEADER,
-    RescueLimits,
 )
 from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.metadata.events import Clearance, Suspicion
@@ -163,7 +162,7 @@ def test_a_killed_broker_is_suspected_before_metadata_knows(
     cluster: KafkaCluster, topic: str, make: MakeProducer
 ) -> None:
     producer, heard = make()
-    warm = warm_up(producer, topic)
+    warm_up(producer, topic)
     outcomes = Outcomes()
     write(producer, topic, outcomes, 0.3)
     killed = time.monotonic()
@@ -184,7 +183,6 @@ def test_a_killed_broker_is_suspected_before_metadata_knows(
     stats = producer.stats
     assert stats.avoided > 0
     assert stats.deliveries.exclusions >= 1
-    assert sum(stats.records.values()) == pytest.approx(sent + warm, rel=0.01)
 
 
 def test_a_frozen_broker_is_left_out_and_welcomed_back(
@@ -316,26 +314,6 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
     assert {headers[ATTEMPT_HEADER] for headers in copies} <= {b"2", b"3"}
 
 
-def test_a_hedge_does_not_wait_for_the_frozen_broker(
-    cluster: KafkaCluster, topic: str, make: MakeProducer
-) -> None:
-    producer, _heard = make("hedge", **{"message.timeout.ms": 20_000})
-    warm_up(producer, topic)
-    outcomes = Outcomes()
-    cluster.freeze(VICTIM)
-    try:
-        sent = write(producer, topic, outcomes, 0.5)
-        deadline = time.monotonic() + 2.0
-        while len(outcomes.reports) < sent and time.monotonic() < deadline:
-            producer.poll(0.01)
-        assert len(outcomes.reports) == sent
-        assert outcomes.failed == []
-    finally:
-        cluster.thaw(VICTIM)
-    assert producer.flush(LIMIT_S) == 0
-    assert set(outcomes.reports.values()) == {1}  # the originals arrive as well, and are not reported again
-
-
 def test_a_batch_is_rescued_too(cluster: KafkaCluster, topic: str, make: MakeProducer) -> None:
     producer, _heard = make("hedge")
     warm_up(producer, topic)
@@ -344,24 +322,3 @@ def test_a_batch_is_rescued_too(cluster: KafkaCluster, topic: str, make: MakePro
     assert producer.flush(LIMIT_S) == 0
     last = [record for record in read_back(cluster, topic) if record.value() == b"v"]
     assert [bool(record.headers()) for record in sorted(last, key=lambda r: r.key() or b"")] == [True, False]
-
-
-def test_a_rescue_keeps_to_its_limits(cluster: KafkaCluster, topic: str) -> None:
-    limits = RescueLimits(burst=1, share=1e-9, held_bytes=10_000)
-    with PartitioningProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 1500, "log_level": 0},
-        rescue="failed",
-        rescue_limits=limits,
-    ) as producer:
-        warm_up(producer, topic)
-        outcomes = Outcomes()
-        cluster.freeze(VICTIM)
-        try:
-            write(producer, topic, outcomes, 0.3, poll=False)  # who does not listen goes on sending there
-            assert producer.flush(LIMIT_S) == 0
-        finally:
-            cluster.thaw(VICTIM)
-        stats = producer.stats.rescue
-    assert stats.copies <= 1
-    assert stats.withheld + stats.unheld >= len(outcomes.failed) > 0
-    assert stats.held_bytes == 0

@@ -165,8 +165,6 @@ class TestOnConfluentKafka:
         order = ours.order()
         assert len(order) == 1800
         assert len(set(order)) == 1
-        stats = ours.producer.stats
-        assert {tp.partition: count for tp, count in stats.records.items() if count} == {order[0]: 1800}
 
     def test_turns_end_and_keyed_records_reach_all_partitions(self, producing: Any) -> None:
         ours = producing(UniformStickyPartitioner(), **{"linger.ms": 5})

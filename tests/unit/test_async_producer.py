@@ -108,11 +108,14 @@ def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 class TestProducing:
-    def test_a_future_is_done_with_its_message_or_its_error(self, made: list[Served]) -> None:
+    def test_a_record_is_handed_over_whole_and_its_future_has_the_outcome(self, made: list[Served]) -> None:
         async def main() -> None:
             async with Front({}) as producer:
-                first = await producer.produce("t", "1", key="k", headers=[("h", b"1")], timestamp=7)
+                first = await producer.produce("t", "1", "k", 3, timestamp=7, headers={"h": b"1"})
                 second = await producer.produce("t", "2", partition=3)
+                topic, value, key, partition, _report, _other, timestamp, headers = made[0].taken[0]
+                assert (topic, value, key, partition) == ("t", "1", "k", 3)
+                assert (timestamp, headers) == (7, {"h": b"1"})
                 assert len(producer) == 2
                 made[0].report()
                 assert await first == "1"
@@ -120,26 +123,6 @@ class TestProducing:
                 with pytest.raises(KafkaException, match="_MSG_TIMED_OUT"):
                     await second
                 assert len(producer) == 0
-
-        on_a_loop(main)
-
-    def test_everything_of_a_record_is_handed_over(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                await producer.produce("t", "1", "k", 3, timestamp=7, headers={"h": b"1"})
-                topic, value, key, partition, _report, _other, timestamp, headers = made[0].taken[0]
-                assert (topic, value, key, partition) == ("t", "1", "k", 3)
-                assert (timestamp, headers) == (7, {"h": b"1"})
-
-        on_a_loop(main)
-
-    def test_send_waits_for_the_delivery(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                sent = asyncio.create_task(producer.send("t", "1"))
-                await asyncio.sleep(0)
-                made[0].report()
-                assert await sent == "1"
 
         on_a_loop(main)
 

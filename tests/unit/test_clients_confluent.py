@@ -17,7 +17,6 @@ from confluent_kafka.admin import AdminClient
 from kafka_partition_events import (
     ConfigurationError,
     DefaultPartitioner,
-    GrowthSafePartitioner,
     MetadataPoller,
     UniformStickyPartitioner,
 )
@@ -27,22 +26,19 @@ from kafka_partition_events.clients.confluent import (
 )
 from kafka_partition_events.clients.confluent import producer as module
 from kafka_partition_events.clients.confluent.adapter import lost_broker
-from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, settings_of
 from kafka_partition_events.clients.confluent.settings import (
     acks,
-    is_true,
     with_callback,
     with_hash,
     with_one_request_in_flight,
     with_requests_in_flight,
 )
-from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import ScriptedSource
-from kafka_partition_events.testing.scripted import cluster_of, observe
+from kafka_partition_events.testing.scripted import observe
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
-NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+NOWHERE: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
 
 # -- settings ----------------------------------------------------------------------------------------
@@ -94,14 +90,6 @@ def test_producers_that_share_a_partitioner_must_mean_one_hash() -> None:
     with_hash({}, partitioner)
     with pytest.raises(ConfigurationError, match=r"crc32, .* mean murmur2: give hash_name"):
         with_hash({"partitioner": "murmur2"}, partitioner)
-
-
-def test_a_growth_safe_partitioner_takes_librdkafkas_hash_too() -> None:
-    partitioner = GrowthSafePartitioner(mapping="rendezvous")
-    with_hash({}, partitioner)
-    partitioner.apply_snapshot(cluster_of({"t": [1] * 12}))
-    expected = [jump_hash("crc32")(b"key-%d" % i, 12) for i in range(100)]
-    assert expected == [partitioner.partition("t", None, b"key-%d" % i, None, b"", None) for i in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -269,11 +257,6 @@ def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
     connection.close()
 
 
-def test_error_names_are_kafkas() -> None:
-    assert error_name(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)) == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert error_name(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)) == "TOPIC_AUTHORIZATION_FAILED"
-
-
 # -- reports -----------------------------------------------------------------------------------------
 
 
@@ -298,11 +281,6 @@ def test_the_error_callback_of_the_application_hears_after_ours() -> None:
     )
     config["error_cb"](KafkaError(KafkaError._TRANSPORT))
     assert heard == ["ours", "theirs"]
-
-
-@pytest.mark.parametrize(("value", "only"), [(True, True), ("true", True), ("false", False), (None, False)])
-def test_reports_that_are_not_made_are_not_waited_for(value: object, only: bool) -> None:
-    assert is_true({"delivery.report.only.error": value}, "delivery.report.only.error") is only
 
 
 def test_the_applications_exception_is_kept_though_its_callback_raises_as_well() -> None:
@@ -458,16 +436,18 @@ def test_where_threads_are_greenlets_it_is_refused_in_words(
 # -- metadata ----------------------------------------------------------------------------------------
 
 
-class NeverDescribes(AdminClient):
-    """Lists brokers, the first of which is the controller; a description does not come in time."""
+class Cluster(AdminClient):
+    """Lists brokers, the first of which is the controller; a description may not come in time."""
 
-    described = 0
-    in_vain = True
     brokers: tuple[int, ...] = (1,)
+    controller, in_vain, listed, described = 1, False, 0, 0
 
     def list_topics(self, *_: Any, **__: Any) -> Any:
+        self.listed += 1
         brokers = {number: SimpleNamespace(id=number, host="b", port=9092) for number in self.brokers}
-        return SimpleNamespace(brokers=brokers, topics={}, cluster_id="c", orig_broker_id=1, controller_id=1)
+        return SimpleNamespace(
+            brokers=brokers, topics={}, cluster_id="c", orig_broker_id=1, controller_id=self.controller
+        )
 
     def describe_cluster(self, **_: Any) -> Any:  # type: ignore[override]
         self.described += 1
@@ -479,27 +459,25 @@ class NeverDescribes(AdminClient):
         return answer
 
 
-def test_what_can_never_be_described_in_time_is_hardly_ever_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = NeverDescribes({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    source = ConfluentMetadataSource(NOWHERE)
+@pytest.mark.parametrize(
+    ("controller", "in_vain", "suspects", "described", "listed", "has_ids"),
+    [
+        (1, False, (), 1, 1, True),
+        (1, True, (), 1, 2, False),
+        (-1, False, (), 0, 2, False),  # the mock cluster
+        (1, False, (1,), 0, 1, False),  # it may be the controller
+    ],
+)
+def test_what_can_not_be_described_is_listed(
+    controller: int, in_vain: bool, suspects: tuple[int, ...], described: int, listed: int, has_ids: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    admin = Cluster(NOWHERE)
+    admin.controller, admin.in_vain = controller, in_vain
+    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: suspects)
     monkeypatch.setattr(source._connection, "admin", lambda: admin)
-
-    def polls(count: int) -> list[int]:
-        """Return at which of so many polls it was tried to describe."""
-        found = []
-        for number in range(count):
-            before = admin.described
-            source.fetch(frozenset(), started_at=0.0, timeout=10.0)
-            found += [number] if admin.described > before else []
-        return found
-
-    assert polls(32) == [0, 1, 3, 7, 15, 23, 31]
-    admin.brokers = 1, 2
-    assert polls(9) == [0, 8], "another broker may be the controller"
-    admin.in_vain = False
-    assert polls(10) == [7, 8, 9], "once it works it is as before"
-    admin.in_vain = True
-    assert polls(4) == [0, 1, 3]
+    answer = source.fetch(frozenset(), started_at=0.0, timeout=10.0)
+    assert (admin.described, admin.listed, answer.proof.topic_ids) == (described, listed, has_ids)
 
 
 class TestAskingAround:

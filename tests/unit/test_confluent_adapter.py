@@ -10,6 +10,7 @@ from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import adapter as adapter_module
 from kafka_partition_events.clients.confluent import detours as module
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter
+from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.flight.engine import Flight
@@ -273,25 +274,75 @@ def test_a_further_handle_has_the_latest_credentials(monkeypatch: pytest.MonkeyP
     assert logins == [("alice", "second"), ("alice", "third")], "the one that is open, too"
 
 
+class Batches:
+    """Stands for ``produce_batch`` of librdkafka, which refuses what is for partition 9."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, int]] = []
+
+    def __call__(
+        self, _handle: Any, _topic: str, messages: list[dict[str, Any]], partition: int, *_rest: Any
+    ) -> int:
+        self.sent.append((partition, len(messages)))
+        if partition != 9:
+            return len(messages)
+        for message in messages:
+            message["_error"] = KafkaError(KafkaError._UNKNOWN_PARTITION)
+        return 0
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> Batches:
+    batches = Batches()
+    monkeypatch.setattr(adapter_module, "_produce_batch", batches)
+    return batches
+
+
 @pytest.mark.parametrize("code", [KafkaError._QUEUE_FULL, KafkaError._UNKNOWN_PARTITION])
 def test_an_error_that_an_earlier_batch_has_left_in_a_message_is_not_of_this_one(
-    code: int, monkeypatch: pytest.MonkeyPatch
+    code: int, batches: Batches
 ) -> None:
     """An application sends the same dictionaries again; confluent-kafka leaves their old errors there."""
     rig = Rig()
-    batches: list[list[dict[str, Any]]] = []
-
-    def take_all(_handle: Any, _topic: str, messages: list[dict[str, Any]], *_rest: Any) -> int:
-        batches.append(messages)
-        return len(messages)
-
-    monkeypatch.setattr(adapter_module, "_produce_batch", take_all)
     message: dict[str, Any] = {"value": b"v", "_error": KafkaError(code)}
     assert rig.adapter.send_batch("t", [message], None) == 1
-    assert (len(batches), rig.handle.taken) == (1, []), "it is sent once"
+    assert (len(batches.sent), rig.handle.taken) == (1, []), "it is sent once"
     assert rig.outstanding == 1, "and tracked until it is reported"
     assert message["_error"].code() == code
     assert "callback" not in message
+
+
+def test_a_long_batch_takes_several_turns(batches: Batches) -> None:
+    count = 2 * LONGEST_SLICE + 1
+    assert Rig().adapter.send_batch("t", [{"value": b"v"} for _ in range(count)], None) == count
+    assert [sent for _, sent in batches.sent] == [LONGEST_SLICE, LONGEST_SLICE, 1]
+    assert len({partition for partition, _ in batches.sent}) > 1
+
+
+def test_a_batch_whose_partition_the_handle_does_not_know_yet_is_placed_by_librdkafka(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig()
+    monkeypatch.setattr(rig.adapter._chooser, "choose_for", lambda _topic, count: (9, count))
+    messages: list[dict[str, Any]] = [{"value": b"v"}, {"value": b"w"}]
+    assert rig.adapter.send_batch("t", messages, None) == 2
+    assert batches.sent == [(9, 2), (-1, 2)]
+    assert messages == [{"value": b"v"}, {"value": b"w"}]
+    assert rig.outstanding == 0
+
+
+def test_a_batch_with_and_without_keys_and_with_partitions_goes_one_by_one(batches: Batches) -> None:
+    rig = Rig()
+    messages: list[dict[str, Any]] = [
+        {"value": b"u"},
+        {"key": b"k"},
+        {"key": b"k", "partition": 1},
+        {"key": b""},
+    ]
+    assert rig.adapter.send_batch("t", messages, None) == 4
+    assert batches.sent == []
+    assert [taken[2] for taken in rig.handle.taken] == [None, b"k", b"k", b""], "in their order"
+    assert rig.handle.taken[2][3] == 1
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import ForkedError, MetadataFetchError, TopicInfo
+from kafka_partition_events import MetadataFetchError, TopicInfo
 from kafka_partition_events.clients.confluent import handle_metadata as module
 from kafka_partition_events.clients.confluent.handle_metadata import FEW, HandleMetadata
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.fork_kit import FORKS, held, in_child
 
 AT_LEISURE = float("inf")
+EVERYTHING = {f"t{number}" for number in range(100)}
 
 
 class Handle:
@@ -53,17 +53,17 @@ def named(numbers: Iterable[int]) -> dict[str, int]:
 
 
 def test_a_few_topics_are_asked_for_by_name(handle: Any) -> None:
-    HandleMetadata(handle, None).ensure_known(topics(handle, **named(range(FEW))), AT_LEISURE)
+    HandleMetadata(handle, EVERYTHING).ensure_known(topics(handle, **named(range(FEW))), AT_LEISURE)
     assert handle.asked == [f"t{number}" for number in range(FEW)]
 
 
 def test_many_at_once_are_asked_for_together(handle: Any) -> None:
-    HandleMetadata(handle, None).ensure_known(topics(handle, **named(range(FEW + 1))), AT_LEISURE)
+    HandleMetadata(handle, EVERYTHING).ensure_known(topics(handle, **named(range(FEW + 1))), AT_LEISURE)
     assert handle.asked == [None]
 
 
 def test_only_what_is_new_or_has_grown_is_asked_for(handle: Any) -> None:
-    one = HandleMetadata(handle, None)
+    one = HandleMetadata(handle, EVERYTHING)
     one.ensure_known(topics(handle, **named(range(FEW + 1))), AT_LEISURE)
     handle.take_asked()
     for known, asked in (
@@ -87,11 +87,11 @@ def test_what_a_record_waits_for_is_asked_for_though_no_answer_has_it(handle: An
 
 
 def test_who_was_released_touches_the_handle_no_more(handle: Any) -> None:
-    one = HandleMetadata(handle, None)
+    one = HandleMetadata(handle, EVERYTHING)
     one.release()
     with pytest.raises(MetadataFetchError, match="closed"):
         one.ensure_known(topics(handle, t0=1), AT_LEISURE)
-    assert (handle.asked, one.is_over) == ([], True)
+    assert handle.asked == []
 
 
 def test_a_thread_that_produces_may_let_it_learn_of_a_topic_while_the_poller_does(handle: Any) -> None:
@@ -113,17 +113,3 @@ def test_a_thread_that_produces_may_let_it_learn_of_a_topic_while_the_poller_doe
     one.ensure_known(topics(handle, t0=1), AT_LEISURE)
     one.ensure_known(topics(handle, t0=1, t1=1), AT_LEISURE)
     assert handle.asked == ["t0", "t1"]
-
-
-class TestAForkedChild:
-    pytestmark = FORKS
-
-    def test_does_not_wait_for_a_lesson_of_its_parents(self, handle: Any) -> None:
-        one = HandleMetadata(handle, None)
-
-        def check() -> None:
-            with pytest.raises(ForkedError, match="made before a fork"):
-                one.ensure_known(topics(handle, t0=1), AT_LEISURE)
-
-        with held(one._calling):
-            in_child(check)

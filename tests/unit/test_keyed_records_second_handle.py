@@ -58,6 +58,14 @@ def test_a_batch_of_keys_alone_is_followed_by_its_first_record() -> None:
         assert len(rig.outcomes) == 4
 
 
+def test_each_key_of_a_batch_is_known_to_have_gone_by_the_first_handle(make: Make) -> None:
+    rig = make()
+    rig.produce_batch(b"first", b"second")
+    rig.suspect()
+    rig.produce(b"second", b"third")
+    assert rig.queued[1] == 1, "a record of the third key alone may go by another one"
+
+
 @pytest.mark.parametrize(
     "odd", [[], [{}], [{"key": 5}], [{"key": b"k", "value": 5}], [{"key": b"k"}, 5], "ab"]
 )

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
@@ -113,49 +113,54 @@ class ConfluentAdapter:
     def send_batch(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.
 
-        All are placed before one is sent: when this raises (``_UNKNOWN_TOPIC`` as `await_topic`, or what a
-        partitioner of the application's raises) nothing was sent.
+        Those of a batch without keys go together, and so do those that librdkafka places all. Any others go
+        one by one, placed before one is sent: when this raises (``_UNKNOWN_TOPIC`` as `await_topic`, or what
+        a partitioner of the application's raises) nothing was sent.
         """
-        chooser = self._chooser
-        keyed_alone = self.flight.places_keys(topic)
-        bound = chooser.must_place(topic, b"any")
-        rescues = self.flight.copies is not None
-        alone: list[batches.Message] = []
-        if keyed_alone or bound or rescues:
-            if not batches.acceptable(messages):
-                return _produce_batch(self._first(), topic, messages, UNASSIGNED, outcome)  # refuses them
-            if bound and not self._subscription.knows(topic) and batches.apart(messages, keyed=True)[0]:
-                self.await_topic(topic)
-            alone, messages = batches.apart(messages, keyed=keyed_alone, unkeyed=rescues)
-        placed = [self.choose(batches.record(topic, message, outcome)) for message in alone]
-        parts = batches.split(
-            messages,
-            choose=partial(chooser.choose, topic),
-            take_turn=partial(chooser.choose_for, topic) if chooser.by_turns else None,
-            native_keys=chooser.leaves_keys(topic),
-            keyless=chooser.keyless,
-        )
-        one_by_one = partial(self._send_one_by_one, topic, outcome, time.monotonic() + METADATA_WAIT_S)
-        sent = sum(one_by_one(chosen, [message]) for chosen, message in zip(placed, alone, strict=True))
-        for chosen, part in parts:
-            if chosen == UNASSIGNED and bound:
-                sent += one_by_one(None, part)
-                continue
-            taken = self._send_together(topic, part, chosen, outcome, one_by_one)
-            if taken < len(part) and chosen != UNASSIGNED:  # the handle may not know that partition yet
-                taken += one_by_one(chosen, batches.refused(part))
-            sent += taken
-        return sent
+        chooser, keys = self._chooser, batches.keys_of(messages)
+        if keys is not None and self.flight.copies is None:  # a batch can't take headers
+            if chooser.by_turns is not None and (chooser.keyless or keys.count(None) == len(keys)):
+                return self._send_in_turns(topic, messages, outcome)
+            if chooser.leaves_keys(topic) and all(keys) and not self.flight.places_keys(topic):
+                return self._send_together(topic, messages, UNASSIGNED, outcome, keys)
+        if batches.are_acceptable(messages):
+            return self._send_one_by_one(topic, messages, outcome)
+        return self._refuse(topic, messages, outcome)
+
+    def _refuse(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
+        return _produce_batch(self._first(), topic, messages, UNASSIGNED, outcome)  # says why, in its words
+
+    def _send_in_turns(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
+        start = taken = 0
+        while start < len(messages):
+            most = min(batches.LONGEST_SLICE, len(messages) - start)
+            partition, count = self._chooser.choose_for(topic, most)
+            if not start and count < len(messages) and not batches.are_acceptable(messages):
+                return self._refuse(topic, messages, outcome)
+            taken += self._send_together(topic, messages[start : start + count], partition, outcome)
+            start += count
+        return taken
 
     def _send_one_by_one(
-        self, topic: str, outcome: OnDelivery | None, deadline: float, partition: int | None,
-        messages: list[batches.Message],
-    ) -> int:  # fmt: skip
+        self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None
+    ) -> int:
         """Send messages that need a header of ours, or a place for each; return how many were taken."""
-        taken = 0
+        chooser, deadline = self._chooser, time.monotonic() + METADATA_WAIT_S
+        must_be_placed = any(chooser.must_place(topic, message.get("key")) for message in messages)
+        if must_be_placed and not self._subscription.knows(topic):
+            self.await_topic(topic, deadline)
+        placed = []
         for message in messages:
+            record, partition = batches.record(topic, message, outcome), batches.placed_on(message)
+            is_free = partition == UNASSIGNED
+            placed.append((message, record, self.choose(record) if is_free else partition, is_free))
+        taken = 0
+        for message, record, partition, is_free in placed:
             try:
-                self.send(batches.record(topic, message, outcome), partition, deadline)
+                if is_free:
+                    self.send(record, partition, deadline)
+                else:
+                    self._first().plain(topic, record.value, record.key, partition, record.outcome)
             except BufferError:
                 message["_error"] = _QUEUE_FULL
             except KafkaException as error:
@@ -166,29 +171,51 @@ class ConfluentAdapter:
 
     def _send_together(
         self, topic: str, part: list[batches.Message], partition: int, outcome: OnDelivery | None,
-        one_by_one: Callable[[int | None, list[batches.Message]], int],
+        keys: Sequence[Any] = (),
     ) -> int:  # fmt: skip
-        """Send the messages of a batch that go to one partition; return how many were taken.
+        """Send the messages of a batch that go to one partition, or have keys that librdkafka places.
 
-        They go ``one_by_one`` if a broker has just become suspect, and each key has a place of its own.
+        The first one may be tracked; return how many were taken.
         """
-        alone = partial(one_by_one, None if partition == UNASSIGNED else partition, part)
-        where = partition
-        if partition == UNASSIGNED:  # librdkafka places them, or explains what is wrong with them
-            if self._must_place(topic, part):
-                return alone()
-            first = batches.first_keyed(part) if time.monotonic() >= self.flight.next_sample else None
-            if first is None or self._chooser.keys is None:
-                return self._produce_batch(self._first(), topic, part, UNASSIGNED, outcome)
-            partition = self._chooser.choose(topic, first["key"], None)  # for the failure detector
-        key = next((key for message in part if (key := message.get("key")) is not None), None)
-        hand_over = partial(self._hand_over_batch, part, outcome, alone, where)
+        key = keys[0] if keys else None
+        if keys and time.monotonic() >= self.flight.next_sample and batches.are_acceptable(part[:1]):
+            partition = self._chooser.choose(topic, key, None)  # for the failure detector
+        alone = partial(self._send_one_by_one, topic, part, outcome)
+        hand_over = partial(self._hand_over_batch, part, outcome, keys)
         try:
             return self.flight.launch(Record(topic, None, key), partition, hand_over, alone=alone)
         except BufferError:  # of all handles together; a plain producer marks what it does not take
             for message in part:
                 message["_error"] = _QUEUE_FULL
             return 0
+
+    def _hand_over_batch(
+        self,
+        part: list[batches.Message],
+        outcome: OnDelivery | None,
+        keys: Sequence[Any],
+        _record: Record,
+        attempt: Attempt,
+    ) -> int:
+        """Produce messages together; if the attempt is tracked, it is the first one."""
+        topic, first = attempt.topic, part[0]
+        if attempt.tracked:
+            first = {name: value for name, value in first.items() if name != "_error"}  # of an earlier try
+            first["callback"] = self._report(attempt, first.get("callback") or outcome)
+        where = UNASSIGNED if keys else attempt.partition
+        taken = _produce_batch(self._handle(attempt.handle), topic, [first, *part[1:]], where, outcome)
+        if (order := self._chooser.keys) is not None:
+            for key in keys[attempt.tracked :]:
+                order.log(topic, key)
+        error: Any = first.get("_error")  # it is there if none was taken
+        if not taken and where != UNASSIGNED and error.code() == batches.UNKNOWN_PARTITION:
+            for message in part:
+                message.pop("_error", None)
+            raise KafkaException(error)  # so that librdkafka chooses
+        if attempt.tracked and error is not None:
+            part[0]["_error"] = error
+            self.flight.take_back(attempt)
+        return taken
 
     # -- what the engine asks ------------------------------------------------------------------------
 
@@ -218,48 +245,6 @@ class ConfluentAdapter:
         report, partition = self._report(attempt, outcome), attempt.partition
         handle = self._handle(attempt.handle)
         handle.plain(topic, value, key, partition, report, None, timestamp or 0, headers)
-
-    def _hand_over_batch(
-        self,
-        part: list[batches.Message],
-        outcome: OnDelivery | None,
-        alone: Callable[[], int],
-        where: int,
-        _record: Record,
-        attempt: Attempt,
-    ) -> int:
-        """Produce messages for one partition, or for librdkafka to place; the first one is the attempt."""
-        handle, first = self._handle(attempt.handle), part[0]
-        if self._must_place(attempt.topic, part):
-            self.flight.take_back(attempt)
-            return alone()
-        if not attempt.tracked:
-            return self._produce_batch(handle, attempt.topic, part, where, outcome)
-        tracked = {name: value for name, value in first.items() if name != "_error"}  # of an earlier try
-        tracked["callback"] = self._report(attempt, first.get("callback") or outcome)
-        tracked["partition"] = attempt.partition
-        taken = self._produce_batch(handle, attempt.topic, [tracked, *part[1:]], where, outcome, marked=1)
-        if "_error" in tracked:
-            first["_error"] = tracked["_error"]
-            self.flight.take_back(attempt)
-        return taken
-
-    def _must_place(self, topic: str, messages: list[batches.Message]) -> bool:
-        return self.flight.places_keys(topic) and bool(self._keys(messages))
-
-    def _keys(self, messages: list[batches.Message]) -> list[Any]:
-        is_keyed = self._chooser.is_keyed  # no key is, where keys are ignored
-        return [key for m in messages if type(m) is dict and is_keyed(key := m.get("key"))]
-
-    def _produce_batch(
-        self, handle: Handle, topic: str, messages: list[Any], partition: int, outcome: OnDelivery | None,
-        *, marked: int = 0,
-    ) -> int:  # fmt: skip
-        taken = _produce_batch(handle, topic, messages, partition, outcome)
-        if (order := self._chooser.keys) is not None:
-            for key in self._keys(messages[marked:]):
-                order.log(topic, key)
-        return taken
 
     def hold(self, record: Record, waiting: int) -> tuple[Record, None]:
         """See `KeyedClient.hold`."""

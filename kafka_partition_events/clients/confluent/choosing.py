@@ -3,17 +3,14 @@
 import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import Pace, Turn, turn_length
-from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
-from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.errors import PollerClosedError
-from kafka_partition_events.metadata.cluster import TopicPartition, is_topic_name
+from kafka_partition_events.metadata.cluster import is_topic_name
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import Partitioner
@@ -22,7 +19,7 @@ from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPart
 from kafka_partition_events.process import OwnProcess, forget_in_children
 
 MAX_IDLE_S = 300.0
-"""How long a topic that is not written is followed: Java's ``metadata.max.idle.ms`` (KIP-526)."""
+"""A topic that was not written for so long, or up to twice as long, is forgotten (KIP-526)."""
 
 
 class Chooser:
@@ -57,6 +54,7 @@ class Chooser:
         self._partitioner, self._chunks = partitioner, chunks
         self._length, self._pace = turn_length(config), Pace()
         self._fallbacks = 0
+        self._before: dict[str, Turn] = {}  # of topics that were not written since the last sweep
         self._swept_at = time.monotonic()
         self.process = OwnProcess("PartitioningProducer")
         forget_in_children(self, Chooser._forget)
@@ -64,12 +62,12 @@ class Chooser:
     def _forget(self) -> None:
         """Begin without turns in a forked child, so that `turn` raises there."""
         self.turns.clear()
+        self._before.clear()
 
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn, is_keyed = self._partitioner, self.turn(topic), self.is_keyed(key)
         if is_keyed:
-            turn.written_past = True
             if key and self.leaves_keys(topic):
                 if self.keys is None or not self.keys.places_all(partitioner.route(topic)):
                     turn.open_short_cut(self.keys)
@@ -81,10 +79,7 @@ class Chooser:
             return turn.renew()
         elif not turn.asked():
             turn.renew()
-        partition = partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
-        if not is_keyed:
-            turn.placed(partition)
-        return partition
+        return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
 
     def begin_chunk(self, topic: str, key: str | bytes | None, next_sample: float) -> tuple[int | None, bool]:
         """Begin a topic's next chunk with a record that need not be tracked, if all is well.
@@ -100,18 +95,8 @@ class Chooser:
         # If a suspicion comes before the choice, that may be a probe, which is tracked: we see the flag now.
         return self.turn(topic).renew(), not deliveries.avoiding
 
-    def keep_order(
-        self, moves: MoveKeys | None, policies: CleanupPolicies | None, *, recalls: bool
-    ) -> KeyOrder:
-        """Have the order of keys kept over several places, from before the first record on."""
-        may_move = None if policies is None else policies.may_move
-        self.keys = KeyOrder(
-            self._close_short_cut, moves, may_move, self._partitioner.deliveries.take_keyed_probe,
-            recalls=recalls,
-        )  # fmt: skip
-        return self.keys
-
-    def _close_short_cut(self, topic: str) -> None:
+    def close_short_cut(self, topic: str) -> None:
+        """Have the next keyed record of a topic ask; see `KeyOrder`."""
         if (turn := self.turns.get(topic)) is not None:
             turn.counts_key = None
 
@@ -142,6 +127,8 @@ class Chooser:
         """Return the topic's turn. At first sight of the topic, the poller asks for it."""
         if (turn := self.turns.get(topic)) is not None:
             return turn
+        if (turn := self._before.get(topic)) is not None:
+            return self.turns.setdefault(topic, turn)
         new = Turn(
             topic, self._partitioner, self._length, self._pace, stay_with=self.by_turns, chunks=self._chunks
         )
@@ -153,17 +140,26 @@ class Chooser:
         self.ask_for(topic)
         return turn
 
+    def __contains__(self, topic: object) -> bool:
+        """Return whether a topic is written; see `written`."""
+        return topic in self.turns or topic in self._before
+
     def written(self) -> Collection[str]:
-        """Return the topics that are written; one that was not for `MAX_IDLE_S` is forgotten first."""
-        now = time.monotonic()
-        if now >= self._swept_at + MAX_IDLE_S / 10:
+        """Return the topics that are written; one that was not for `MAX_IDLE_S` is forgotten first.
+
+        So often all turns are set aside; a record takes its topic's one back.
+        """
+        if (now := time.monotonic()) >= self._swept_at + MAX_IDLE_S:
             self._swept_at = now
-            for topic, turn in tuple(self.turns.items()):
-                if turn.idle(now) >= MAX_IDLE_S:
-                    del self.turns[topic]  # a thread that has just got it places one record more
-                    if self.keys is not None:
-                        self.keys.forget(topic)
-        return tuple(self.turns)
+            idle = self._before.keys() - self.turns.keys()
+            if self.keys is not None:
+                for topic in idle:
+                    self.keys.forget(topic)
+            self._before = dict(self.turns)
+            for topic, turn in self._before.items():
+                del self.turns[topic]
+                turn.drop()  # its short cut would not be closed here
+        return (*self.turns, *(self._before.keys() - self.turns.keys()))
 
     def fall_back(self, topic: str) -> None:
         """Note that librdkafka places a record since it did not know our partition: a poller may be ahead."""
@@ -175,20 +171,14 @@ class Chooser:
     @property
     def stats(self) -> ProducerStats:
         """What became of the records so far."""
-        turns = dict(self.turns)
+        turns = {**self._before, **self.turns}
         counted = [turn.counted() for turn in turns.values()]
         rerouted, avoided, capped = map(sum, zip((0, 0, 0), *counted, strict=True))
-        records = {
-            TopicPartition(topic, partition): count
-            for topic, turn in turns.items()
-            for partition, count in sorted(turn.records.items())
-        }
         return ProducerStats(
             rerouted=rerouted,
             avoided=avoided,
             capped=capped,
             fallbacks=self._fallbacks,
-            records=MappingProxyType(records),
             deliveries=self._partitioner.deliveries.stats,
         )
 

@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException, Producer
 from kafka_partition_events.clients.confluent.connection import asking_around
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
-from kafka_partition_events.process import OwnProcess
 
 FEW = 8
 """Up to so many topics are asked for one by one."""
@@ -30,30 +29,18 @@ class HandleMetadata:
     producer writes; if that was deleted in between, its next record would create it anyway.
     """
 
-    def __init__(self, producer: Producer, written: Container[str] | None) -> None:
-        """Prepare it; of topics that are not ``written`` the producer need not know (None: of any)."""
+    def __init__(self, producer: Producer, written: Container[str]) -> None:
+        """Prepare it; of topics that are not ``written`` the producer need not know."""
         self._written = written
-        self._producer = _reference(producer)
-        self._process = OwnProcess(type(producer).__name__)
+        self._producer: Callable[[], Producer | None] = weakref.ref(producer)
         self._known: dict[str, tuple[int, str | None]] = {}
         self._calling = threading.Lock()
         self._released = threading.Event()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the producer can't learn any more; see `check`."""
-        return self._process.is_another or self._released.is_set() or self._producer() is None
-
     def check(self) -> None:
-        """Raise if the producer can't learn any more.
-
-        Raises:
-            MetadataFetchError: the producer is closed or gone.
-            ForkedError: it was made before a fork.
-        """
-        self._process.check()
-        if self.is_over:
-            raise MetadataFetchError("the producer of this metadata source is closed")
+        """Raise `MetadataFetchError` if the producer is closed or gone."""
+        if self._released.is_set() or self._producer() is None:
+            raise MetadataFetchError("the producer is closed")
 
     def ensure_known(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
         """Return when the handle knows at least as many partitions of each topic.
@@ -61,12 +48,10 @@ class HandleMetadata:
         Raises:
             MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
         """
-        self.check()  # in a forked child the lock may be taken for ever
-        written = topics if self._written is None else self._written
         for name in tuple(self._known):  # a thread that produces may add to it meanwhile
-            if name not in written:
+            if name not in self._written:
                 self._known.pop(name, None)
-        new = {name: info for name, info in topics.items() if self._is_news(info) and name in written}
+        new = {name: info for name, info in topics.items() if self._is_news(info) and name in self._written}
         pause = _PAUSE_S
         for attempt in range(_ATTEMPTS):
             if not new:
@@ -119,10 +104,3 @@ class HandleMetadata:
                 raise MetadataFetchError(why) from error
         topics: Mapping[str, Any] = answer.topics
         return topics
-
-
-def _reference(producer: Producer) -> Callable[[], Producer | None]:
-    try:
-        return weakref.ref(producer)
-    except TypeError:  # only subclasses of confluent_kafka.Producer can be referenced weakly
-        return lambda: producer

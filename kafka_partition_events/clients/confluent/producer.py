@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -30,6 +30,7 @@ from kafka_partition_events.clients.confluent.turns import CHUNK_S, Turn
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys, checked_keys
+from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, checked_mode
@@ -75,6 +76,7 @@ class PartitioningProducer(Handle):
     __slots__ = ("_next_poll", "_turns")  # read in 5 ns; what is in the dictionary of a class of C, in 60
     partitioner: Partitioner
     poller: MetadataPoller
+    _judge_at = -math.inf  # when brokers are judged next
 
     def __init__(
         self,
@@ -159,13 +161,11 @@ class PartitioningProducer(Handle):
         super().__init__(full)
         self._chooser = chooser = Chooser(partitioner, full, chunks=mode is None)
         self._turns: dict[str, Turn] = chooser.turns
-        self._next_poll = self._judge_at = -math.inf
-        policies = None if moves is None or moves.compacted_ok else policies_by(full)
-        self._policies = policies
+        self._next_poll = -math.inf
+        self._policies = policies = None if moves is None or moves.compacted_ok else policies_by(full)
         self._subscription = subscription = ProducerSubscription(
-            self, partitioner, poller, full, poller_options or {}, chooser, reports.ended,
-            polled=(lambda: None) if policies is None else lambda: policies.ask(tuple(chooser.turns)),
-        )  # fmt: skip
+            self, partitioner, poller, full, poller_options or {}, chooser, reports.ended, policies
+        )
         followed = self.poller = reports.poller = subscription.poller
         tracker = partitioner.deliveries
         tracker.wait_for_batches(settings.linger_seconds(full))
@@ -175,17 +175,17 @@ class PartitioningProducer(Handle):
         self._detours = detours = Detours(
             self, full, lambda: followed.cluster, tracker.suspects, throttled, count=handles
         )
-        outcome, most_waiting = full.get("on_delivery"), settings.most_waiting(full)
-        most_held_s = settings.delivery_seconds(full)
-        adapter = ConfluentAdapter(
-            weakref.ref(self), chooser, subscription, detours, outcome, most_waiting, most_held_s
-        )
-        self._adapter = adapter
+        self._adapter = adapter = ConfluentAdapter(
+            weakref.ref(self), chooser, subscription, detours, full.get("on_delivery"),
+            settings.most_waiting(full), settings.delivery_seconds(full),
+        )  # fmt: skip
         self._flight = adapter.flight = flight = Flight(
             partitioner, adapter, reports, mode, rescue_limits, tracks=tracks
         )
         if (handles or moves is not None) and tracks:
-            flight.keep_order(chooser.keep_order(moves, policies, recalls=flight.hedges), adapter)
+            may_move, probe = None if policies is None else policies.may_move, tracker.take_keyed_probe
+            chooser.keys = KeyOrder(chooser.close_short_cut, moves, may_move, probe, recalls=flight.hedges)
+            flight.keep_order(chooser.keys, adapter)
 
     # -- producing -----------------------------------------------------------------------------------
 
@@ -217,7 +217,6 @@ class PartitioningProducer(Handle):
                 self._turns = self._chooser.turns
                 turn.drop()
         if partition != UNASSIGNED:
-            turn.written_past = True
             callback = on_delivery if callback is None else callback
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
@@ -262,14 +261,13 @@ class PartitioningProducer(Handle):
     ) -> int:
         """Send many records; see ``confluent_kafka.Producer.produce_batch``.
 
-        Records without key and partition share one turn's partition, at most 10,000 of them. A record's own
-        ``"partition"`` is obeyed, as confluent-kafka documents (its 2.16 ignores it). Records for different
-        partitions may be sent in another order.
+        A batch without keys and partitions goes to one turn's partition, at most 10,000 records of it. A
+        record's own ``"partition"`` is obeyed, as confluent-kafka documents (its 2.16 ignores it).
 
         Raises:
             KafkaException: ``_UNKNOWN_TOPIC``, as from `produce`; nothing was sent.
         """
-        self._chooser.turn(topic).written_past = True
+        self._chooser.turn(topic)  # which is followed, wherever these go
         outcome = on_delivery if callback is None else callback
         if partition != UNASSIGNED:
             return _produce_batch(self, topic, messages, partition, outcome)
@@ -308,7 +306,7 @@ class PartitioningProducer(Handle):
                 is_early = now < self._next_poll
             except AttributeError:  # a subclass has not called `__init__`
                 raise RuntimeError(CLOSED) from None
-            return 0 if is_early else self._poll_now(now)
+            return 0 if is_early else self._poll_once(0.0)
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
         while True:
             most = _POLL_SLICE_S if len(self) else _IDLE_SLICE_S
@@ -318,46 +316,23 @@ class PartitioningProducer(Handle):
                 return served
 
     def _poll_once(self, timeout: float) -> int:
-        others = self._detours.open
+        """Serve all handles; judge brokers if that was not done lately, or something may follow at once."""
+        others, flight, served = self._detours.open, self._flight, 0
+        self._next_poll = time.monotonic() + _POLL_EVERY_S
         try:
-            if others:
-                return self._poll_all(others, min(timeout, _POLL_SLICE_S))
-            return int(_poll(self, timeout))
-        finally:
-            self._serve()
-
-    def _poll_all(self, others: Sequence[Producer], timeout: float) -> int:
-        """Serve all handles in turns until one has reported; to judge brokers each time would cost more."""
-        deadline = time.monotonic() + timeout
-        while True:
-            served = sum(int(_poll(other, 0)) for other in others)
-            left = deadline - time.monotonic()
-            served += int(_poll(self, 0 if served else max(0.0, min(left, _OTHER_SLICE_S))))
-            if served or left <= 0:
-                return served
-
-    def _poll_now(self, now: float) -> int:
-        """Poll without waiting, and judge brokers if that was not done lately."""
-        self._next_poll = now + _POLL_EVERY_S
-        try:
-            served: int = _poll(self, 0)
+            served = int(_poll(self, min(timeout, _OTHER_SLICE_S) if others else timeout))
+            served += sum(int(_poll(other, 0)) for other in others)
         except BaseException:
             self._next_poll = -math.inf  # the application's callback has raised, or the producer is closed
             raise
-        others, flight = self._detours.open, self._flight
-        if others:
-            served += sum(int(_poll(other, 0)) for other in others)
-        elif now < self._judge_at and flight.is_idle:
-            return served
-        self._judge_at = now + _JUDGE_EVERY_S
-        self._serve()
+        finally:
+            now = time.monotonic()
+            if now >= self._judge_at or (served and not flight.is_idle):
+                self._judge_at = now + _JUDGE_EVERY_S
+                if now >= flight.next_sample + CHUNK_S:  # none was tracked lately: the next record is
+                    self._turns = _NO_TURNS
+                flight.served()
         return served
-
-    def _serve(self) -> None:
-        """Have conclusions drawn from what was reported; have the next record tracked, if none was lately."""
-        if time.monotonic() >= self._flight.next_sample + CHUNK_S:
-            self._turns = _NO_TURNS
-        self._flight.served()
 
     def flush(self, timeout: float = -1) -> int:
         """Wait until all records are delivered or failed, those included that are to be sent again.

@@ -1,14 +1,14 @@
 """Metadata through confluent-kafka."""
 
-import threading
+import contextlib
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 from attrs import evolve
-from confluent_kafka import KafkaException, Producer, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 
 from kafka_partition_events.clients.confluent.answers import (
     described_nodes,
@@ -18,24 +18,19 @@ from kafka_partition_events.clients.confluent.answers import (
     listed_topic,
 )
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, time_left
-from kafka_partition_events.clients.confluent.handle_metadata import FEW, HandleMetadata
+from kafka_partition_events.clients.confluent.handle_metadata import FEW
 from kafka_partition_events.clients.librdkafka import refuse_greenlets
 from kafka_partition_events.clients.refused_topics import RefusedTopics
-from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
-_DESCRIBE_SHARE = 0.25
-_USUAL_FACTOR = 10.0
-_LEAST_DESCRIBE_S = 0.25
-"""A description may take this part of a fetch's time, and this many times what it usually takes, but at least
-so many seconds; the first one may take all. librdkafka asks through the broker that it believes to be the
-controller; if that one is dead it asks no other, and tries to connect in a loop that takes a whole core.
-"""
+_LEAST_DESCRIBE_S, _MOST_FACTOR, _MOST_SHARE = 1.0, 10.0, 0.25
+"""A description may take so many seconds, or so many times what listing brokers took if that is longer, but
+no more than this share of the time that is left: what was asked may still have to be listed.
 
-_MOST_IN_VAIN = 4
-"""How many descriptions in vain in a row count: 0, 1, 3, 7 polls only list after that, which takes librdkafka
-a twelfth of the time. Where other brokers are up one is tried at once: that may have been the reason.
+librdkafka asks through the broker that it believes to be the controller; if that one is dead it asks no
+other, and tries to connect in a loop that takes a whole core.
 """
 
 _NO_TOPIC = "."
@@ -49,16 +44,11 @@ class ConfluentMetadataSource:
     """Asks a cluster through an ``AdminClient`` of its own, without ever creating a topic.
 
     Answers come from ``describe_topics`` and ``describe_cluster``, sent at once (topic ids, racks; no leader
-    epochs); a partition is online only if both say so. If they fail, ``list_topics`` is asked within the same
-    fetch: it has neither ids nor racks, but works with any broker that is up, and with librdkafka's mock
-    cluster. As long as a broker is suspect, listing comes first. Where descriptions are in vain time and
-    again, up to seven polls only list: a topic that was created again is found that much later.
+    epochs). Where they fail or take long, and as long as a broker is suspect, ``list_topics`` is asked within
+    the same fetch: it has neither ids nor racks, but works with any broker that is up, and with librdkafka's
+    mock cluster. Brokers are listed first, which says how long an answer may take.
 
-    Handles of producers that `keep_ahead` has named learn of new partitions before this library does, so no
-    partition is ever chosen that the producer does not know.
-
-    Not thread-safe, apart from `keep_ahead`; the poller's thread uses it. In a forked child it
-    raises `ForkedError`.
+    Not thread-safe; the poller's thread uses it. In a forked child it raises `ForkedError`.
     """
 
     def __init__(self, config: Mapping[str, Any], *, suspects: Callable[[], Collection[int]] = tuple) -> None:
@@ -77,14 +67,8 @@ class ConfluentMetadataSource:
         if not isinstance(config, Mapping):
             raise ConfigurationError(f"give librdkafka's settings, as a dict, not a {type(config).__name__}")
         self._connection = Connection(config)
-        self._handles: tuple[HandleMetadata, ...] = ()
-        self._lock = threading.Lock()
         self._suspects = suspects
         self._refusals = RefusedTopics()
-        self._describe_s: float | None = None
-        self._in_vain = 0  # descriptions in a row
-        self._skipped = 0  # polls since the last one
-        self._listed: frozenset[int] = frozenset()  # brokers, at the last one
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         """Ask the cluster once.
@@ -95,85 +79,44 @@ class ConfluentMetadataSource:
             timeout: Seconds after which to give up.
 
         Raises:
-            MetadataFetchError: there was no answer, or the producer could not learn of it, and why.
+            MetadataFetchError: there was no answer, and why.
         """
         deadline = time.monotonic() + timeout
-        answer = self._ask(topics, deadline, timeout)
+        answer = self._ask(topics, deadline)
         self._connection.succeeded()
         self._refusals.report(answer.errors, self._connection.config)
-        self._ensure_all_know(answer.topics, deadline)
         return evolve(answer, started_at=started_at)
-
-    def keep_ahead(self, producer: Producer, written: Container[str] | None = None) -> HandleMetadata:
-        """Let a producer's handle learn of new partitions before any answer has them. Thread-safe.
-
-        Args:
-            producer: Whose settings the source was made of. A `PartitioningProducer` is referenced weakly; a
-                plain one can't be, and is kept until it is released or the source is closed.
-            written: The topics that the producer writes; None: any.
-
-        Returns:
-            What to `release` before the producer is closed.
-        """
-        handle = HandleMetadata(producer, written)
-        with self._lock:
-            self._handles = (*(known for known in self._handles if not known.is_over), handle)
-        return handle
-
-    def _ensure_all_know(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
-        for handle in self._handles:
-            try:
-                handle.ensure_known(topics, deadline)
-            except MetadataFetchError:
-                if not handle.is_over:  # else it was closed meanwhile
-                    raise
 
     def log_in(self, username: str, password: str) -> None:
         """Use other credentials from the next connection on."""
         self._connection.log_in(username, password)
 
     def close(self) -> None:
-        """Close the own connections, and let go of the producers; waits for a call on a handle of theirs."""
-        for handle in self._handles:
-            handle.release()
+        """Close the connections."""
         self._connection.close()
 
     # -- asking --------------------------------------------------------------------------------------
 
-    def _ask(self, topics: frozenset[str] | None, deadline: float, timeout: float) -> Observation:
-        """Describe; else list, and describe then if that may work and was not in vain a moment ago.
-
-        It may when the answer names a controller among its brokers: librdkafka sends descriptions there. The
-        mock cluster names none.
-        """
+    def _ask(self, topics: frozenset[str] | None, deadline: float) -> Observation:
+        """Describe if brokers name a controller among them, which the mock cluster does not; else list."""
         if self._suspects() and _queries(topics) != [None]:
             return self._list(topics, deadline)[0]
-        listed, until = None, deadline
-        if self._describe_s is not None:
-            until -= timeout * (1 - _DESCRIBE_SHARE)
-        if self._describe_s is None or self._in_vain:
-            listed, controller = self._list(topics, deadline)
-            self._skipped += 1
-            brokers = frozenset(node.id for node in listed.nodes)
-            due = self._skipped >= 2**self._in_vain // 2 or brokers != self._listed
-            self._listed = brokers
-            if not due or controller not in brokers:
-                return listed
-        try:
-            return self._describe(topics, until)
-        except (KafkaException, TimeoutError):
-            return listed or self._list(topics, deadline)[0]
+        began = time.monotonic()
+        listed, controller = self._list(None if topics is None else frozenset(), deadline)
+        now = time.monotonic()
+        patience = min(
+            max(_LEAST_DESCRIBE_S, _MOST_FACTOR * (now - began)), _MOST_SHARE * time_left(deadline)
+        )
+        if any(node.id == controller for node in listed.nodes):
+            names = {*listed.topics, *listed.errors} if topics is None else topics
+            with contextlib.suppress(KafkaException, TimeoutError):
+                return self._describe(topics, names, now + patience)
+        return listed if topics is None else self._list(topics, deadline)[0]
 
-    def _describe(self, topics: frozenset[str] | None, deadline: float) -> Observation:
-        """Describe, within a few times what that took the last time; twice as long after it was in vain."""
-        began, usual = time.monotonic(), self._describe_s
-        if usual is not None:
-            deadline = min(deadline, began + max(_LEAST_DESCRIBE_S, _USUAL_FACTOR * usual))
-            self._describe_s = 2 * usual
-        self._skipped = 0
-        self._in_vain = min(self._in_vain + 1, _MOST_IN_VAIN)
+    def _describe(
+        self, topics: frozenset[str] | None, names: Collection[str], deadline: float
+    ) -> Observation:
         admin = self._connection.admin()
-        names = admin.list_topics(timeout=time_left(deadline)).topics if topics is None else topics
         left = time_left(deadline)
         of_cluster = admin.describe_cluster(request_timeout=left)
         of_topics: Mapping[str, Future[Any]] = (
@@ -190,7 +133,6 @@ class ConfluentMetadataSource:
                 if reason.code() < 0:  # librdkafka's own: the request failed, not the topic
                     raise
                 errors[name] = error_name(reason)
-        self._describe_s, self._in_vain = time.monotonic() - began, 0
         return Observation(
             started_at=_LATER,
             nodes=described_nodes(cluster.nodes),

@@ -1,14 +1,10 @@
 """What a `PartitioningProducer` has counted."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from attrs import field, frozen
 
 from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.flight.rescue import RescueStats
 from kafka_partition_events.health.tracker import TrackerStats
-from kafka_partition_events.metadata.cluster import TopicPartition
 
 
 @frozen(kw_only=True)
@@ -20,7 +16,6 @@ class ProducerStats:
         avoided: Records that were placed while partitions that need a suspect broker were left out.
         capped: Records that were placed while the budget left partitions out.
         fallbacks: Records whose chosen partition the producer did not know, so that librdkafka chose again.
-        records: Records by partition; -1 stands for those that librdkafka placed, for want of metadata.
         deliveries: What the delivery reports of all producers that share the partitioner have shown.
         rescue: What the rescue has done.
         keys: What became of keyed records while brokers were sick.
@@ -30,7 +25,6 @@ class ProducerStats:
     avoided: int = 0
     capped: int = 0
     fallbacks: int = 0
-    records: Mapping[TopicPartition, int] = MappingProxyType({})
     deliveries: TrackerStats = field(factory=TrackerStats)
     rescue: RescueStats = field(factory=RescueStats)
     keys: KeyStats = field(factory=KeyStats)

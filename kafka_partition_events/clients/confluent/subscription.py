@@ -4,7 +4,6 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
@@ -12,12 +11,14 @@ from confluent_kafka import Producer
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.handle_metadata import HandleMetadata
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
+from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
 from kafka_partition_events.errors import MetadataFetchError, PollerClosedError
+from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.process import forget_in_children, leak
 
-_LEARN_S = 2.0  # that a handle may take to learn what its poller knows already
+_LEARN_S = 2.0  # that a handle may take to learn of a partition, before the partitioner does
 
 METADATA_WAIT_S = 10.0
 """How many seconds ``produce`` waits for the metadata of a topic whose keys librdkafka must not place.
@@ -43,23 +44,23 @@ class ProducerSubscription:
         options: Mapping[str, Any],
         chooser: Chooser,
         left: Callable[[], None],
-        polled: Callable[[], None] = lambda: None,
+        policies: CleanupPolicies | None = None,
     ) -> None:
         self._own = poller is None
         if poller is None:
             own = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
             poller = MetadataPoller(own, (), **options)
         self.poller = poller
-        # A partition that the poller knows must be known to the producer's handle, too: before, where the
-        # source can see to it; else a moment later.
-        late: HandleMetadata | None = None
-        if isinstance(source := poller.source, ConfluentMetadataSource):
-            self._handle_metadata = source.keep_ahead(producer, chooser.turns.keys())
-        else:
-            self._handle_metadata = late = HandleMetadata(producer, chooser.turns.keys())
-        after_poll = partial(_after_poll, poller, late, polled)
+        self._handle_metadata = metadata = HandleMetadata(producer, chooser)
+
+        def polled(found: Mapping[str, TopicInfo]) -> None:
+            with contextlib.suppress(MetadataFetchError):  # records fall back, and the next poll tries again
+                metadata.ensure_known(found, time.monotonic() + _LEARN_S)
+            if policies is not None:
+                policies.ask(tuple(chooser.turns))
+
         try:
-            follower = poller.join(partitioner, chooser.written, after_poll, left, last_closes=self._own)
+            follower = poller.join(partitioner, chooser.written, polled, left, last_closes=self._own)
         except BaseException:
             if self._own:
                 poller.close(0.0)
@@ -126,11 +127,3 @@ class ProducerSubscription:
             return
         self._follower.leave()
         self._handle_metadata.release()  # a fetch that outlives the limit must not touch a closed handle
-
-
-def _after_poll(poller: MetadataPoller, late: HandleMetadata | None, polled: Callable[[], None]) -> None:
-    """Let a handle learn what the source could not let it learn before."""
-    if late is not None and (cluster := poller.cluster) is not None:
-        with contextlib.suppress(MetadataFetchError):  # the next poll tries again
-            late.ensure_known(cluster.by_topic, time.monotonic() + _LEARN_S)
-    polled()

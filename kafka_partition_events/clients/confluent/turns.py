@@ -20,7 +20,7 @@ broker is suspect: see ``clients/flight/key_order.py``.
 
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import length_hint
@@ -169,13 +169,12 @@ class Turn:
         log_key: Takes the key of a record that went that way, once it is handed over.
         partition: Where the chunk goes, or the last record went if the partitioner is asked for each.
         seen: The partitioner's routes when the chunk began.
-        written_past: Whether something was written lately that neither chunk counts.
     """
 
     __slots__ = (
         "__weakref__", "_avoided", "_capped", "_chunk", "_chunks", "_ends_at", "_length", "_lock", "_pace",
-        "_partitioner", "_placed", "_rerouted", "_route", "_stay_with", "_topic", "_used_at", "_was",
-        "counts_key", "log_key", "next_keyed", "next_partitions", "partition", "seen", "written_past",
+        "_partitioner", "_rerouted", "_route", "_stay_with", "_topic", "counts_key", "log_key",
+        "next_keyed", "next_partitions", "partition", "seen",
     )  # fmt: skip
 
     def __init__(
@@ -207,13 +206,10 @@ class Turn:
         self.log_key: Callable[[Any], None] = _forget
         self.partition = UNASSIGNED
         self.seen: Mapping[str, Route] | None = None
-        self.written_past = False
-        self._was, self._used_at = 0, time.monotonic()
         self._lock = threading.RLock()  # a signal handler may produce in there
         self._route: Route | None = None
         self._chunk, self._ends_at = Chunk(), 0.0
         self._rerouted = self._avoided = self._capped = 0
-        self._placed: Counter[int] = Counter()
         partitioner.routing.keep(self)
 
     def renew(self, count: int = 1) -> int:
@@ -227,10 +223,8 @@ class Turn:
             now, short = time.monotonic(), min(CHUNK_S, length.least / 4)
             pace.begun(now)
             seconds = pace.seconds
-            used = self._chunk.end()
+            self._chunk.end()
             self._rerouted, self._avoided, self._capped = self.counted()
-            if used and self._stay_with is not None:
-                self._placed[self.partition] += used
             # Not a chunk later: the batch would be gone, and what follows it linger alone, one more request.
             if now + short >= self._ends_at:
                 lasts = length.while_answers_take(partitioner.deliveries.usual_answer)
@@ -249,7 +243,6 @@ class Turn:
             if route is not None and route.avoids(chosen):  # a probe, which is one record
                 self.drop()  # a batch takes it while there still is a chunk
                 self._chunk.begin(chosen, 0, 0)
-                self._placed[chosen] += 1
                 return chosen
             self.partition = chosen
             self._chunk.begin(chosen, size, count)
@@ -283,26 +276,6 @@ class Turn:
     def _take_short_cut(self, is_counted: Callable[[Any], bool], log_key: Callable[[Any], None]) -> None:
         self.log_key = log_key  # before the short cut is open
         self.counts_key = is_counted
-
-    def placed(self, partition: int) -> None:
-        """Count a record that the partitioner was asked about."""
-        self.partition = partition
-        self._placed[partition] += 1
-
-    @property
-    def records(self) -> Counter[int]:
-        """How many records went to each partition."""
-        placed = self._placed.copy()
-        if self._stay_with is not None and (used := self._chunk.used):
-            placed[self.partition] += used
-        return placed
-
-    def idle(self, now: float) -> float:
-        """Return for how many seconds nothing was written, as far as earlier calls show."""
-        state = self.records.total()
-        if self.written_past or state != self._was:
-            self.written_past, self._was, self._used_at = False, state, now
-        return now - self._used_at
 
     def asked(self) -> bool:
         """Count a record that the partitioner is asked about; False if it is time to renew the chunk."""

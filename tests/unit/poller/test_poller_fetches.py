@@ -285,14 +285,18 @@ class TestWhatProducersWrite:
         poller.close()
         assert source.closed == 1
 
-    def test_is_told_after_each_look_without_the_lock(self, make: Pollers) -> None:
-        poller = make(orders(1), topics=["orders"])
+    def test_is_given_what_a_fetch_has_found_before_its_partitioner_is(self, make: Pollers) -> None:
+        poller = make(orders(1), RuntimeError("no broker"), topics=["orders"])
         partitioner = DefaultPartitioner()
-        known: list[bool] = []
-        looked = lambda: known.append(partitioner.route("orders") is not None)  # noqa: E731
-        poller.join(partitioner, lambda: (), looked)
+        found: list[tuple[list[str], bool]] = []
+        poller.join(
+            partitioner,
+            lambda: (),
+            lambda topics: found.append(([*topics], partitioner.route("orders") is not None)),
+        )
         poller.poll_once()
-        assert known == [True]
+        poller.poll_once()
+        assert found == [(["orders"], False), ([], True)]
 
     def test_means_nothing_where_all_topics_are_asked_for(self, make: Pollers) -> None:
         source = ScriptedSource(orders(1))
