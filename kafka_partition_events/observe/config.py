@@ -31,7 +31,7 @@ from kafka_partition_events.observe.setting_kinds import (
     secret_property,
     shown,
 )
-from kafka_partition_events.observe.settings import ALL, SECTIONS, SINK_TYPES, Settings
+from kafka_partition_events.observe.settings import ALL, SECTIONS, SINK_TYPES, WITHDRAWN, Settings
 
 COMMAND_LINE: Final = "command line"
 _PREFIX: Final = "KPE_"
@@ -140,8 +140,8 @@ class _Layers:
             elif name == "sinks":
                 self._add_sinks(body if self._sinks_used else [], origin)
             elif name not in SECTIONS and self._whole:
-                there = ", ".join(sorted(ALL))
-                self._problems.append(f"{origin}: {name}: there is no such section; there are {there}")
+                told = _instead(name, sorted(ALL))
+                self._problems.append(f"{origin}: {name}: there is no such section; {told}")
 
     def _add_sinks(self, body: object, origin: str) -> None:
         if not isinstance(body, list) or not all(isinstance(item, dict) for item in body):
@@ -156,7 +156,8 @@ class _Layers:
                 self._problems.append(f"{origin}: {path}: there are two sinks of that name")
             elif not isinstance(type_, str) or type_ not in SINK_TYPES:
                 choices = ", ".join(f'"{choice}"' for choice in SINK_TYPES)
-                self._problems.append(f"{origin}: {path}.type: {shown(type_)}: has to be one of {choices}")
+                told = WITHDRAWN.get(f"sinks.{type_}", f"has to be one of {choices}")
+                self._problems.append(f"{origin}: {path}.type: {shown(type_)}: {told}")
             else:
                 self._sections[path], self._bodies[path] = SINK_TYPES[type_], {}
                 self._merge(path, item, origin)
@@ -291,7 +292,9 @@ def _problems_of(error: Any, path: str, section: type) -> Iterator[tuple[str, st
         if isinstance(each, ForbiddenExtraKeysError):
             names = [attribute.name for attribute in attrs.fields(section)]
             for name in sorted(each.extra_fields):
-                yield f"{path}.{name}", f"there is no such setting; there are {', '.join(names)}"
+                of = "sinks" if path.startswith("sinks.") else path
+                told = _instead(f"{of}.{name}", names)
+                yield f"{path}.{name}", f"there is no such setting; {told}"
             continue
         name = next(note.name for note in each.__notes__ if isinstance(note, AttributeValidationNote))
         if isinstance(each, KeyError):
@@ -299,6 +302,10 @@ def _problems_of(error: Any, path: str, section: type) -> Iterator[tuple[str, st
             yield f"{path}.{name}", f"is missing; it has to be {expected(kind)}"
         else:
             yield f"{path}.{name}", str(each.args[0] if each.args else each)
+
+
+def _instead(name: str, there: Iterable[str]) -> str:
+    return WITHDRAWN.get(name) or f"there are {', '.join(there)}"
 
 
 def _secrets_of(section: Any) -> Iterator[str]:

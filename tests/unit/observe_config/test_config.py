@@ -7,6 +7,7 @@ import pytest
 from kafka_partition_events.observe.config import ConfigError, load_config
 from kafka_partition_events.observe.quantities import parse_duration, parse_size
 from kafka_partition_events.observe.settings import (
+    WITHDRAWN,
     AlertmanagerSinkSettings,
     KafkaSinkSettings,
     Settings,
@@ -176,6 +177,10 @@ def test_a_command_looks_at_the_sections_that_it_uses_and_no_other(config: Write
         ('[control]\nenabled = "yes"\n', 'control.enabled: "yes" is not true or false'),
         ("[metrics]\nmax_topics = 0\n", "metrics.max_topics: 0 is not a whole number of at least 1"),
         ("[metrics]\nmax_topics = 1.5\n", "metrics.max_topics: 1.5 is not a whole number of at least 1"),
+        (
+            '[metrics]\ngranularity = "partition"\n',
+            "metrics.granularity: there is no such setting; use max_topics; ",
+        ),
         ('[log]\nlevel = "all"\n', 'log.level: "all" is not one of "debug", "info", '),
         ('[observer]\ntopics = "("\n', 'observer.topics: "(" is not a regular expression'),
         ('[http]\nlisten = "9404"\n', 'http.listen: "9404" is not an address such as 127.0.0.1:9404'),
@@ -202,6 +207,10 @@ def test_a_command_looks_at_the_sections_that_it_uses_and_no_other(config: Write
             "sinks.a: there are two sinks of that name",
         ),
         (
+            '[[sinks]]\nname = "a"\ntype = "kafka"\nredact = ["host"]\n',
+            "sinks.a.redact: there is no such setting; a template sends what it names",
+        ),
+        (
             '[[sinks]]\nname = "a"\ntype = "alertmanager"\nurls = "http://am:9093"\n',
             'sinks.a.urls: "http://am:9093" is not a list; each an http:// or https:// URL',
         ),
@@ -212,6 +221,22 @@ def test_what_is_wrong_is_told_with_its_path_and_what_it_has_to_be(
 ) -> None:
     (told,) = config.problems(file)
     assert told.startswith(problem)
+
+
+@pytest.mark.parametrize("name", [name for name in WITHDRAWN if not name.startswith("sinks.")])
+def test_what_was_withdrawn_says_what_to_do_instead(name: str, config: Writer) -> None:
+    section, _, setting = name.partition(".")
+    (told,) = config.problems(f"[{section}]\n{setting or 'x'} = 1\n")
+    assert told.endswith(WITHDRAWN[name])
+
+
+@pytest.mark.parametrize("name", [name for name in WITHDRAWN if name.startswith("sinks.")])
+def test_so_does_what_sinks_were(name: str, config: Writer) -> None:
+    word = name.removeprefix("sinks.")
+    of_a_webhook = f'type = "webhook"\nurl = "https://x.example/"\n{word} = "x"\n'
+    lines = f'type = "{word}"\n' if word in {"smtp", "pagerduty"} else of_a_webhook
+    (told,) = config.problems(f'[[sinks]]\nname = "s"\n{lines}')
+    assert told.endswith(WITHDRAWN[name])
 
 
 def test_a_wrong_variable_or_option_is_told_by_its_setting(config: Writer) -> None:
