@@ -22,7 +22,7 @@ class ByRegion(Partitioner):
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         if value is not None and value.startswith(b"eu:"):
             return route.usable[0]
-        return self.keyed_partition(route, key) if key is not None else route.usable[-1]
+        return self.home(route, key) if key is not None else route.usable[-1]
 
 
 class Pager(PartitionChangeListener):

@@ -15,7 +15,6 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.routing.hashing import murmur2_partition
-from kafka_partition_events.routing.limits import Limits
 from kafka_partition_events.testing.scripted import cluster_of
 
 KEYS = [b"user-%d" % number for number in range(300)]
@@ -85,9 +84,9 @@ def test_a_topic_with_fewer_partitions_goes_by_those_that_it_has_and_is_logged_o
 def test_a_limit_of_change_control_holds_for_keys_too() -> None:
     partitioner = DefaultPartitioner(key_partitions={"t": 12})
     see(partitioner, 24)
-    partitioner.routing.limit(Limits(counts={"t": 6}))
+    partitioner.routing.limit({"t": 6})
     assert places(partitioner) == murmur2(6)
-    partitioner.routing.limit(Limits(counts={"t": 18}))
+    partitioner.routing.limit({"t": 18})
     assert places(partitioner) == murmur2(12)
 
 
