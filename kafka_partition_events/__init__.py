@@ -64,15 +64,11 @@ if TYPE_CHECKING:
         TopicRecreated,
         TopicRemoved,
     )
-    from kafka_partition_events.metadata.listener import (
-        PartitionChangeListener,
-        Registration,
-        RegistrationStats,
-    )
+    from kafka_partition_events.metadata.listener import PartitionChangeListener
     from kafka_partition_events.metadata.poller import MetadataPoller
-    from kafka_partition_events.metadata.source import MetadataSource, Observation, Proof
+    from kafka_partition_events.metadata.registration import Registration, RegistrationStats
+    from kafka_partition_events.metadata.source import MetadataSource, Observation
     from kafka_partition_events.metadata.state import Health
-    from kafka_partition_events.metadata.stream import EventStream
     from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
     from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
     from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
@@ -104,7 +100,6 @@ __all__ = [
     "ControlTopicError",
     "DefaultPartitioner",
     "Event",
-    "EventStream",
     "ForkedError",
     "GrowthSafePartitioner",
     "Health",
@@ -132,7 +127,6 @@ __all__ = [
     "Partitioner",
     "PartitionsAdded",
     "PollerClosedError",
-    "Proof",
     "RecordsRescued",
     "Registration",
     "RegistrationStats",
@@ -172,11 +166,11 @@ _NAMES: Final = {
         "ReplicasChanged Resync Role Suspicion TopicAdded TopicEvent TopicIdLearned TopicRecreated "
         "TopicRemoved"
     ),
-    "metadata.listener": "PartitionChangeListener Registration RegistrationStats",
+    "metadata.listener": "PartitionChangeListener",
     "metadata.poller": "MetadataPoller",
-    "metadata.source": "MetadataSource Observation Proof",
+    "metadata.registration": "Registration RegistrationStats",
+    "metadata.source": "MetadataSource Observation",
     "metadata.state": "Health",
-    "metadata.stream": "EventStream",
     "partitioners.adaptive": "AdaptivePartitioner",
     "partitioners.base": "UNASSIGNED Partitioner",
     "partitioners.growth_safe": "GrowthSafePartitioner",

@@ -98,7 +98,7 @@ class AlternativesListener(PartitionChangeListener):
         before, now = self._told, exposure_of(cluster, self._told)
         self._told = now
         for name in sorted({name for name, _ in before.by_topic.items() ^ now.by_topic.items()}):
-            info = cluster.topic(name)
+            info = cluster.by_topic.get(name)
             if info is not None:
                 self._emit(
                     AlternativesChanged(

@@ -10,10 +10,11 @@ from prometheus_client import CollectorRegistry
 
 from kafka_partition_events import __version__
 from kafka_partition_events.log import AUDIT, get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.listener import Registrable, Registration, name_of
+from kafka_partition_events.metadata.listener import Registrable, name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alert_board import AlertBoard
 from kafka_partition_events.observe.alertmanager import AlertmanagerSink
@@ -69,7 +70,7 @@ class Service:
             ImportError: an extra is not installed.
         """
         self._settings = settings = _with_installed_client(settings)
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._started_at = self._clock.monotonic()
         self._name = settings.observer.name or socket.gethostname()
         self._registered: list[Registration] = []

@@ -90,7 +90,7 @@ def assert_sees_orders(source: MetadataSource, cluster: KafkaCluster) -> None:
     assert seen.cluster_id == cluster.cluster_id
     assert f"{seen.nodes[0].host}:{seen.nodes[0].port}" == cluster.bootstrap_servers
     assert len(seen.topics["orders"].partitions) == 3
-    assert seen.proof.topic_ids
+    assert seen.topics["orders"].topic_id is not None
     source.close()
 
 

@@ -43,4 +43,4 @@ def wire(source: MetadataSource) -> int:
         poller.register(DefaultPartitioner(hash_name="crc32"))
         registration.close(wait=1.0)
         cluster = poller.cluster
-        return 0 if cluster is None else len(cluster.topics())
+        return 0 if cluster is None else len(cluster.by_topic)

@@ -199,7 +199,7 @@ class BuildsItsTableInPlace(Correct):
         self.known.clear()
         time.sleep(0)
         events = super().apply_snapshot(cluster)
-        for topic in cluster.topics() if cluster else ():
+        for topic in cluster.by_topic if cluster else ():
             route = self.route(topic)
             self.known.extend(route.usable if route else ())
         return events

@@ -9,7 +9,6 @@ from kafka_partition_events import testing
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
 from kafka_partition_events.metadata.events import Event, MetadataStale
-from kafka_partition_events.metadata.source import Proof
 from kafka_partition_events.testing import (
     Hang,
     ManualClock,
@@ -147,7 +146,6 @@ class TestWords:
         seen = observe({"orders": words})  # type: ignore[dict-item]
         first, second = seen.topics["orders"].partitions
         assert (first.leader_epoch, first.replicas, first.isr, second.leader) == (7, (1, 2), (1,), 2)
-        assert seen.proof == Proof(topic_ids=True, leader_epochs=True)
         assert [node.id for node in seen.nodes] == [1, 2]
 
     def test_a_ready_topic_is_taken_as_it_is(self) -> None:

@@ -23,7 +23,7 @@ from kafka_partition_events.clients.librdkafka import refuse_greenlets
 from kafka_partition_events.clients.refused_topics import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
-from kafka_partition_events.metadata.source import Observation, Proof
+from kafka_partition_events.metadata.source import Observation
 
 _DESCRIBE_SHARE = 0.25
 _USUAL_FACTOR = 10.0
@@ -198,7 +198,6 @@ class ConfluentMetadataSource:
             errors=errors,
             requested=topics,
             cluster_id=cluster.cluster_id,
-            proof=Proof(topic_ids=True, racks=True),
         )
 
     def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[Observation, int]:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.mailbox import Mailbox
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.testing.recording import RecordingListener
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences, state
 
@@ -67,7 +67,7 @@ class TestClosing:
 
     def test_as_a_context_manager(self, open_mailbox: Open) -> None:
         listener = RecordingListener()
-        closed: list[Mailbox] = []
+        closed: list[Registration] = []
         with open_mailbox(listener, on_closed=closed.append) as mailbox:
             assert closed == []
         assert mailbox in closed

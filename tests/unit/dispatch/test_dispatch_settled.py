@@ -7,8 +7,7 @@ import pytest
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.mailbox import Batch
-from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.metadata.registration import Batch
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences
 
@@ -72,13 +71,9 @@ class TestSettled:
                 heard.append(cluster.generation)
 
         mailbox = open_mailbox(Saver())
-        assert mailbox.wants_settled
         mailbox.put(settled(7, 10, 1))
         assert mailbox.wait_synced(WAIT_S)
         assert heard == [7]
-
-    def test_one_that_does_not_override_it_does_not_ask_for_it(self, open_mailbox: Open) -> None:
-        assert not open_mailbox(RecordingListener()).wants_settled
 
     def test_looks_without_news_that_wait_become_one(self, open_mailbox: Open) -> None:
         listener = Settling()

@@ -73,7 +73,7 @@ class TestFetches:
         outcome: list[bool] = []
         asking = threading.Thread(target=lambda: outcome.append(poller.refresh("mine", wait=WAIT_S)))
         asking.start()
-        eventually(lambda: bool(poller._requests._awaited))
+        eventually(lambda: poller._soon)
         hang.release()
         clock.wait_for_waiters()
         clock.advance(0.25)
@@ -83,7 +83,7 @@ class TestFetches:
         asking.join(WAIT_S)
         assert outcome == [True]
         assert poller.cluster is not None
-        assert poller.cluster.leader_for_partition(("orders", 0)) == 2
+        assert poller.cluster.by_topic["orders"].partitions[0].leader == 2
 
     def test_a_request_gives_up_in_time(self, make: Pollers) -> None:
         hang = Hang(orders(1))
@@ -109,7 +109,7 @@ class TestFetches:
         poller.poll_once()
         assert source.asked == [frozenset("a"), frozenset("ab")]
         assert poller.cluster is not None
-        assert poller.cluster.topics() == {"a", "b"}
+        assert set(poller.cluster.by_topic) == {"a", "b"}
 
     def test_tracking_wakes_the_poller(self, make: Pollers, clock: ManualClock) -> None:
         source = ScriptedSource(observe({"a": [1], "b": [1]}))
@@ -188,7 +188,7 @@ class TestFetches:
         assert isinstance(rejected, ev.MetadataRejected)
         assert rejected.reason is ev.Rejection.OUT_OF_ORDER
         assert poller.cluster is not None
-        assert poller.cluster.leader_for_partition(("orders", 0)) == 2
+        assert poller.cluster.by_topic["orders"].partitions[0].leader == 2
 
 
 def test_what_stays_refused_for_long_does_not_keep_the_poller_busy(make: Pollers, clock: ManualClock) -> None:

@@ -224,7 +224,7 @@ class TestWhatIsStored:
         assert kinds(news) == [*["broker_added"] * 3, "topic_added"], "nothing recovered: it was never known"
 
     def test_remains_as_far_as_it_is_asked_for(self) -> None:
-        assert self.resumed(frozenset({"orders", "new"})).known.topics() == {"orders"}
+        assert self.resumed(frozenset({"orders", "new"})).known.by_topic.keys() == {"orders"}
 
 
 class TestWhatNobodyFollowsAnyMore:
@@ -235,7 +235,7 @@ class TestWhatNobodyFollowsAnyMore:
         (resync,) = news.events
         assert isinstance(resync, ev.Resync)
         assert resync.cluster is state.cluster
-        assert (state.cluster.topics(), state.cluster.generation, resync.generation) == ({"a"}, 2, 2)
+        assert (set(state.cluster.by_topic), state.cluster.generation, resync.generation) == ({"a"}, 2, 2)
         assert news.apply
 
     def test_is_seen_not_created_when_it_comes_again(self) -> None:

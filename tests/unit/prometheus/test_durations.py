@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_partition_events import Cluster, Event, Observation, PartitionChangeListener
-from kafka_partition_events.metadata.mailbox import FAILURES_BEFORE_PAUSE
+from kafka_partition_events.metadata.registration import FAILURES_BEFORE_PAUSE
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from tests.poller_kit import DOWN, WAIT_S, Table, orders
 from tests.scrape_kit import Watch, Watched
