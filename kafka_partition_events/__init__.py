@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from kafka_partition_events.metadata.diff import apply, diff
     from kafka_partition_events.metadata.events import (
-        AlternativesChanged,
         BrokerAdded,
         BrokerChanged,
         BrokerCleared,
@@ -84,7 +83,6 @@ __all__ = [
     "EMPTY",
     "UNASSIGNED",
     "AdaptivePartitioner",
-    "AlternativesChanged",
     "BrokerAdded",
     "BrokerChanged",
     "BrokerCleared",
@@ -159,7 +157,7 @@ _NAMES: Final = {
     "metadata.cluster": "EMPTY Cluster Node PartitionInfo TopicInfo TopicPartition",
     "metadata.diff": "apply diff",
     "metadata.events": (
-        "AlternativesChanged BrokerAdded BrokerChanged BrokerCleared BrokerRemoved BrokerSuspected "
+        "BrokerAdded BrokerChanged BrokerCleared BrokerRemoved BrokerSuspected "
         "CapLifted CapReached Clearance ClusterSummary Event IsrChanged KeysMoved KeysReturned "
         "LeaderChanged MetadataRecovered MetadataRejected MetadataStale MetadataUnavailable "
         "PartitionEvent PartitionOffline PartitionOnline PartitionsAdded RecordsRescued Rejection "

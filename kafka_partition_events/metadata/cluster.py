@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that Kafka calls internal (``Topic.isInternal`` in Apache Kafka): known by name alone."""
@@ -88,16 +88,6 @@ class TopicInfo:
     def internal(self) -> bool:
         """Whether Kafka itself owns the topic (``__consumer_offsets`` and its like)."""
         return self.name in INTERNAL_TOPICS
-
-    def with_partition(self, new: PartitionInfo) -> Self:
-        """Return the topic with one partition replaced.
-
-        Raises:
-            IndexError: the topic has no such partition.
-        """
-        partitions = list(self.partitions)
-        partitions[new.partition] = new
-        return evolve(self, partitions=tuple(partitions))
 
 
 def _nodes_by_id(nodes: Mapping[int, Node] | Iterable[Node]) -> Mapping[int, Node]:

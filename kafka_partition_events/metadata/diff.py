@@ -8,6 +8,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from attrs import evolve
+
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 
@@ -127,7 +129,9 @@ def _apply_one(nodes: dict[int, Node], topics: dict[str, TopicInfo], event: ev.E
         case ev.TopicIdLearned(new=info) | ev.PartitionsAdded(new=info):
             topics[info.name] = info
         case ev.PartitionEvent(topic=name, new=partition):
-            topics[name] = topics[name].with_partition(partition)
+            partitions = list(topics[name].partitions)
+            partitions[partition.partition] = partition
+            topics[name] = evolve(topics[name], partitions=tuple(partitions))
         case ev.Resync(cluster=current):
             nodes.clear()
             nodes.update(current.nodes)

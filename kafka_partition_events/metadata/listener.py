@@ -181,10 +181,6 @@ class PartitionChangeListener(Registrable):
         """Hear of the cluster in numbers, once in each period."""
         return self.on_event(event)
 
-    def on_alternatives_changed(self, event: ev.AlternativesChanged) -> Handled:
-        """Hear of a topic of which more or fewer partitions are without a safe alternative."""
-        return self.on_event(event)
-
 
 class ClusterAdopter(Registrable, ABC):
     """Something that must know a snapshot before any listener: a partitioner, with its routes.

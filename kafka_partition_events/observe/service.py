@@ -19,7 +19,7 @@ from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alert_board import AlertBoard
 from kafka_partition_events.observe.alertmanager import AlertmanagerSink
 from kafka_partition_events.observe.alerts import series_of
-from kafka_partition_events.observe.derived import AlternativesListener, SummaryListener
+from kafka_partition_events.observe.derived import SummaryListener
 from kafka_partition_events.observe.http import HttpServer
 from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.probes import silent_after, why_not_live, why_not_ready
@@ -103,7 +103,6 @@ class Service:
                 parts.callback(sink.close)
             self._register(self._journal, capacity=MAILBOX)
             self._register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
-            self._register(AlternativesListener(self._poller.emit, known=known))
             self._register(self._board)
             self._expose()
             self._parts = parts.pop_all()

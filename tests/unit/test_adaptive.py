@@ -162,13 +162,6 @@ class TestAskedTwice:
             assert asker.ask() == first
             assert asker.partitioner._places["t"] is turn
 
-    def test_a_new_batch_does_not_end_the_turn(self) -> None:
-        asker = Asker()
-        first = asker.ask()
-        for _ in range(10):
-            asker.partitioner.on_new_batch("t", None, first)
-            assert asker.ask() == first
-
     def test_a_probe_is_one_record_that_is_asked_about_twice(self) -> None:
         asker = Asker()
         stuck = asker.ask()

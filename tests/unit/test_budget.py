@@ -96,23 +96,6 @@ def test_a_fleet_covers_every_partition_evenly() -> None:
     assert max(uses) < 100
 
 
-def uses_by(budgets: list[BufferBudget], count: int) -> list[int]:
-    uses = [0] * count
-    for budget in budgets:
-        for partition in budget.admit(topics(orders=count))["orders"].chosen:
-            uses[partition] += 1
-    return uses
-
-
-def test_a_small_fleet_with_random_ids_covers_every_partition() -> None:
-    """50 instances x 4 of 12: 16.7 on average, 3.3 standard deviation; the ids are fixed."""
-    uses = uses_by(
-        [BufferBudget(max_partitions={"orders": 4}, instance_id=f"{n:032x}") for n in range(50)], 12
-    )
-    assert min(uses) > 0
-    assert max(uses) / (50 * 4 / 12) <= 1.6
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -98,16 +98,6 @@ class TestReadingLikeKafkaPython:
             assert callable(getattr(theirs, name)), f"kafka-python no longer has {name}"
 
 
-def test_with_partition_shares_the_other_partitions() -> None:
-    info = cluster_of({"orders": [1, 1, 1]}).by_topic["orders"]
-    changed = info.with_partition(PartitionInfo("orders", 1, None))
-    assert [p.leader for p in changed.partitions] == [1, None, 1]
-    assert changed.partitions[0] is info.partitions[0]
-    assert info.partitions[1].online, "the old one is as it was"
-    with pytest.raises(IndexError):
-        info.with_partition(PartitionInfo("orders", 3, 1))
-
-
 def test_empty() -> None:
     assert EMPTY.generation == 0
     assert not EMPTY.nodes

@@ -54,8 +54,6 @@ def an_event(cls: type[ev.Event]) -> ev.Event:
     state: Any = TOPIC
     if issubclass(cls, ev.PartitionEvent):
         state = TOPIC.partitions[0]
-    elif cls is ev.AlternativesChanged:
-        state = 1
     elif cls.kind.startswith("broker"):
         state = Node(1, "h", 9092)
     values = {**ANY, "old": state, "new": state, "reason": REASONS.get(cls)}

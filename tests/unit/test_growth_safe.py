@@ -32,13 +32,6 @@ def test_a_key_goes_to_its_jump_hash_over_the_partitions_that_there_are() -> Non
         assert places(partitioner) == [jumps(key, count) for key in KEYS]
 
 
-def test_with_key_partitions_growth_moves_none() -> None:
-    partitioner, jumps = rendezvous(key_partitions={"t": 12}), jump_hash("murmur2")
-    for count, over in ((6, 6), (12, 12), (13, 12), (24, 12)):
-        see(partitioner, count)
-        assert places(partitioner) == [jumps(key, over) for key in KEYS]
-
-
 def test_no_client_may_place_its_keys() -> None:
     assert rendezvous().requires_metadata("t")
 

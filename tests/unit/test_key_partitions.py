@@ -46,12 +46,6 @@ class TestATopicThatIsNamed:
         partitioner = make(key_partitions={"t": 12})
         assert places(partitioner, cluster=cluster_of({"t": [1] * 24})) == murmur2(12)
 
-    def test_although_a_key_s_home_is_offline(self, make: Any) -> None:
-        home = murmur2_partition(KEYS[0], 12)
-        partitioner = make(key_partitions={"t": 12})
-        partitioner.apply_snapshot(cluster_of({"t": [None if p == home else 1 for p in range(24)]}))
-        assert partitioner.partition("t", KEYS[0], KEYS[0], None, None, None) == home
-
 
 def test_unkeyed_records_use_all_partitions() -> None:
     partitioner = DefaultPartitioner(key_partitions={"t": 2})

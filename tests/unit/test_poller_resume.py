@@ -1,7 +1,8 @@
 """A poller that begins with a stored snapshot: what changed while nobody looked is told as a change."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,21 +10,19 @@ from attrs import evolve
 from hypothesis import given
 from structlog.testing import capture_logs
 
-from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.listeners import to_cloudevent
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import apply
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
+from tests.poller_kit import BROKERS, DOWN, Pollers, Table
 from tests.property.worlds import snapshots
 
-BROKERS = [1, 2, 3]
 BLIND_S = 3600.0
-DOWN = MetadataFetchError("down")
 Resumed = Callable[..., MetadataPoller]
 
 
@@ -40,16 +39,8 @@ def stored_at(clock: ManualClock) -> datetime:
 @pytest.fixture
 def resumed(clock: ManualClock, stored_at: datetime) -> Iterator[Resumed]:
     """Make a poller that resumes from a snapshot of an hour ago, with the answers that it gets now."""
-    pollers: list[MetadataPoller] = []
-
-    def make(stored: Cluster, *answers: Observation | Exception, **options: Any) -> MetadataPoller:
-        source = ScriptedSource(*answers)
-        pollers.append(MetadataPoller(source, clock=clock, resume=stored, resume_at=stored_at, **options))
-        return pollers[-1]
-
-    yield make
-    for poller in pollers:
-        poller.close()
+    with closing(Pollers(clock)) as pollers:
+        yield lambda stored, *answers: pollers(*answers, resume=stored, resume_at=stored_at)
 
 
 def stored(generation: int = 7, **topics: Any) -> Cluster:
@@ -58,17 +49,6 @@ def stored(generation: int = 7, **topics: Any) -> Cluster:
 
 def answer(**topics: Any) -> Observation:
     return observe(topics, brokers=BROKERS)
-
-
-class Table(PartitionChangeListener, ClusterAdopter):
-    """A partitioner, as far as the poller is concerned."""
-
-    def __init__(self) -> None:
-        self.adopted: list[Cluster | None] = []
-
-    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
-        self.adopted.append(cluster)
-        return ()
 
 
 class TestTheFirstGoodAnswer:
@@ -142,27 +122,18 @@ class TestBeforeTheFirstGoodAnswer:
         assert table.adopted == [None, poller.cluster], "also if the answer equals it"
 
 
-class TestNamedTopics:
-    def test_one_that_was_not_stored_is_seen_not_created(self, resumed: Resumed) -> None:
-        poller = resumed(stored(orders=[1]), answer(orders=[1], new=[1]), topics=["orders", "new"])
-        _, added = poller.poll_once()
-        assert (added.kind, added.initial, added.previous_at) == ("topic_added", True, None)
-
-
 class TestConfiguration:
-    def test_a_snapshot_without_its_time_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="resume_at"):
-            MetadataPoller(ScriptedSource(DOWN), resume=stored(orders=[1]))
-
-    def test_a_time_without_a_snapshot_is_refused(self, stored_at: datetime) -> None:
-        with pytest.raises(ConfigurationError, match="resume_at"):
-            MetadataPoller(ScriptedSource(DOWN), resume_at=stored_at)
-
-    def test_a_time_without_a_zone_is_refused(self, stored_at: datetime) -> None:
-        with pytest.raises(ConfigurationError, match="aware"):
-            MetadataPoller(
-                ScriptedSource(DOWN), resume=stored(orders=[1]), resume_at=stored_at.replace(tzinfo=None)
-            )
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"resume": cluster_of()},
+            {"resume_at": datetime.now(UTC)},
+            {"resume": cluster_of(), "resume_at": datetime(2026, 11, 27)},  # noqa: DTZ001 - it has no zone
+        ],
+    )
+    def test_a_snapshot_and_an_aware_time_go_together(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ConfigurationError, match=r"resume and resume_at go together.*aware"):
+            MetadataPoller(ScriptedSource(DOWN), **options)
 
     def test_a_clock_that_was_set_back_makes_no_negative_blindness(
         self, clock: ManualClock, stored_at: datetime

@@ -124,9 +124,6 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
             )
         case ev.ClusterSummary():
             return _summary(event)
-        case ev.AlternativesChanged(old=before, new=now, brokers=brokers):
-            by = f"; broker {ids(brokers)} can block all" if now else ""
-            return f"{now} of {event.partitions} partitions without a safe alternative, had been {before}{by}"
         case _:
             return ""
 

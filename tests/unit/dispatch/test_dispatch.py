@@ -83,21 +83,6 @@ class TestOverflow:
         assert (first.sequence, resync.sequence, after.sequence) == (1, 6, 7)
         assert (resync.dropped, resync.cluster) == (5, last)
 
-    def test_a_second_overflow_counts_on(self, open_mailbox: Open) -> None:
-        listener = Blocking()
-        mailbox = open_mailbox(listener, capacity=2)
-        mailbox.put(news(1))
-        assert listener.entered.wait(WAIT_S)
-        for n in range(2, 101):
-            mailbox.put(news(n))
-        listener.let_go.set()
-        assert mailbox.wait_synced(WAIT_S)
-        resync = next(e for e in listener.events if isinstance(e, Resync))
-        heard = len(listener.events) - 1
-        assert resync.dropped + heard == 100
-        assert mailbox.stats.dropped == resync.dropped
-        assert sequences(listener)[-1] == 100
-
     def test_a_batch_of_any_size_fits_an_empty_mailbox(self, open_mailbox: Open) -> None:
         listener = RecordingListener()
         mailbox = open_mailbox(listener, capacity=1)

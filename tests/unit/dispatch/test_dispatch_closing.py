@@ -85,10 +85,6 @@ class Audited(PartitionChangeListener):
         super().close()
 
 
-class Quiet(PartitionChangeListener):
-    """It releases nothing."""
-
-
 class Held(DefaultPartitioner):
     released = False
 
@@ -108,28 +104,6 @@ class TestAPartitionerThatIsAListenerToo:
         for mixed in (Before(), After()):
             open_mailbox(mixed).close(wait=WAIT_S)
             assert (mixed.closed, mixed.released) == (1, True)
-
-    def test_a_listener_that_releases_nothing_hides_nothing(self, open_mailbox: Open) -> None:
-        class Mixed(Quiet, Held):
-            pass
-
-        mixed = Mixed()
-        open_mailbox(mixed).close(wait=WAIT_S)
-        assert mixed.released
-
-    def test_what_else_it_inherits_from_is_not_ours_to_close(self, open_mailbox: Open) -> None:
-        class Connection:
-            closed = False
-
-            def close(self) -> None:
-                self.closed = True
-
-        class Mixed(Quiet, Connection):
-            pass
-
-        mixed = Mixed()
-        open_mailbox(mixed).close(wait=WAIT_S)
-        assert not mixed.closed
 
     def test_alone_it_costs_no_thread_and_with_a_hook_it_is_told(self, open_mailbox: Open) -> None:
         class Hooked(DefaultPartitioner):

@@ -57,12 +57,6 @@ class TestSettled:
         assert listener.heard == [1, 2, (1, at(10)), 3, (2, at(20))]
         assert mailbox.stats.delivered == 3, "it is no event"
 
-    def test_comes_after_a_look_without_news_too(self, open_mailbox: Open, listener: Settling) -> None:
-        mailbox = open_mailbox(listener)
-        mailbox.put(settled(1, 10))
-        assert mailbox.wait_synced(WAIT_S)
-        assert listener.heard == [(1, at(10))]
-
     def test_is_enough_for_a_listener_to_be_heard(self, open_mailbox: Open) -> None:
         heard: list[int] = []
 
@@ -136,13 +130,3 @@ class TestSettled:
         listener.let_go.set()
         mailbox.close(wait=WAIT_S)
         assert listener.heard == [1]
-
-    def test_is_told_of_what_a_close_delivers_first(self, open_mailbox: Open) -> None:
-        listener = Settling()
-        mailbox = open_mailbox(listener)
-        mailbox.put(settled(1, 10, 1))
-        mailbox.put(settled(2, 20, 2))
-        mailbox.close(drain=True)
-        listener.let_go.set()
-        mailbox.close(wait=WAIT_S)
-        assert listener.heard == [1, (1, at(10)), 2, (2, at(20))]

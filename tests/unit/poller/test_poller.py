@@ -108,18 +108,6 @@ class TestNews:
         assert poller.registrations[0].wait_synced(WAIT_S)
         assert [(e.kind, e.sequence) for e in listener.events] == [("partitions_added", 5), ("cap_lifted", 6)]
 
-    def test_emitted_events_join_the_stream(self, make: Pollers) -> None:
-        poller = make(orders(1), orders(2))
-        listener = RecordingListener()
-        registration = poller.register(listener)
-        poller.poll_once()
-        poller.emit(ev.CapLifted(topic="orders", partitions=1, partitioner="sticky"))
-        poller.poll_once()
-        assert registration.wait_synced(WAIT_S)
-        assert [e.sequence for e in listener.events] == list(range(1, 7))
-        lifted = listener.of(ev.CapLifted)[0]
-        assert (lifted.generation, lifted.cluster_id) == (1, "test")
-
     def test_a_broken_stream_of_adoption_leaves_no_gap(self, make: Pollers) -> None:
         cap = ev.CapReached(topic="orders", partitions=2, admitted=(0,), limit=1, partitioner="mine")
         poller = make(orders(1), orders(2))
@@ -184,23 +172,6 @@ class TestPartitioners:
         assert healthy.adopted == [None, *[c for c, _ in listener.changes]]
         assert poller.health.internal_errors == 3
         registration.close()
-
-    def test_one_that_leaves_does_not_trust_its_table(self, make: Pollers) -> None:
-        poller = make(orders(1), orders(2))
-        table = Table()
-        registration = poller.register(table)
-        poller.poll_once()
-        registration.close()
-        poller.poll_once()
-        assert table.adopted == [None, *table.adopted[1:2], None]
-
-    def test_a_closed_poller_takes_every_table_away(self, make: Pollers) -> None:
-        poller = make(orders(1))
-        table = Table()
-        poller.register(table)
-        poller.poll_once()
-        poller.close()
-        assert table.adopted[-1] is None
 
 
 class TestTopicsThatAreTrackedLater:

@@ -173,23 +173,6 @@ class TestFetches:
         assert registration.wait_synced(WAIT_S)
         assert [e.sequence for e in listener.events] == list(range(1, 8))
 
-    def test_a_slow_answer_loses_against_a_later_one(self, make: Pollers, clock: ManualClock) -> None:
-        slow = Hang(orders(1))
-        poller = make(slow, orders(2))
-        events: list[ev.Event] = []
-        first = threading.Thread(target=lambda: events.extend(poller.poll_once()))
-        first.start()
-        slow.wait_entered()
-        clock.advance(1)
-        poller.poll_once()
-        slow.release()
-        first.join(WAIT_S)
-        (rejected,) = events
-        assert isinstance(rejected, ev.MetadataRejected)
-        assert rejected.reason is ev.Rejection.OUT_OF_ORDER
-        assert poller.cluster is not None
-        assert poller.cluster.by_topic["orders"].partitions[0].leader == 2
-
 
 def test_what_stays_refused_for_long_does_not_keep_the_poller_busy(make: Pollers, clock: ManualClock) -> None:
     denied = observe({}, brokers=[1], errors={"secret": "TOPIC_AUTHORIZATION_FAILED"})

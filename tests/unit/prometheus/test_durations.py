@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_partition_events import Cluster, Event, Observation, PartitionChangeListener
-from kafka_partition_events.metadata.registration import FAILURES_BEFORE_PAUSE
+from kafka_partition_events.metadata.registration import FAILURES_BEFORE_PAUSE, PAUSE_S
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from tests.poller_kit import DOWN, WAIT_S, Table, orders
 from tests.scrape_kit import Watch, Watched
@@ -110,9 +110,9 @@ def test_a_pause_after_failures_is_not_the_listeners_time(watch: Watch, clock: M
     registration = watched.poller.register(FailingListener(clock), replay=False)
     watched.poll(orders(*[None] * FAILURES_BEFORE_PAUSE), DOWN)
     clock.wait_for_waiters()
-    clock.advance(1)
+    clock.advance(PAUSE_S)
     clock.wait_for_waiters()
-    clock.advance(2)
+    clock.advance(PAUSE_S)
     assert registration.wait_synced(WAIT_S)
     assert registration.stats.failures == FAILURES_BEFORE_PAUSE + 1
     _, total = watched.scrape().histogram(LISTENERS, listener="slow")
