@@ -31,9 +31,6 @@ from kafka_partition_events.metadata.state import JITTER, Health, State, StepRes
 from kafka_partition_events.metadata.stream import event_stream
 from kafka_partition_events.metadata.subscriptions import CAPACITY, Subscription, Subscriptions
 
-LEAST_MAX_AGE_S = 300.0
-MAX_AGE_INTERVALS = 10
-
 _log = get_logger(__name__)
 
 
@@ -51,11 +48,9 @@ class MetadataPoller:
         topics: Iterable[str] | None = None,
         interval: float = 30.0,
         *,
-        max_age: float | None = None,
         fetch_timeout: float = 10.0,
         min_interval: float = 0.25,
-        resume: Cluster | None = None,
-        resume_at: datetime | None = None,
+        resume: tuple[Cluster, datetime] | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -66,24 +61,21 @@ class MetadataPoller:
             topics: What to ask for; None asks for all topics, which is for watchers; what producers write
                 is asked for, too, and what is named to `track`.
             interval: Seconds between polls when all is well, give or take 10%.
-            max_age: Seconds after which a snapshot is not trusted any more (`MetadataStale`); None: ten
-                intervals, and at least 300.
             fetch_timeout: Seconds that one fetch may take.
             min_interval: Seconds between polls at the least.
-            resume: A stored snapshot, of all topics unless ``topics`` names some. The first good answer is
-                published as what changed since, after a `MetadataRecovered`, and under the rules of the
-                staleness gate, so a topic that is missing stays for a while. Until then it is not shown, and
-                no record is routed by it: it may be hours old. One of another cluster is ignored. Named
-                topics that it lacks may just not have been asked for: they are seen, not created.
-            resume_at: When the poll that confirmed ``resume`` last began, an aware time.
+            resume: A stored snapshot, of all topics unless ``topics`` names some, and when the poll that
+                confirmed it last began, an aware time. The first good answer is published as what changed
+                since, after a `MetadataRecovered`, and under the rules of the staleness gate, so a topic that
+                is missing stays for a while. Until then it is not shown, and no record is routed by it: it
+                may be hours old. One of another cluster is ignored. Named topics that it lacks may just not
+                have been asked for: they are seen, not created.
             clock: For tests.
             rng: Source of the jitter, for tests.
 
         Raises:
             ConfigurationError: an argument is out of range.
         """
-        max_age = max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * interval) if max_age is None else max_age
-        timing = Timing(interval, fetch_timeout, min_interval, max_age)
+        timing = Timing(interval, fetch_timeout, min_interval)
         if isinstance(topics, str):
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self.source = source
@@ -96,10 +88,12 @@ class MetadataPoller:
         self._clock: Clock = clock or Clock()
         # Replaced under the lock; readers without it have all of one moment.
         self._state = State(timing=timing, since=self._clock.monotonic())
-        if resume is not None and resume_at is not None and resume_at.tzinfo is not None:
-            self._state = self._state.resumed(resume, resume_at, self._wanted)
-        elif resume is not None or resume_at is not None:
-            raise ConfigurationError("resume and resume_at go together: a snapshot, and an aware time")
+        if resume is not None:
+            if resume[1].tzinfo is None:
+                raise ConfigurationError(
+                    f"resume needs the time of its snapshot as an aware one, not {resume[1]}"
+                )
+            self._state = self._state.resumed(*resume, self._wanted)
         self.inbox: SimpleQueue[Subscription | None] = SimpleQueue()
         """For this library: producers that were dropped; None only wakes the thread."""
         self.subscriptions = Subscriptions(self._clock, lambda: self._state, source)
@@ -389,11 +383,7 @@ class MetadataPoller:
             due = began + (self._state.timing.floor if self._soon else self._state.health.next_delay)
             if now >= due:
                 return
-            # At the latest when the snapshot turns stale, even if the next poll is far away.
-            if self._state.until_stale(now) <= 0:
-                with self.subscriptions.locked():
-                    self._publish(*self._state.aged(self.subscriptions.moment()))
-            self._act_on(self._clock.get(self.inbox, min(due - now, self._state.until_stale(now))))
+            self._act_on(self._clock.get(self.inbox, due - now))
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop polling, deliver what is queued, close listeners and source. Idempotent.

@@ -230,13 +230,11 @@ class Service:
 
     def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
         wanted = self._settings.observer
-        resume, resume_at = self._resumed or (None, None)
         return MetadataPoller(
             NarrowedSource(open_source(self._settings.kafka), wanted.topics),
             interval=wanted.interval,
             fetch_timeout=FETCH_S,
-            resume=resume,
-            resume_at=resume_at,
+            resume=self._resumed,
             clock=self._clock,
         )
 

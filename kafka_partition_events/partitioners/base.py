@@ -87,15 +87,6 @@ class Partitioner(ClusterAdopter):
         self._repeats: dict[tuple[int, str], int] = {}
         _be_a_kafka_python_partitioner()
 
-    @property
-    def budget(self) -> BufferBudget | None:
-        """The cap on the partitions that unkeyed records go to; a new one holds from the next snapshot on."""
-        return self.routing.budget
-
-    @budget.setter
-    def budget(self, budget: BufferBudget | None) -> None:
-        self.routing.budget = budget
-
     def _key_hash(self, name: HashName) -> KeyHash:
         return key_hash(name)
 

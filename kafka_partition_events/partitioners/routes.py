@@ -36,7 +36,7 @@ class Routes:
     """One partitioner's routes, and what they follow from: snapshot, cap, limits, suspects. Thread-safe.
 
     Attributes:
-        budget: The cap.
+        budget: The cap; a new one holds from the next snapshot on.
         current: By topic. All that a choice reads; replaced, never changed in place.
         deliveries: Says which brokers to avoid.
         limits: What is left alone; see `limit`.

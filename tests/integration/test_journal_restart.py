@@ -58,9 +58,8 @@ def observe_until_killed(path: Path, servers: str) -> None:
 def observe(path: Path, servers: str) -> None:
     """Observe for two looks, from where the last observer stopped."""
     with closing(SqliteOutbox(path)) as outbox:
-        resume, resume_at = load_snapshot(outbox) or (None, None)
         source = ConfluentMetadataSource({"bootstrap.servers": servers})
-        poller = MetadataPoller(source, resume=resume, resume_at=resume_at)
+        poller = MetadataPoller(source, resume=load_snapshot(outbox))
         poller.register(JournalListener(outbox))
         poller.poll_once()
         poller.poll_once()

@@ -38,7 +38,7 @@ class PollerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock, self.source = ManualClock(), ScriptedSource()
-        self.poller = MetadataPoller(self.source, clock=self.clock, max_age=100, interval=10)
+        self.poller = MetadataPoller(self.source, clock=self.clock, interval=10)
         self.told = 0
         self.here: dict[Slow, Registration] = {}
 

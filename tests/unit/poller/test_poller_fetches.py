@@ -1,6 +1,5 @@
 """When the poller asks, and what becomes of answers that are late, odd, or do not come."""
 
-import random
 import threading
 import time
 from typing import cast
@@ -132,24 +131,6 @@ class TestFetches:
             assert len(source.asked) == polls
             clock.advance(6.2)
             eventually(lambda polls=polls: len(source.asked) == polls + 1)  # type: ignore[misc]
-
-    def test_the_snapshot_turns_stale_between_two_polls(self, make: Pollers, clock: ManualClock) -> None:
-        class Late(random.Random):
-            def uniform(self, a: float, b: float) -> float:
-                return b
-
-        poller = make(orders(1), interval=60, max_age=60, rng=Late())
-        listener = RecordingListener()
-        poller.register(listener)
-        poller.start()
-        clock.wait_for_waiters()
-        clock.advance(60)
-        listener.wait_for(5)
-        assert poller.health.polls == 1
-        clock.wait_for_waiters()
-        clock.advance(6)
-        listener.wait_for(6)
-        assert listener.kinds()[4:] == ["metadata_stale", "metadata_recovered"]
 
     def test_an_answer_that_makes_no_sense_is_an_outage_not_an_end(self, make: Pollers) -> None:
         nonsense = cast("Observation", None)

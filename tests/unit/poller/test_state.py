@@ -18,7 +18,7 @@ from kafka_partition_events.metadata.state import (
 from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, orders
 
-TIMING = Timing(interval=30.0, fetch_timeout=10.0, min_interval=0.25, max_age=300.0)
+TIMING = Timing(interval=30.0, fetch_timeout=10.0, min_interval=0.25)
 NO_BROKERS = observe({}, brokers=[])
 FOREIGN = observe({"orders": [1, 2]}, brokers=BROKERS, cluster_id="another")
 
