@@ -20,7 +20,6 @@ The delivery contract
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 from datetime import datetime
-from typing import ClassVar
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
@@ -185,13 +184,9 @@ class PartitionChangeListener(Registrable):
 class ClusterAdopter(Registrable, ABC):
     """Something that must know a snapshot before any listener: a partitioner, with its routes.
 
-    It may define any method of `PartitionChangeListener`, and then hears like one. Applying is this library's
-    own code and runs on the polling thread under the poller's lock, so it must be quick and must not call
-    back into the poller.
+    One that is a `PartitionChangeListener`, too, hears like one. Applying is this library's own code and runs
+    on the polling thread under the poller's lock, so it must be quick and must not call back into the poller.
     """
-
-    no_hooks: ClassVar[frozenset[str]] = frozenset()
-    """Its methods that are named ``on_...`` and are not for events."""
 
     @abstractmethod
     def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
@@ -200,9 +195,6 @@ class ClusterAdopter(Registrable, ABC):
         Returns:
             Events that follow from it, unstamped (`CapReached`, `CapLifted`).
         """
-
-
-_HOOKS = frozenset(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
 
 
 def name_of(listener: Registrable) -> str:
@@ -215,10 +207,3 @@ def overrides(listener: Registrable, name: str) -> bool:
     by = next((kind for kind in type(listener).__mro__ if name in vars(kind)), None)
     ours = {None, Registrable, PartitionChangeListener, ClusterAdopter}
     return by not in ours or name in getattr(listener, "__dict__", ())
-
-
-def hears_events(listener: Registrable) -> bool:
-    """Return whether a listener overrides any hook; one that does not needs no worker."""
-    no_hooks = listener.no_hooks if isinstance(listener, ClusterAdopter) else frozenset()
-    hooks = {name for name in dir(type(listener)) if name.startswith("on_")} | _HOOKS
-    return any(overrides(listener, hook) for hook in hooks - no_hooks)

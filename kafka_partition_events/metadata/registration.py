@@ -26,7 +26,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import changed_partitions
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import Registrable, hears_events, name_of, overrides
+from kafka_partition_events.metadata.listener import PartitionChangeListener, Registrable, name_of, overrides
 from kafka_partition_events.metadata.loop import (
     LoopEndedError,
     inside,
@@ -102,7 +102,7 @@ class Registration:
         self.name = name_of(listener)
         self._wants_changes = overrides(listener, "on_partitions_change")
         self.wants_settled = overrides(listener, "on_settled")
-        self.is_deaf = not hears_events(listener)
+        self.is_deaf = not isinstance(listener, PartitionChangeListener)
         self.loop = loop_for(listener)
         self._here = running_loop()
         self._capacity = capacity  # events that a backlog may hold

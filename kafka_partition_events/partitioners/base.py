@@ -40,14 +40,12 @@ class Partitioner(ClusterAdopter):
     ``cluster`` argument.
 
     An instance serves one cluster, and any number of topics, producers and threads. Choosing takes no lock
-    and the same time for 3 and for 10,000 partitions. A subclass may define any method of
-    `PartitionChangeListener` (KIP-34): it gets events on a worker thread; rerouting does not wait for it.
+    and the same time for 3 and for 10,000 partitions. A subclass that is a `PartitionChangeListener`, too
+    (KIP-34), gets events on a worker thread; rerouting does not wait for it.
     """
 
     sticky: ClassVar[bool] = False
     """Whether unkeyed records stay on one partition until `on_new_batch` is called."""
-
-    no_hooks: ClassVar[frozenset[str]] = frozenset({"on_new_batch"})
 
     ignores_keys: bool = False
     """Whether keyed records are placed as if they had no key."""

@@ -65,7 +65,7 @@ class PollerMachine(RuleBasedStateMachine):
     def go_on(self, listener: Slow) -> None:
         listener.gate.set()
 
-    @rule(answer=observations(), advance=st.sampled_from([0, 1, 40, 120]))
+    @rule(answer=observations(), advance=st.sampled_from([0, 1, 40, 320]))
     def poll(self, answer: Observation, advance: float) -> None:
         self.clock.advance(advance)
         self.source.then(answer)

@@ -89,11 +89,6 @@ class TestEveryPartitioner:
         assert route is not None
         assert route.usable == tuple(range(12))
 
-    def test_keeps_to_a_limit_that_comes_after_the_growth(self, partitioner: Partitioner) -> None:
-        partitioner.apply_snapshot(TWELVE)
-        partitioner.routing.limit(HELD)
-        assert chosen(partitioner) <= set(range(6))
-
     def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
         self, partitioner: Partitioner
     ) -> None:
@@ -116,17 +111,6 @@ class TestEveryPartitioner:
         assert route.count == 12
 
 
-class TestKeys:
-    def test_lie_where_they_lay_as_long_as_a_grown_topic_is_limited(self) -> None:
-        keys = [b"key-%d" % n for n in range(500)]
-        partitioner = DefaultPartitioner()
-        partitioner.apply_snapshot(SIX)
-        homes = [partitioner.partition("orders", k, k, None, None, None) for k in keys]
-        partitioner.routing.limit(HELD)
-        partitioner.apply_snapshot(TWELVE)
-        assert [partitioner.partition("orders", k, k, None, None, None) for k in keys] == homes
-
-
 def test_a_cap_that_follows_from_lifting_a_limit_is_told() -> None:
     partitioner = DefaultPartitioner(budget=BufferBudget(max_partitions={"orders": 8}, instance_id="a"))
     partitioner.routing.limit(HELD)
@@ -145,15 +129,3 @@ def test_the_same_limits_again_change_nothing() -> None:
     route = partitioner.route("orders")
     assert partitioner.routing.limit({"orders": 6}) == ()
     assert partitioner.route("orders") is route
-
-
-def test_what_a_choice_reads_is_the_same_with_and_without_limits() -> None:
-    plain, held = DefaultPartitioner(), DefaultPartitioner()
-    plain.apply_snapshot(SIX)
-    held.routing.limit(HELD)
-    held.apply_snapshot(TWELVE)
-    one, other = plain.route("orders"), held.route("orders")
-    assert one is not None
-    assert other is not None
-    assert other.all is other.online is other.admitted is other.admitted_online is other.usable
-    assert (one.usable, one.count, one.info.partitions) == (other.usable, other.count, other.info.partitions)

@@ -23,12 +23,6 @@ class TestDelivery:
         assert [t.name for t in threading.enumerate() if t.name.startswith("kpe-")] == ["kpe-listener-mine"]
         assert mailbox.stats.delivered == 3
 
-    def test_a_listener_that_hears_nothing_costs_no_thread(self, open_mailbox: Open) -> None:
-        mailbox = open_mailbox(PartitionChangeListener())
-        mailbox.put(news(1))
-        assert mailbox.wait_synced(0)
-        assert not [t for t in threading.enumerate() if t.name.startswith("kpe-")]
-
     def test_a_method_set_on_the_object_is_called(self, open_mailbox: Open) -> None:
         heard: list[Event] = []
         listener = PartitionChangeListener()
