@@ -1,11 +1,14 @@
 """A poller's events for ``async for``: the registration's worker hands them over, the loop takes them.
 
-Between the two there is room for a few, so that the mailbox stays the queue that collapses to a `Resync`
-where the reader is slow.
+Between the two is a deque with room for a few, so that the mailbox stays the queue that collapses to a
+`Resync` where the reader is slow. The worker wakes the loop once for all that comes until the loop does it:
+if it finds `woken` set, `_wake` has not begun, and sets `arrived` after what was just appended. Reader and
+`_wake` run on one thread, so `_wake` can't come between the reader's check and its wait.
 """
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
@@ -39,7 +42,8 @@ class _Feed(PartitionChangeListener):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, is_closing: Callable[[], bool]) -> None:
         self._loop, self._is_closing = loop, is_closing
-        self._handed: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._handed: deque[Event | None] = deque()
+        self._arrived, self._woken = asyncio.Event(), False
         self._room = threading.Semaphore(AHEAD)
         self._left = False
 
@@ -56,16 +60,25 @@ class _Feed(PartitionChangeListener):
             self._hand_over(None)
 
     def _hand_over(self, event: Event | None) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._handed.put_nowait, event)
-        except RuntimeError:
-            raise LoopEndedError from None
+        self._handed.append(event)
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:
+                raise LoopEndedError from None
+
+    def _wake(self) -> None:
+        self._woken = False
+        self._arrived.set()
 
     async def take(self) -> Event | None:
         """Return the next event, on the loop; None after the last."""
-        event = await self._handed.get()
+        while not self._handed:
+            self._arrived.clear()
+            await self._arrived.wait()
         self._room.release()
-        return event
+        return self._handed.popleft()
 
     def leave(self) -> None:
         """Let a worker go on that waits for room."""
