@@ -11,7 +11,6 @@ from pathlib import Path
 from kafka_partition_events import Cluster, Node, Observation, PartitionInfo, TopicInfo, diff
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
-from kafka_partition_events.metadata.source import Proof
 from kafka_partition_events.routing.table import RoutingTable, compile_table
 
 TOPICS, PARTITIONS, BROKERS = 5_000, 40, 100
@@ -30,9 +29,7 @@ def observation(started_at: float, *, changed: bool) -> Observation:
             partitions.append(PartitionInfo(name, p, leader, replicas, replicas, 6 if moved else 5))
         topics[name] = TopicInfo(name, tuple(partitions), f"id-{t}")
     nodes = tuple(Node(i, f"broker-{i}", 9092, f"rack-{i % 3}") for i in range(BROKERS))
-    return Observation(
-        started_at=started_at, nodes=nodes, topics=topics, cluster_id="bench", proof=Proof(True, True)
-    )
+    return Observation(started_at=started_at, nodes=nodes, topics=topics, cluster_id="bench")
 
 
 def step(cluster: Cluster, table: RoutingTable, seen: Observation, memory: Memory) -> tuple[int, list[float]]:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from kafka_partition_events.metadata.diff import apply, diff
     from kafka_partition_events.metadata.events import (
-        AlternativesChanged,
         BrokerAdded,
         BrokerChanged,
         BrokerCleared,
@@ -64,15 +63,11 @@ if TYPE_CHECKING:
         TopicRecreated,
         TopicRemoved,
     )
-    from kafka_partition_events.metadata.listener import (
-        PartitionChangeListener,
-        Registration,
-        RegistrationStats,
-    )
+    from kafka_partition_events.metadata.listener import PartitionChangeListener
     from kafka_partition_events.metadata.poller import MetadataPoller
-    from kafka_partition_events.metadata.source import MetadataSource, Observation, Proof
+    from kafka_partition_events.metadata.registration import Registration, RegistrationStats
+    from kafka_partition_events.metadata.source import MetadataSource, Observation
     from kafka_partition_events.metadata.state import Health
-    from kafka_partition_events.metadata.stream import EventStream
     from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
     from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
     from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
@@ -88,7 +83,6 @@ __all__ = [
     "EMPTY",
     "UNASSIGNED",
     "AdaptivePartitioner",
-    "AlternativesChanged",
     "BrokerAdded",
     "BrokerChanged",
     "BrokerCleared",
@@ -104,7 +98,6 @@ __all__ = [
     "ControlTopicError",
     "DefaultPartitioner",
     "Event",
-    "EventStream",
     "ForkedError",
     "GrowthSafePartitioner",
     "Health",
@@ -132,7 +125,6 @@ __all__ = [
     "Partitioner",
     "PartitionsAdded",
     "PollerClosedError",
-    "Proof",
     "RecordsRescued",
     "Registration",
     "RegistrationStats",
@@ -165,18 +157,18 @@ _NAMES: Final = {
     "metadata.cluster": "EMPTY Cluster Node PartitionInfo TopicInfo TopicPartition",
     "metadata.diff": "apply diff",
     "metadata.events": (
-        "AlternativesChanged BrokerAdded BrokerChanged BrokerCleared BrokerRemoved BrokerSuspected "
+        "BrokerAdded BrokerChanged BrokerCleared BrokerRemoved BrokerSuspected "
         "CapLifted CapReached Clearance ClusterSummary Event IsrChanged KeysMoved KeysReturned "
         "LeaderChanged MetadataRecovered MetadataRejected MetadataStale MetadataUnavailable "
         "PartitionEvent PartitionOffline PartitionOnline PartitionsAdded RecordsRescued Rejection "
         "ReplicasChanged Resync Role Suspicion TopicAdded TopicEvent TopicIdLearned TopicRecreated "
         "TopicRemoved"
     ),
-    "metadata.listener": "PartitionChangeListener Registration RegistrationStats",
+    "metadata.listener": "PartitionChangeListener",
     "metadata.poller": "MetadataPoller",
-    "metadata.source": "MetadataSource Observation Proof",
+    "metadata.registration": "Registration RegistrationStats",
+    "metadata.source": "MetadataSource Observation",
     "metadata.state": "Health",
-    "metadata.stream": "EventStream",
     "partitioners.adaptive": "AdaptivePartitioner",
     "partitioners.base": "UNASSIGNED Partitioner",
     "partitioners.growth_safe": "GrowthSafePartitioner",

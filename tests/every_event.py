@@ -74,7 +74,4 @@ EVERY_EVENT: Final[tuple[ev.Event, ...]] = (
         ),
         **STAMP,
     ),
-    ev.AlternativesChanged(
-        topic="orders", topic_id="id-1", partitions=3, old=0, new=3, brokers=(1, 2), **STAMP
-    ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_partition_events.cli import main
 from kafka_partition_events.errors import MetadataFetchError
-from kafka_partition_events.metadata.clock import SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.sources import NarrowedSource
 
 FILE = "KPE_TEST_ILLNESS"
@@ -34,6 +34,6 @@ def now(_clock: Any) -> datetime:
 
 
 if __name__ == "__main__":
-    SystemClock.now = now  # type: ignore[method-assign, assignment]
+    Clock.now = now  # type: ignore[method-assign, assignment]
     NarrowedSource.fetch = fetch  # type: ignore[method-assign]
     main()

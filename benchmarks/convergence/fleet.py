@@ -119,7 +119,7 @@ class Fleet:
         duties, cluster = instance.duties, instance.cluster
         limits = duties.limits(cluster, now)
         used = {
-            name: min(len(info.partitions), limits.counts.get(name, len(info.partitions)))
+            name: min(len(info.partitions), limits.get(name, len(info.partitions)))
             for name, info in (cluster.by_topic if cluster else {}).items()
         }
         reports = duties.reports(cluster, used, now)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.source import Observation, Proof
+from kafka_partition_events.metadata.source import Observation
 
 # Versions of the Metadata request from which leader epochs are reliable (KAFKA-9212), and topics have an id
 # (KIP-516).
@@ -35,7 +35,7 @@ def observation(
         requested=requested,
         cluster_id=response.cluster_id or None,
         answered_by=node_id if isinstance(node_id, int) else None,
-        proof=Proof(topic_ids=version >= _IDS_SINCE, leader_epochs=version >= _EPOCHS_SINCE, racks=True),
+        leader_epochs=version >= _EPOCHS_SINCE,
     )
 
 

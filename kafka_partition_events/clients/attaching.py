@@ -15,8 +15,8 @@ from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, RescueStats, checked_mode
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.poller import MetadataPoller, check_free
-from kafka_partition_events.metadata.subscriptions import Subscription
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.subscriptions import Subscription, check_feeder
 from kafka_partition_events.partitioners.base import Partitioner
 
 _rescued: "weakref.WeakKeyDictionary[Any, Flight]" = weakref.WeakKeyDictionary()
@@ -62,7 +62,7 @@ def check_poller(
             f"of {example}"
         )
     partitioner.routing.process.check()
-    check_free(partitioner, poller)
+    check_feeder(partitioner, None if poller is None else poller.subscriptions)
 
 
 @frozen

@@ -68,8 +68,6 @@ def _topic_facts(event: ev.TopicEvent) -> Facts:
             return _partition_facts(event)
         case ev.CapReached() | ev.CapLifted():
             return _cap_facts(event)
-        case ev.AlternativesChanged():
-            return _alternatives_facts(event)
         case ev.KeysMoved() | ev.KeysReturned():
             return _key_facts(event)
         case ev.PartitionsAdded():
@@ -158,17 +156,6 @@ def _key_facts(event: ev.KeysMoved | ev.KeysReturned) -> Facts:
         data["brokers"] = list(event.brokers)
     else:
         data["away"] = event.away
-    return _about(event, data)
-
-
-def _alternatives_facts(event: ev.AlternativesChanged) -> Facts:
-    brokers, count = list(event.brokers), event.partitions
-    data = {
-        "topic_id": event.topic_id,
-        "partitions": ranges(range(count)),
-        "before": {"without_safe_alternative": event.old},
-        "after": {"count": count, "without_safe_alternative": event.new, "brokers": brokers},
-    }
     return _about(event, data)
 
 

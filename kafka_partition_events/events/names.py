@@ -41,7 +41,6 @@ _TABLE: Final[dict[type[ev.Event], tuple[str, Severity]]] = {
     ev.MetadataRejected: ("metadata.rejected", Severity.WARN),
     ev.Resync: ("observer.resync", Severity.WARN),
     ev.ClusterSummary: ("cluster.summary", Severity.DEBUG),
-    ev.AlternativesChanged: ("alternatives.changed", Severity.INFO),
 }
 
 _ISR_SHRUNK: Final = "isr.shrunk"
@@ -82,7 +81,7 @@ def _shrank(event: ev.IsrChanged) -> bool:
 
 _CHURN: Final = frozenset({
     "leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED,
-    "cluster.summary", "alternatives.changed",
+    "cluster.summary",
 })  # fmt: skip
 
 

@@ -4,11 +4,11 @@ import threading
 import time
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 
-class Clock(Protocol):
-    """Reads time and waits: by the machine's clocks, but for what overrides it. Thread-safe."""
+class Clock:
+    """Reads time and waits, by the machine's clocks; tests override it. Thread-safe."""
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
@@ -28,7 +28,3 @@ class Clock(Protocol):
             return queue.get(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
         except Empty:
             return None
-
-
-class SystemClock(Clock):
-    """The machine's clocks."""

@@ -1,6 +1,6 @@
 """One immutable snapshot of a Kafka cluster.
 
-Every value here is frozen and safe to share between threads. A snapshot answers the read methods of
+Every value here is frozen and safe to share between threads. A snapshot answers what a partitioner reads of
 kafka-python's ``ClusterMetadata``, so that one partitioner works with either client.
 """
 
@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Topics that Kafka calls internal (``Topic.isInternal`` in Apache Kafka): known by name alone."""
@@ -89,16 +89,6 @@ class TopicInfo:
         """Whether Kafka itself owns the topic (``__consumer_offsets`` and its like)."""
         return self.name in INTERNAL_TOPICS
 
-    def with_partition(self, new: PartitionInfo) -> Self:
-        """Return the topic with one partition replaced.
-
-        Raises:
-            IndexError: the topic has no such partition.
-        """
-        partitions = list(self.partitions)
-        partitions[new.partition] = new
-        return evolve(self, partitions=tuple(partitions))
-
 
 def _nodes_by_id(nodes: Mapping[int, Node] | Iterable[Node]) -> Mapping[int, Node]:
     values = nodes.values() if isinstance(nodes, Mapping) else nodes
@@ -131,10 +121,6 @@ class Cluster:
         make = partial(Cluster, nodes=nodes, by_topic=topics, cluster_id=self.cluster_id)
         return partial(make, generation=self.generation), ()
 
-    def topic(self, name: str) -> TopicInfo | None:
-        """Return the topic, or None when the snapshot has none of that name."""
-        return self.by_topic.get(name)
-
     def partition(self, tp: tuple[str, int]) -> PartitionInfo | None:
         """Return the partition, or None when the snapshot has no such topic or partition."""
         info = self.by_topic.get(tp[0])
@@ -142,15 +128,7 @@ class Cluster:
             return None
         return info.partitions[tp[1]]
 
-    # What follows is kafka-python's ClusterMetadata, method by method.
-
-    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return the names of all topics, by default without Kafka's internal ones."""
-        return set(self.by_topic) - (INTERNAL_TOPICS if exclude_internal_topics else set())
-
-    def brokers(self) -> list[Node]:
-        """Return the listed brokers, ascending by id."""
-        return list(self.nodes.values())
+    # What follows has kafka-python's ClusterMetadata, too.
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Return the ids of all partitions, online or not; None when the topic is unknown."""
@@ -161,13 +139,6 @@ class Cluster:
         """Return the ids of the online partitions; None when the topic is unknown."""
         info = self.by_topic.get(topic)
         return None if info is None else {p.partition for p in info.partitions if p.online}
-
-    def leader_for_partition(self, partition: tuple[str, int]) -> int | None:
-        """Return the leader's broker id, -1 when offline, None when the partition is unknown."""
-        info = self.partition(partition)
-        if info is None:
-            return None
-        return -1 if info.leader is None else info.leader
 
 
 def skew(counts: Collection[int]) -> float:

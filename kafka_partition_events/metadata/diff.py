@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any
+
+from attrs import evolve
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
@@ -20,10 +21,7 @@ def diff(
     new: Cluster,
     *,
     first_sequence: int = 1,
-    observed_at: float = 0.0,
-    wall_time: datetime | None = None,
-    previous_at: datetime | None = None,
-    initial: bool = False,
+    **common: Any,
 ) -> tuple[ev.Event, ...]:
     """Return what happened between two snapshots, in an order that can be replayed.
 
@@ -35,18 +33,12 @@ def diff(
         old: The earlier snapshot.
         new: The later snapshot; the events carry its generation and cluster id.
         first_sequence: The sequence number of the first event.
-        observed_at: When ``new`` was learned, in monotonic seconds.
-        wall_time: The same moment as an aware UTC time.
-        previous_at: When the poll that gave ``old`` began, as an aware UTC time.
-        initial: What to put into the events' ``initial`` field.
+        **common: Other fields that all of them have, such as ``wall_time`` and ``initial``; see `Event`.
     """
     if old is new:
         return ()
-    stamp: dict[str, Any] = {"cluster_id": new.cluster_id, "generation": new.generation, "initial": initial}
-    stamp |= {"observed_at": observed_at, "previous_at": previous_at}
-    if wall_time is not None:
-        stamp["wall_time"] = wall_time
-    return tuple(make(sequence=n, **stamp) for n, make in enumerate(_changes(old, new), first_sequence))
+    common |= {"cluster_id": new.cluster_id, "generation": new.generation}
+    return tuple(make(sequence=n, **common) for n, make in enumerate(_changes(old, new), first_sequence))
 
 
 def _changes(old: Cluster, new: Cluster) -> Iterator[_Unstamped]:
@@ -137,7 +129,9 @@ def _apply_one(nodes: dict[int, Node], topics: dict[str, TopicInfo], event: ev.E
         case ev.TopicIdLearned(new=info) | ev.PartitionsAdded(new=info):
             topics[info.name] = info
         case ev.PartitionEvent(topic=name, new=partition):
-            topics[name] = topics[name].with_partition(partition)
+            partitions = list(topics[name].partitions)
+            partitions[partition.partition] = partition
+            topics[name] = evolve(topics[name], partitions=tuple(partitions))
         case ev.Resync(cluster=current):
             nodes.clear()
             nodes.update(current.nodes)
@@ -158,6 +152,8 @@ def changed_partitions(events: Iterable[ev.Event]) -> Mapping[TopicPartition, Pa
                 changed.update((p.tp, p) for p in event.added)
             case ev.PartitionEvent(new=partition):
                 changed[partition.tp] = partition
+            case ev.Resync(cluster=cluster):
+                changed = {p.tp: p for info in cluster.by_topic.values() for p in info.partitions}
             case _:
                 pass
     return MappingProxyType(changed)

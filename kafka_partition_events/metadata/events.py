@@ -310,26 +310,6 @@ class KeysReturned(TopicEvent):
 
 
 @frozen(kw_only=True)
-class AlternativesChanged(TopicEvent):
-    """More or fewer partitions of a topic are without a safe alternative.
-
-    That is: one broker is in sync of all that have a leader, and blocks all of them with ``acks=all`` if it
-    hangs. Published when their number has changed, not when only the brokers have.
-
-    Attributes:
-        partitions: How many partitions the topic has.
-        old: How many of them had no safe alternative; 0 if the topic is seen for the first time.
-        new: How many of them have none.
-        brokers: The brokers each of which can block all of them, ascending.
-    """
-
-    partitions: int
-    old: int
-    new: int
-    brokers: tuple[int, ...]
-
-
-@frozen(kw_only=True)
 class BrokerLoad:
     """What one broker has to do.
 
@@ -436,6 +416,6 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     PartitionOnline, LeaderChanged, IsrChanged, ReplicasChanged, BrokerAdded, BrokerRemoved, BrokerChanged,
     CapReached, CapLifted, BrokerSuspected, BrokerCleared, RecordsRescued, KeysMoved,
     KeysReturned, MetadataUnavailable, MetadataRecovered, MetadataStale, MetadataRejected, Resync,
-    ClusterSummary, AlternativesChanged,
+    ClusterSummary,
 )  # fmt: skip
 """Every concrete event, in the order of the documentation."""

@@ -1,11 +1,11 @@
-"""What a listener may implement, and the handle that registration returns.
+"""What a listener may implement.
 
 The delivery contract
 ---------------------
 - One listener gets its events in ``sequence`` order, one at a time, on a thread of its own; nothing is
   promised about the order *between* listeners.
 - At most once. A listener that raises loses that event only; it is counted and logged, and the listener is
-  paused for a growing time after repeated failures. Other listeners, the poller and producers never notice.
+  paused for some seconds after repeated failures. Other listeners, the poller and producers never notice.
 - State first, news second: when a listener handles an event, ``poller.cluster`` and every partitioner's
   table are at least as new as the event's ``generation``. They may be newer.
 - A listener that falls behind by more than its mailbox holds gets one `Resync` with the current snapshot
@@ -20,11 +20,7 @@ The delivery contract
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 from datetime import datetime
-from typing import ClassVar, Protocol, Self
 
-from attrs import frozen
-
-from kafka_partition_events.durations import NO_WORK, Durations
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
 
@@ -56,8 +52,8 @@ class PartitionChangeListener(Registrable):
     ) -> Handled:
         """Hear of one accepted change as a whole (KIP-34's ``onPartitionsChange``), before its typed events.
 
-        Called once per accepted change that touches partitions; for a replay with all partitions; in place of
-        a backlog that was dropped with what changed in it.
+        Called once per accepted change that touches partitions; for a replay, and in place of a backlog that
+        was dropped, with all partitions.
 
         Args:
             cluster: The snapshot that the change led to.
@@ -184,21 +180,13 @@ class PartitionChangeListener(Registrable):
         """Hear of the cluster in numbers, once in each period."""
         return self.on_event(event)
 
-    def on_alternatives_changed(self, event: ev.AlternativesChanged) -> Handled:
-        """Hear of a topic of which more or fewer partitions are without a safe alternative."""
-        return self.on_event(event)
-
 
 class ClusterAdopter(Registrable, ABC):
     """Something that must know a snapshot before any listener: a partitioner, with its routes.
 
-    It may define any method of `PartitionChangeListener`, and then hears like one. Applying is this library's
-    own code and runs on the polling thread under the poller's lock, so it must be quick and must not call
-    back into the poller.
+    One that is a `PartitionChangeListener`, too, hears like one. Applying is this library's own code and runs
+    on the polling thread under the poller's lock, so it must be quick and must not call back into the poller.
     """
-
-    no_hooks: ClassVar[frozenset[str]] = frozenset()
-    """Its methods that are named ``on_...`` and are not for events."""
 
     @abstractmethod
     def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
@@ -207,9 +195,6 @@ class ClusterAdopter(Registrable, ABC):
         Returns:
             Events that follow from it, unstamped (`CapReached`, `CapLifted`).
         """
-
-
-_HOOKS = frozenset(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
 
 
 def name_of(listener: Registrable) -> str:
@@ -222,75 +207,3 @@ def overrides(listener: Registrable, name: str) -> bool:
     by = next((kind for kind in type(listener).__mro__ if name in vars(kind)), None)
     ours = {None, Registrable, PartitionChangeListener, ClusterAdopter}
     return by not in ours or name in getattr(listener, "__dict__", ())
-
-
-def hears_events(listener: Registrable) -> bool:
-    """Return whether a listener overrides any hook; one that does not needs no worker."""
-    no_hooks = listener.no_hooks if isinstance(listener, ClusterAdopter) else frozenset()
-    hooks = {name for name in dir(type(listener)) if name.startswith("on_")} | _HOOKS
-    return any(overrides(listener, hook) for hook in hooks - no_hooks)
-
-
-@frozen(kw_only=True)
-class RegistrationStats:
-    """What one registered listener has been through.
-
-    Attributes:
-        delivered: Events that a listener method returned from.
-        failures: Calls of listener methods that raised.
-        dropped: Events lost to a full mailbox.
-        lag: Events waiting now, behind the batch in hand.
-        last_error: The last exception, as text.
-        paused: Whether delivery is paused after repeated failures.
-        durations: How long the listener took for all that one change, one replay, or one event from elsewhere
-            delivered; without the pauses after failures.
-        ended: Whether the thread that delivers has ended, although the listener is registered: a bug.
-    """
-
-    delivered: int = 0
-    failures: int = 0
-    dropped: int = 0
-    lag: int = 0
-    last_error: str | None = None
-    paused: bool = False
-    durations: Durations = NO_WORK
-    ended: bool = False
-
-
-class Registration(Protocol):
-    """The handle of one registered listener. Thread-safe; also a context manager."""
-
-    listener: Registrable
-    """Who is registered."""
-
-    @property
-    def stats(self) -> RegistrationStats:
-        """What the listener has been through so far."""
-
-    def wait_synced(self, timeout: float) -> bool:
-        """Wait until everything that was queued at the time of this call has been handled.
-
-        Inside a callback of the same listener that cannot come true before the timeout.
-
-        Args:
-            timeout: Seconds to wait at most. Returns False when they passed first.
-
-        Raises:
-            RuntimeError: called on the loop where the listener's ``async def`` methods run.
-        """
-
-    def close(self, *, wait: float = 0.0) -> None:
-        """Unregister: no event is handed over any more, and `PartitionChangeListener.close` is called.
-
-        Idempotent, and allowed inside the listener's own callbacks.
-
-        Args:
-            wait: Seconds to wait for a callback that is running now; ignored inside a callback, and on
-                the loop where ``async def`` ones run.
-        """
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

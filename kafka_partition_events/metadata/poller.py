@@ -10,8 +10,9 @@ import contextlib
 import random
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Self
 
@@ -19,19 +20,16 @@ from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
-from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, Registration
+from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable
 from kafka_partition_events.metadata.owned_source import OwnedSource
-from kafka_partition_events.metadata.poll_requests import Requests
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 from kafka_partition_events.metadata.state import JITTER, Health, State, StepResult, Timing, step
-from kafka_partition_events.metadata.stream import EventStream
-from kafka_partition_events.metadata.subscriptions import CAPACITY, Subscription, Subscriptions, check_feeder
-
-LEAST_MAX_AGE_S = 300.0
-MAX_AGE_INTERVALS = 10
+from kafka_partition_events.metadata.stream import event_stream
+from kafka_partition_events.metadata.subscriptions import CAPACITY, Subscription, Subscriptions
 
 _log = get_logger(__name__)
 
@@ -40,7 +38,8 @@ class MetadataPoller:
     """Polls the cluster's metadata, and publishes to partitioners and listeners what changed.
 
     Thread-safe. Use as a context manager, or call `start` and `close`; both are idempotent. A closed poller
-    stays readable, and so does one in a forked child, where everything else raises `ForkedError`.
+    stays readable, and so does one in a forked child; what polls, registers or joins raises
+    `PollerClosedError` on the one, and `ForkedError` on the other.
     """
 
     def __init__(
@@ -49,11 +48,9 @@ class MetadataPoller:
         topics: Iterable[str] | None = None,
         interval: float = 30.0,
         *,
-        max_age: float | None = None,
         fetch_timeout: float = 10.0,
         min_interval: float = 0.25,
-        resume: Cluster | None = None,
-        resume_at: datetime | None = None,
+        resume: tuple[Cluster, datetime] | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -61,27 +58,24 @@ class MetadataPoller:
 
         Args:
             source: What to ask. The poller closes it.
-            topics: What to ask for; None asks for all topics, which is for watchers: for a producer, name its
-                own (or `track` them).
+            topics: What to ask for; None asks for all topics, which is for watchers; what producers write
+                is asked for, too, and what is named to `track`.
             interval: Seconds between polls when all is well, give or take 10%.
-            max_age: Seconds after which a snapshot is not trusted any more (`MetadataStale`); None: ten
-                intervals, and at least 300.
             fetch_timeout: Seconds that one fetch may take.
             min_interval: Seconds between polls at the least.
-            resume: A stored snapshot, of all topics unless ``topics`` names some. The first good answer is
-                published as what changed since, after a `MetadataRecovered`, and under the rules of the
-                staleness gate, so a topic that is missing stays for a while. Until then it is not shown, and
-                no record is routed by it: it may be hours old. One of another cluster is ignored. Named
-                topics that it lacks may just not have been asked for: they are seen, not created.
-            resume_at: When the poll that confirmed ``resume`` last began, an aware time.
+            resume: A stored snapshot, of all topics unless ``topics`` names some, and when the poll that
+                confirmed it last began, an aware time. The first good answer is published as what changed
+                since, after a `MetadataRecovered`, and under the rules of the staleness gate, so a topic that
+                is missing stays for a while. Until then it is not shown, and no record is routed by it: it
+                may be hours old. One of another cluster is ignored. Named topics that it lacks may just not
+                have been asked for: they are seen, not created.
             clock: For tests.
             rng: Source of the jitter, for tests.
 
         Raises:
             ConfigurationError: an argument is out of range.
         """
-        max_age = max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * interval) if max_age is None else max_age
-        timing = Timing(interval, fetch_timeout, min_interval, max_age)
+        timing = Timing(interval, fetch_timeout, min_interval)
         if isinstance(topics, str):
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self.source = source
@@ -91,13 +85,15 @@ class MetadataPoller:
         self._topics = None if topics is None else set(topics)
         # What the latest fetch asked for: these, and what producers write.
         self._wanted = None if self._topics is None else frozenset(self._topics)
-        self._clock: Clock = clock or SystemClock()
+        self._clock: Clock = clock or Clock()
         # Replaced under the lock; readers without it have all of one moment.
         self._state = State(timing=timing, since=self._clock.monotonic())
-        if resume is not None and resume_at is not None and resume_at.tzinfo is not None:
-            self._state = self._state.resumed(resume, resume_at, self._wanted)
-        elif resume is not None or resume_at is not None:
-            raise ConfigurationError("resume and resume_at go together: a snapshot, and an aware time")
+        if resume is not None:
+            if resume[1].tzinfo is None:
+                raise ConfigurationError(
+                    f"resume needs the time of its snapshot as an aware one, not {resume[1]}"
+                )
+            self._state = self._state.resumed(*resume, self._wanted)
         self.inbox: SimpleQueue[Subscription | None] = SimpleQueue()
         """For this library: producers that were dropped; None only wakes the thread."""
         self.subscriptions = Subscriptions(self._clock, lambda: self._state, source)
@@ -105,7 +101,8 @@ class MetadataPoller:
         self._last_closes = False
         self._thread: threading.Thread | None = None
         self._soon = False  # whether the next poll is due as soon as may be
-        self._requests = Requests(lambda: self.subscriptions.closed)
+        self._polled = threading.Condition()  # re-entrant: a signal handler may close the poller in there
+        self._finished = 0  # the number of the latest poll that is finished
         self._refresh_reason: str | None = None
 
     @property
@@ -134,7 +131,7 @@ class MetadataPoller:
     @property
     def registrations(self) -> tuple[Registration, ...]:
         """The handles of all listeners that are registered now, partitioners included. Takes no lock."""
-        return self.subscriptions.mailboxes
+        return self.subscriptions.registrations
 
     def register(self, listener: Registrable, replay: bool = True, capacity: int = CAPACITY) -> Registration:
         """Register a listener or a partitioner. Not in a signal handler: it may wait.
@@ -148,8 +145,6 @@ class MetadataPoller:
             capacity: How many undelivered events to hold before they collapse to one `Resync`.
 
         Raises:
-            PollerClosedError: the poller has been closed.
-            ForkedError: the poller was made before a fork.
             ConfigurationError: ``capacity`` is less than 1, or the listener is registered already; it has
                 ``async def`` methods, and no loop runs here.
         """
@@ -158,9 +153,16 @@ class MetadataPoller:
         with self.subscriptions.locked():
             return self.subscriptions.register(listener, replay=replay, capacity=capacity)
 
-    def events(self, replay: bool = True, capacity: int = CAPACITY) -> EventStream:
-        """Return the events for ``async for`` on this loop. Arguments and errors as with `register`."""
-        return EventStream(self.register, lambda: self.subscriptions.closed, replay=replay, capacity=capacity)
+    def events(self, replay: bool = True, capacity: int = CAPACITY) -> AsyncGenerator[Event]:
+        """Return the events as they come, for ``async for`` on one loop. Arguments as with `register`.
+
+        They are registered like a listener when the iteration begins, with the same contract: order, at most
+        once, a `Resync` in place of what a slow reader missed. The iteration ends when the poller is closed,
+        after what was queued. Its end unregisters: by ``aclose``, by a cancelled wait, or when the last
+        reference is gone.
+        """
+        register = partial(self.register, replay=replay, capacity=capacity)
+        return event_stream(register, lambda: self.subscriptions.closed)
 
     def join(
         self,
@@ -182,8 +184,6 @@ class MetadataPoller:
             last_closes: Whether the last producer that leaves, whichever it is, is to close the poller.
 
         Raises:
-            PollerClosedError: the poller has been closed.
-            ForkedError: the poller was made before a fork.
             ConfigurationError: the partitioner follows another poller.
         """
         with self.subscriptions.locked():
@@ -205,12 +205,7 @@ class MetadataPoller:
         self.subscriptions.emit(event)
 
     def track(self, *topics: str) -> None:
-        """Ask for these topics too, beginning at once. No effect when all topics are asked for.
-
-        Raises:
-            PollerClosedError: the poller has been closed.
-            ForkedError: the poller was made before a fork.
-        """
+        """Ask for these topics too, beginning at once. No effect when all topics are asked for."""
         self.subscriptions.process.check()
         if self._topics is not None and not self._topics.issuperset(topics):
             self._topics.update(topics)  # atomic
@@ -226,12 +221,7 @@ class MetadataPoller:
     # -- polling -------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the polling thread; the first fetch begins at once.
-
-        Raises:
-            PollerClosedError: the poller has been closed.
-            ForkedError: the poller was made before a fork.
-        """
+        """Start the polling thread; the first fetch begins at once."""
         with self.subscriptions.locked():
             self.subscriptions.check_open()
             if not self._running:
@@ -253,8 +243,6 @@ class MetadataPoller:
             Whether such a poll is known to be finished.
 
         Raises:
-            PollerClosedError: the poller has been closed.
-            ForkedError: the poller was made before a fork.
             RuntimeError: ``wait`` on a loop that listeners or the source need.
         """
         self.subscriptions.check_open()
@@ -264,7 +252,14 @@ class MetadataPoller:
             return False
         self.subscriptions.refuse_on_loop("refresh", "await asyncio.to_thread(poller.refresh, reason, wait)")
         if self._running:
-            return self._requests.wait(wait, self._poll_soon)
+            with self._polled:
+                wanted = self._state.health.polls + 1
+                self._poll_soon()
+                self._polled.wait_for(
+                    lambda: self._finished >= wanted or self.subscriptions.closed,
+                    min(wait, threading.TIMEOUT_MAX),
+                )
+                return self._finished >= wanted
         self.poll_once()
         return True
 
@@ -279,20 +274,16 @@ class MetadataPoller:
 
         Returns:
             The events that were published, none if the fetch failed and that was known.
-
-        Raises:
-            PollerClosedError: the poller has been closed.
-            ForkedError: the poller was made before a fork.
         """
-        with self._owned.fetching(), contextlib.ExitStack() as finished:
+        with self._owned.fetching():
             with self.subscriptions.locked():
                 self._read_inbox()
                 self.subscriptions.check_open()
                 self._soon = False
                 topics = self._topics_now()
-                self._requests.begin(finished)
                 started_at, began = self._clock.monotonic(), self._clock.now()
-                self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
+                number = self._state.health.polls + 1
+                self._note(last_attempt=started_at, polls=number)
             answer = self._fetch(topics, started_at)
             took = self._clock.monotonic() - started_at
             for subscription in tuple(self.subscriptions.producers):
@@ -301,6 +292,9 @@ class MetadataPoller:
                 events = self._take(answer, began, took)
                 if not events:
                     self.subscriptions.settle()
+            with self._polled:
+                self._finished = max(self._finished, number)
+                self._polled.notify_all()
         for event in events:
             if isinstance(event, MetadataUnavailable):  # once; I/O, so after the lock
                 _log.warning("metadata_unavailable", error=event.error, failures=self.health.failures)
@@ -389,11 +383,7 @@ class MetadataPoller:
             due = began + (self._state.timing.floor if self._soon else self._state.health.next_delay)
             if now >= due:
                 return
-            # At the latest when the snapshot turns stale, even if the next poll is far away.
-            if self._state.until_stale(now) <= 0:
-                with self.subscriptions.locked():
-                    self._publish(*self._state.aged(self.subscriptions.moment()))
-            self._act_on(self._clock.get(self.inbox, min(due - now, self._state.until_stale(now))))
+            self._act_on(self._clock.get(self.inbox, due - now))
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop polling, deliver what is queued, close listeners and source. Idempotent.
@@ -420,13 +410,14 @@ class MetadataPoller:
         if self.subscriptions.closed or self.subscriptions.process.is_another:
             return
         thread, deadline = self._thread, self._clock.monotonic() + timeout
-        mailboxes = self.subscriptions.close()
+        registrations = self.subscriptions.close()
         self.inbox.put(None)
-        self._requests.end()
-        for mailbox in mailboxes:  # first let all of them begin, then wait for each
-            mailbox.close(drain=True)
-        for mailbox in mailboxes:
-            mailbox.close(wait=max(0.0, deadline - self._clock.monotonic()))
+        with self._polled:
+            self._polled.notify_all()
+        for registration in registrations:  # first let all of them begin, then wait for each
+            registration.close(drain=True)
+        for registration in registrations:
+            registration.close(wait=max(0.0, deadline - self._clock.monotonic()))
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - self._clock.monotonic()))
         if not self._running:
@@ -438,13 +429,3 @@ class MetadataPoller:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def check_free(partitioner: ClusterAdopter, poller: MetadataPoller | None) -> None:
-    """Raise if a partitioner can't follow this poller. Called before a client is made that would be in vain.
-
-    Raises:
-        ConfigurationError: it follows another one.
-        ForkedError: the poller was made before a fork.
-    """
-    check_feeder(partitioner, None if poller is None else poller.subscriptions)

@@ -22,10 +22,10 @@ leaders back and forget partitions. The rules, in the order in which they are ap
                       some topics says nothing about the others
 ====================  ==================================================================================
 
-Topic ids and epochs that the answer does not claim to prove are passed over. An unknown epoch (None) does
-not undo a known one, but the rest of that partition is believed, a lost leader above all. An answer that
-has no racks takes none away. Whatever is kept is still held against the new broker list: a partition whose
-leader is not listed is offline, until that broker is listed again.
+An unknown topic id, epoch or rack (None) does not undo a known one, for it may just not be proved. The rest
+of a partition whose epoch is unknown is believed, a lost leader above all. Whatever is kept is still held
+against the new broker list: a partition whose leader is not listed is offline, until that broker is listed
+again.
 """
 
 from collections.abc import Mapping
@@ -172,7 +172,7 @@ class _Gate:
             if name not in self.seen.topics and (kept := self.kept_topic(name, known)) is not None:
                 topics[name] = kept
         for name, seen in self.seen.topics.items():
-            if (merged := self.merged_topic(self.current.by_topic.get(name), self.proved(seen))) is not None:
+            if (merged := self.merged_topic(self.current.by_topic.get(name), seen)) is not None:
                 topics[name] = merged
         for name, error in self.seen.errors.items():
             if name not in self.current.by_topic and error != UNKNOWN_TOPIC:
@@ -192,14 +192,6 @@ class _Gate:
         else:  # not asked for, or not answered: standing strikes of this topic stay
             self.strikes.update({k: s for k, s in self.memory.strikes.items() if k[1] == name})
         return self.checked_leaders(known)
-
-    def proved(self, offered: TopicInfo) -> TopicInfo:
-        """Return the topic without the ids and epochs that the answer does not claim to prove."""
-        if not self.seen.proof.topic_ids and offered.topic_id is not None:
-            offered = evolve(offered, topic_id=None)
-        if self.seen.proof.leader_epochs or all(p.leader_epoch is None for p in offered.partitions):
-            return offered
-        return evolve(offered, partitions=tuple(evolve(p, leader_epoch=None) for p in offered.partitions))
 
     def merged_topic(self, known: TopicInfo | None, offered: TopicInfo) -> TopicInfo | None:
         """Decide on a topic that came; None when it is not known and not believed either."""
@@ -295,11 +287,9 @@ class _Gate:
         return evolve(topic, partitions=checked)
 
     def checked_rack(self, node: Node) -> Node:
-        """Return the node with the rack that is known, if the answer can't have racks."""
+        """Return the node with the rack that is known, if the answer has none."""
         known = self.current.nodes.get(node.id)
-        if self.seen.proof.racks or known is None or node.rack is not None:
-            return node
-        return evolve(node, rack=known.rack)
+        return node if known is None or node.rack is not None else evolve(node, rack=known.rack)
 
     def next_cluster(self, topics: Mapping[str, TopicInfo]) -> Cluster:
         """Return the snapshot in force: the current object unless something differs."""

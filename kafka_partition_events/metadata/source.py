@@ -9,18 +9,9 @@ from attrs import field, frozen
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
 
 
-@frozen
-class Proof:
-    """What an answer can prove. The gate trusts nothing that is not claimed here."""
-
-    topic_ids: bool = False
-    leader_epochs: bool = False
-    racks: bool = False
-
-
 @frozen(kw_only=True)
 class Observation:
-    """One raw answer of a source, before the staleness gate.
+    """One raw answer of a source, before the staleness gate. What a source can't prove is None.
 
     Attributes:
         started_at: When the request was sent, in seconds of the poller's monotonic clock.
@@ -31,7 +22,7 @@ class Observation:
         requested: The topics that were asked for; None means all. Only an answer to "all" can prove by
             omission that a topic is gone.
         answered_by: Id of the broker that answered, where the client says so.
-        proof: What else the answer can prove.
+        leader_epochs: Whether such answers have leader epochs, if there are partitions.
     """
 
     started_at: float
@@ -41,7 +32,7 @@ class Observation:
     requested: frozenset[str] | None = None
     cluster_id: str | None = None
     answered_by: int | None = None
-    proof: Proof = Proof()
+    leader_epochs: bool = False
 
 
 class MetadataSource(Protocol):

@@ -21,6 +21,9 @@ from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.reconcile import Memory, Reconciliation, reconcile
 from kafka_partition_events.metadata.source import Observation
 
+LEAST_MAX_AGE_S, MAX_AGE_INTERVALS = 300.0, 10
+"""A snapshot of so many intervals is too old, if that is at least so many seconds."""
+
 COMING_S = 60.0
 """How long a topic that is asked for by name and not there yet keeps polls fast: it may just be created."""
 
@@ -82,17 +85,16 @@ class Timing:
     interval: float  # between polls when all is well
     fetch_timeout: float  # that one fetch may take
     min_interval: float  # between polls at the least, unless the interval is shorter
-    max_age: float  # after which a snapshot is not trusted any more
 
     def __attrs_post_init__(self) -> None:
         for name in ("interval", "fetch_timeout", "min_interval"):
             if not (seconds := getattr(self, name)) > 0:
                 raise ConfigurationError(f"{name} must be more than 0 seconds, not {seconds}")
-        if not self.max_age >= self.interval:
-            raise ConfigurationError(
-                f"max_age must be at least the interval of {self.interval} seconds, not {self.max_age}: "
-                "the snapshot would turn stale between any two polls"
-            )
+
+    @property
+    def max_age(self) -> float:
+        """After how long without a good answer a snapshot is not trusted any more (`MetadataStale`)."""
+        return max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * self.interval)
 
     @property
     def floor(self) -> float:

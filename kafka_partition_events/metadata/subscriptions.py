@@ -27,11 +27,11 @@ from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
-from kafka_partition_events.metadata.diff import changed_partitions, diff
+from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, name_of
 from kafka_partition_events.metadata.loop import refuse_on
-from kafka_partition_events.metadata.mailbox import Batch, Mailbox
+from kafka_partition_events.metadata.registration import Batch, Registration
 from kafka_partition_events.metadata.state import Moment, State, StepResult
 from kafka_partition_events.process import OwnProcess
 
@@ -52,7 +52,7 @@ class _Poller(Protocol):
 class Subscription:
     """One producer's use of a poller. Thread-safe, and safe in signal handlers."""
 
-    mailbox: Mailbox  # the registration of the producer's partitioner
+    registration: Registration  # the registration of the producer's partitioner
     topics: Callable[[], Iterable[str]]  # which the producer writes
     polled: Callable[[Mapping[str, TopicInfo]], None]  # called with what a fetch has found
     left: Callable[[], None]  # called once, when the producer uses the poller no more
@@ -79,12 +79,15 @@ _feeders = weakref.WeakKeyDictionary()  # whose snapshots each partitioner appli
 
 
 def check_feeder(partitioner: ClusterAdopter, wanted: "Subscriptions | None") -> None:
-    """Raise if a partitioner follows another poller: each would overwrite what the other has published."""
+    """Raise if a partitioner can't follow a poller: it follows another, or that was made before a fork.
+
+    Each would overwrite what the other has published. None is a poller that is yet to be made.
+    """
     if wanted is not None:
         wanted.process.check()
     reference = _feeders.get(partitioner)
     feeder = None if reference is None else reference()
-    if feeder is None or feeder is wanted or feeder.closed or feeder.mailbox_of(partitioner) is None:
+    if feeder is None or feeder is wanted or feeder.closed or feeder.registration_of(partitioner) is None:
         return
     raise ConfigurationError(
         f"{name_of(partitioner)} already follows another poller. Give the producers that share it one "
@@ -110,9 +113,8 @@ class Subscriptions:
         self._state = state  # returns the poller's, which is replaced under the lock only
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[Callable[[], object]] = SimpleQueue()  # work that needs the lock
-        self._mailboxes: dict[Mailbox, None] = {}
-        self._joined: set[Mailbox] = set()  # those that were registered for a producer
-        self._kept_replay: Batch | None = None  # shared by all that come between two polls
+        self._registrations: dict[Registration, None] = {}
+        self._joined: set[Registration] = set()  # those that were registered for a producer
 
     # -- the lock ------------------------------------------------------------------------------------
 
@@ -146,38 +148,38 @@ class Subscriptions:
     # -- safe everywhere -----------------------------------------------------------------------------
 
     @property
-    def mailboxes(self) -> tuple[Mailbox, ...]:
-        """All mailboxes, in the order of registration."""
-        return tuple(self._mailboxes)
+    def registrations(self) -> tuple[Registration, ...]:
+        """All registrations, in the order of registration."""
+        return tuple(self._registrations)
 
-    def mailbox_of(self, listener: object) -> Mailbox | None:
-        """Return the mailbox of a listener that is registered."""
-        return next((known for known in self.mailboxes if known.listener is listener), None)
+    def registration_of(self, listener: object) -> Registration | None:
+        """Return the registration of a listener that is registered."""
+        return next((known for known in self.registrations if known.listener is listener), None)
 
     def emit(self, event: Event) -> None:
         """Stamp and publish an event that no poll has found."""
         self.when_free(partial(self._publish_found, (event,)))
 
-    def forget(self, mailbox: Mailbox) -> None:
+    def forget(self, registration: Registration) -> None:
         """Remove a listener; a partitioner must not trust a table that is not renewed any more."""
-        if self._mailboxes.pop(mailbox, self) is None:  # atomic: one of two callers goes on
-            self.when_free(partial(self._take_table_from, mailbox))
+        if self._registrations.pop(registration, self) is None:  # atomic: one of two callers goes on
+            self.when_free(partial(self._take_table_from, registration))
 
     def leave(self, producer: Subscription) -> bool:
         """Count one producer less; False: it has left before."""
         if self.producers.pop(producer, self) is self:  # atomic: one of two callers goes on
             return False
         producer.left()
-        self.when_free(partial(self._end_unused, producer.mailbox))
+        self.when_free(partial(self._end_unused, producer.registration))
         return True
 
-    def close(self) -> tuple[Mailbox, ...]:
-        """Publish nothing any more, and take every table away; return the mailboxes, to be closed."""
+    def close(self) -> tuple[Registration, ...]:
+        """Publish nothing any more, and take every table away; return the registrations, to be closed."""
         self._try_to_work_off()
         self.closed = True
-        for mailbox in self.mailboxes:
-            self.when_free(partial(self._take_table_from, mailbox))
-        return self.mailboxes
+        for registration in self.registrations:
+            self.when_free(partial(self._take_table_from, registration))
+        return self.registrations
 
     def check_open(self) -> None:
         """Raise `PollerClosedError` if nothing is published any more, `ForkedError` in a child."""
@@ -187,43 +189,43 @@ class Subscriptions:
 
     def refuse_on_loop(self, call: str, instead: str) -> None:
         """Raise `RuntimeError` on a loop that a listener, or the source (its ``loop``), needs meanwhile."""
-        needed = [getattr(self._source, "loop", None), *(mailbox.loop for mailbox in self.mailboxes)]
+        needed = [getattr(self._source, "loop", None), *(each.loop for each in self.registrations)]
         refuse_on(needed, call, instead)
 
     # -- needs the lock: who is there ------------------------------------------------------------------
 
-    def register(self, listener: Registrable, *, replay: bool, capacity: int) -> Mailbox:
+    def register(self, listener: Registrable, *, replay: bool, capacity: int) -> Registration:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         self.check_open()
         state = self._state()
-        mailbox = Mailbox(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
-        if self.mailbox_of(listener) is not None:
-            raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
+        registration = Registration(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
+        if self.registration_of(listener) is not None:
+            raise ConfigurationError(f"{registration.name} is registered with this poller already")
         if isinstance(listener, ClusterAdopter):
             check_feeder(listener, self)
             _feeders[listener] = weakref.ref(self)
-        found = self._apply(mailbox, state.usable)
-        if replay and state.confirmed:
-            mailbox.put(self._replay(state, mailbox))
-        self._mailboxes[mailbox] = None
+        found = self._apply(registration, state.usable)
+        if replay and state.confirmed and not registration.is_deaf:
+            registration.put(self._replay(state))
+        self._registrations[registration] = None
         self._publish_found(found)
-        if self.closed:  # meanwhile, by one who did not see this mailbox
-            mailbox.close()
-        return mailbox
+        if self.closed:  # meanwhile, by one who did not see this registration
+            registration.close()
+        return registration
 
-    def join(self, partitioner: ClusterAdopter) -> Mailbox:
-        """Return a partitioner's mailbox, for a producer; it is registered if it is not yet."""
+    def join(self, partitioner: ClusterAdopter) -> Registration:
+        """Return a partitioner's registration, for a producer; it is registered if it is not yet."""
         self.check_open()
-        if (mailbox := self.mailbox_of(partitioner)) is None:
-            mailbox = self.register(partitioner, replay=True, capacity=CAPACITY)
-            self._joined.add(mailbox)
-        return mailbox
+        if (registration := self.registration_of(partitioner)) is None:
+            registration = self.register(partitioner, replay=True, capacity=CAPACITY)
+            self._joined.add(registration)
+        return registration
 
-    def _end_unused(self, mailbox: Mailbox) -> None:
+    def _end_unused(self, registration: Registration) -> None:
         """End a registration with the last producer that it was made for."""
-        if mailbox in self._joined and all(one.mailbox is not mailbox for one in tuple(self.producers)):
-            self._joined.discard(mailbox)
-            mailbox.close()
+        if registration in self._joined - {producer.registration for producer in tuple(self.producers)}:
+            self._joined.discard(registration)
+            registration.close()
 
     # -- needs the lock: what they get -----------------------------------------------------------------
 
@@ -235,64 +237,56 @@ class Subscriptions:
         """Publish what a step has found; return it, with what partitioners find out by it."""
         state = self._state()
         self.sequence += len(result.events)
-        applying = self.mailboxes if result.apply else ()
-        found = [event for mailbox in applying for event in self._apply(mailbox, state.usable)]
+        applying = self.registrations if result.apply else ()
+        found = [event for registration in applying for event in self._apply(registration, state.usable)]
         marked = self.moment().stamp((*found, *result.rest), state.cluster, result.previous_at)
         self.sequence += len(marked)
         if not (published := (*result.events, *marked)):
             return ()
-        self._kept_replay = None
-        wanted = any(mailbox.wants_changes for mailbox in self.mailboxes)
-        changed = changed_partitions(result.events) if wanted else None
-        batch = Batch(state.cluster, published, changed, state.previous_at)
-        for mailbox in self.mailboxes:
-            mailbox.put(batch)
+        batch = Batch(state.cluster, published, state.previous_at)
+        for registration in self.registrations:
+            registration.put(batch)
         return published
 
     def settle(self) -> None:
         """Let listeners that override `on_settled` know that a poll found nothing."""
-        self._kept_replay = None  # so none outlives a poll: its events bear the moment at which it was made
         state = self._state()
-        quiet = Batch(state.cluster, (), polled_at=state.previous_at)
-        for mailbox in self.mailboxes:
-            if mailbox.wants_settled:
-                mailbox.put(quiet)
+        quiet = Batch(state.cluster, (), state.previous_at)
+        for registration in self.registrations:
+            if registration.wants_settled:
+                registration.put(quiet)
 
     def _publish_found(self, events: Iterable[Event]) -> None:
         if not self.closed:
             self.publish(StepResult(rest=tuple(events), previous_at=self._state().previous_at))
 
-    def _apply(self, mailbox: Mailbox, cluster: Cluster | None) -> Sequence[Event]:
+    def _apply(self, registration: Registration, cluster: Cluster | None) -> Sequence[Event]:
         """Let a partitioner apply a snapshot, or drop its table; return what it found out."""
-        if not isinstance(mailbox.listener, ClusterAdopter):
+        if not isinstance(registration.listener, ClusterAdopter):
             return ()
         try:
-            return mailbox.listener.apply_snapshot(None if self.closed else cluster)
+            return registration.listener.apply_snapshot(None if self.closed else cluster)
         except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
             self.apply_errors += 1
             text = traceback.format_exc()
-            _log.error("adoption_failed", partitioner=mailbox.name, error=repr(error), exception=text)
+            _log.error("adoption_failed", partitioner=registration.name, error=repr(error), exception=text)
             return ()
 
-    def _take_table_from(self, mailbox: Mailbox) -> None:
+    def _take_table_from(self, registration: Registration) -> None:
         """Take a partitioner's table away, unless it was registered again before the lock was free."""
-        feeder = _feeders.get(mailbox.listener) if isinstance(mailbox.listener, ClusterAdopter) else None
-        if feeder is not None and feeder() is self and self.mailbox_of(mailbox.listener) in {None, mailbox}:
-            self._apply(mailbox, None)
+        feeder = (
+            _feeders.get(registration.listener) if isinstance(registration.listener, ClusterAdopter) else None
+        )
+        if (
+            feeder is not None
+            and feeder() is self
+            and self.registration_of(registration.listener) in {None, registration}
+        ):
+            self._apply(registration, None)
 
-    def _replay(self, state: State, mailbox: Mailbox) -> Batch:
-        """Return what brings a late listener up to date.
-
-        One is shared by all that come until something is published, or polled: the same comes next for all of
-        them. KIP-34's map of it is large, so it is made for the first one that overrides its method.
-        """
-        kept = self._kept_replay
-        if kept is None or kept.cluster is not state.cluster:
-            at = self.moment()
-            found = diff(EMPTY, state.cluster, **at.marks(None), initial=True)
-            events = tuple(evolve(event, sequence=at.sequence) for event in found)
-            kept = Batch(state.cluster, events, polled_at=state.previous_at)
-        if mailbox.wants_changes and kept.changed is None:
-            kept = evolve(kept, changed=changed_partitions(kept.events))
-        self._kept_replay = kept
-        return kept
+    def _replay(self, state: State) -> Batch:
+        """Return what brings a late listener up to date: all have the number of the last event."""
+        at = self.moment()
+        found = diff(EMPTY, state.cluster, **at.marks(None), initial=True)
+        events = tuple(evolve(event, sequence=at.sequence) for event in found)
+        return Batch(state.cluster, events, state.previous_at)

@@ -1,4 +1,4 @@
-"""What follows from snapshots and is an event: the cluster in numbers, and which topics one broker can block.
+"""What follows from snapshots and is an event: the cluster in numbers.
 
 Derived here, so no producer pays for it.
 """
@@ -8,9 +8,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
-from kafka_partition_events.diagnose.replicas import blockers, exposure_of
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster
-from kafka_partition_events.metadata.events import AlternativesChanged, BrokerLoad, ClusterSummary, Event
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import BrokerLoad, ClusterSummary, Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,43 +70,3 @@ def summary_of(cluster: Cluster, begin: datetime, end: datetime) -> ClusterSumma
         partitions=len(partitions),
         offline=leaders[None],
     )
-
-
-class AlternativesListener(PartitionChangeListener):
-    """Emits `AlternativesChanged` after looks that found another number for a topic.
-
-    What the first snapshot has is told as ``initial``; a topic that has gone is told by its own event.
-    """
-
-    name = "alternatives"
-
-    def __init__(self, emit: Callable[[Event], None], known: Cluster | None = None) -> None:
-        """Make a listener.
-
-        Args:
-            emit: Tells an event to everybody: `MetadataPoller.emit`.
-            known: The snapshot that the poller resumes from: what it has was told before.
-        """
-        self._emit = emit
-        self._told = exposure_of(known or EMPTY)
-
-    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
-        """Tell what is otherwise than in the last snapshot."""
-        if cluster is self._told.cluster or cluster.generation == 0:
-            return
-        before, now = self._told, exposure_of(cluster, self._told)
-        self._told = now
-        for name in sorted({name for name, _ in before.by_topic.items() ^ now.by_topic.items()}):
-            info = cluster.topic(name)
-            if info is not None:
-                self._emit(
-                    AlternativesChanged(
-                        topic=name,
-                        topic_id=info.topic_id,
-                        initial=before.cluster.generation == 0,
-                        partitions=len(info.partitions),
-                        old=before.by_topic.get(name, 0),
-                        new=now.by_topic.get(name, 0),
-                        brokers=tuple(sorted(blockers(info))),
-                    )
-                )

@@ -10,15 +10,16 @@ from prometheus_client import CollectorRegistry
 
 from kafka_partition_events import __version__
 from kafka_partition_events.log import AUDIT, get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.listener import Registrable, Registration, name_of
+from kafka_partition_events.metadata.listener import Registrable, name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alert_board import AlertBoard
 from kafka_partition_events.observe.alertmanager import AlertmanagerSink
 from kafka_partition_events.observe.alerts import series_of
-from kafka_partition_events.observe.derived import AlternativesListener, SummaryListener
+from kafka_partition_events.observe.derived import SummaryListener
 from kafka_partition_events.observe.http import HttpServer
 from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.probes import silent_after, why_not_live, why_not_ready
@@ -69,7 +70,7 @@ class Service:
             ImportError: an extra is not installed.
         """
         self._settings = settings = _with_installed_client(settings)
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._started_at = self._clock.monotonic()
         self._name = settings.observer.name or socket.gethostname()
         self._registered: list[Registration] = []
@@ -102,7 +103,6 @@ class Service:
                 parts.callback(sink.close)
             self._register(self._journal, capacity=MAILBOX)
             self._register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
-            self._register(AlternativesListener(self._poller.emit, known=known))
             self._register(self._board)
             self._expose()
             self._parts = parts.pop_all()
@@ -230,13 +230,11 @@ class Service:
 
     def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
         wanted = self._settings.observer
-        resume, resume_at = self._resumed or (None, None)
         return MetadataPoller(
             NarrowedSource(open_source(self._settings.kafka), wanted.topics),
             interval=wanted.interval,
             fetch_timeout=FETCH_S,
-            resume=resume,
-            resume_at=resume_at,
+            resume=self._resumed,
             clock=self._clock,
         )
 

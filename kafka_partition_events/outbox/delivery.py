@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from kafka_partition_events.durations import NO_DELAYS, Durations
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
 from kafka_partition_events.outbox.sink import DeliveryError, Sink
@@ -90,7 +90,7 @@ class Deliverer:
         self._sink = sink
         self._name = sink.name
         self._policy = retry or RetryPolicy()
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._rng = rng or random.Random()
         self._process = OwnProcess(type(self).__name__)
         self._condition = threading.Condition()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox import sqlite_schema as sql
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.sqlite_file import connect, explained, open_file
@@ -73,7 +73,7 @@ class SqliteOutbox:
         self.path = Path(path).absolute()
         self._max_bytes = max_bytes
         self._max_age = timedelta(seconds=max_age_s)
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._lock, self._closed = threading.Lock(), False
         self._process = OwnProcess(type(self).__name__)
         self._db = open_file(self.path)

@@ -1,7 +1,6 @@
 """KIP-794 and more: unkeyed records go in turns to partitions that answer, less to those that lag."""
 
 import math
-import random
 import statistics
 import time
 from collections import Counter
@@ -92,7 +91,6 @@ class AdaptivePartitioner(StickyPartitioner):
         *,
         ignore_keys: bool = False,
         rack: str | None = None,
-        rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
         **options: Unpack[PartitionerOptions],
     ) -> None:
@@ -102,14 +100,13 @@ class AdaptivePartitioner(StickyPartitioner):
             ignore_keys: Whether keyed records are placed as if they had no key
                 (``partitioner.ignore.keys``). Records of one key then lose their order.
             rack: Partitions that are led in this rack are preferred, if there are any (KIP-1123).
-            rng: Chooses where to begin; for tests.
             clock: Monotonic seconds; for tests.
             **options: Those of `Partitioner`.
 
         Raises:
             ConfigurationError: an argument is not one of its choices.
         """
-        super().__init__(rng=rng, **options)
+        super().__init__(**options)
         self.ignores_keys = ignore_keys
         self.rack = rack
         self._clock = clock
@@ -121,7 +118,7 @@ class AdaptivePartitioner(StickyPartitioner):
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or the partition whose turn it is."""
         if key is not None and not self.ignores_keys:
-            return self.keyed_partition(route, key)
+            return self.home(route, key)
         place = self._places.get(topic)
         if place is None or place.route is not route:
             place = self._settle(topic, route, place)

@@ -1,5 +1,6 @@
 """The base of every partitioner, and the rules that hold for all of them."""
 
+import random
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ class PartitionerOptions(TypedDict, total=False):
     budget: BufferBudget | None
     hash_name: HashName | None
     key_partitions: Mapping[str, int] | None
+    rng: random.Random | None
 
 
 class Partitioner(ClusterAdopter):
@@ -38,14 +40,12 @@ class Partitioner(ClusterAdopter):
     ``cluster`` argument.
 
     An instance serves one cluster, and any number of topics, producers and threads. Choosing takes no lock
-    and the same time for 3 and for 10,000 partitions. A subclass may define any method of
-    `PartitionChangeListener` (KIP-34): it gets events on a worker thread; rerouting does not wait for it.
+    and the same time for 3 and for 10,000 partitions. A subclass that is a `PartitionChangeListener`, too
+    (KIP-34), gets events on a worker thread; rerouting does not wait for it.
     """
 
     sticky: ClassVar[bool] = False
     """Whether unkeyed records stay on one partition until `on_new_batch` is called."""
-
-    no_hooks: ClassVar[frozenset[str]] = frozenset({"on_new_batch"})
 
     ignores_keys: bool = False
     """Whether keyed records are placed as if they had no key."""
@@ -56,6 +56,7 @@ class Partitioner(ClusterAdopter):
         budget: BufferBudget | None = None,
         hash_name: HashName | None = None,
         key_partitions: Mapping[str, int] | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         """Make a partitioner.
 
@@ -68,30 +69,21 @@ class Partitioner(ClusterAdopter):
                 them where they were when the topic had 12, whatever it has grown to. Unkeyed records use
                 all. Keys of a topic with fewer partitions go by those that it has, which is logged once.
                 None, or a topic that is not named: all partitions.
+            rng: Draws partitions for records without a key; for tests.
 
         Raises:
             ConfigurationError: an argument is not one of its choices, or a number is not 1 or more.
         """
-        inherited = all(
-            getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
-        )
-        self.keying = Keys(hash_name, key_partitions, self._key_hash, by_hash=inherited)
+        by_hash = type(self).home is Partitioner.home
+        self.keying = Keys(hash_name, key_partitions, self._key_hash, by_hash=by_hash)
         """How keys are placed."""
         self.routing = Routes(lambda: name_of(self), budget)
         """What is chosen from."""
         self.deliveries = self.routing.deliveries
         """What is known from delivery reports; the clients of this library report there."""
+        self._rng = rng or random.Random()
         self._repeats: dict[tuple[int, str], int] = {}
         _be_a_kafka_python_partitioner()
-
-    @property
-    def budget(self) -> BufferBudget | None:
-        """The cap on the partitions that unkeyed records go to; a new one holds from the next snapshot on."""
-        return self.routing.budget
-
-    @budget.setter
-    def budget(self, budget: BufferBudget | None) -> None:
-        self.routing.budget = budget
 
     def _key_hash(self, name: HashName) -> KeyHash:
         return key_hash(name)
@@ -157,7 +149,10 @@ class Partitioner(ClusterAdopter):
         self._repeats[get_ident(), topic] = prev_partition
 
     def home(self, route: Route, key: bytes) -> int:
-        """Return the partition that a key belongs to, online or not."""
+        """Return where a keyed record goes, online or not, because its order comes first.
+
+        What may leave it without losing that order is up to a producer's ``keys="move"``.
+        """
         return self.keying.hash(key, self.keying.count(route.info.name, route.count))
 
     def requires_metadata(self, topic: str) -> bool:
@@ -166,13 +161,6 @@ class Partitioner(ClusterAdopter):
         So it is with topics in ``key_partitions``, and where a subclass has a `home` of its own.
         """
         return topic in self.keying.partitions or type(self).home is not Partitioner.home
-
-    def keyed_partition(self, route: Route, key: bytes) -> int:
-        """Return where a keyed record goes: to its home, online or not, because its order comes first.
-
-        What may leave it without losing that order is up to a producer's ``keys="move"``.
-        """
-        return self.home(route, key)
 
     def route(self, topic: str, cluster: ClientCluster | None = None) -> Route | None:
         """Return a topic's route: of the snapshot, or of ``cluster``, or None when neither is there.

@@ -1,8 +1,5 @@
 """Keys by the jump hash: a topic grows, and no more keys move than must."""
 
-import random
-import time
-from collections.abc import Callable
 from typing import Literal, Unpack, get_args
 
 from kafka_partition_events.errors import ConfigurationError
@@ -29,8 +26,6 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         *,
         mapping: KeyMapping,
         rack: str | None = None,
-        rng: random.Random | None = None,
-        clock: Callable[[], float] = time.monotonic,
         **options: Unpack[PartitionerOptions],
     ) -> None:
         """Make a partitioner.
@@ -39,8 +34,6 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             mapping: How keys are spread over partitions: ``"rendezvous"``. It has no default, so that who
                 reads the application sees that its keys are not where another client puts them.
             rack: See `AdaptivePartitioner`.
-            rng: See `AdaptivePartitioner`.
-            clock: Monotonic seconds; for tests.
             **options: Those of `Partitioner`; the jump hash is on top of ``hash_name``.
 
         Raises:
@@ -51,7 +44,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
                 f'mapping must be "rendezvous", not {mapping!r}; where no key may move, give any '
                 'partitioner key_partitions={"orders": 12}'
             )
-        super().__init__(rack=rack, rng=rng, clock=clock, **options)
+        super().__init__(rack=rack, **options)
 
     def _key_hash(self, name: HashName) -> KeyHash:
         return jump_hash(name)

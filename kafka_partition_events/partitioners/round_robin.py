@@ -1,16 +1,15 @@
 """KIP-369: every record, keyed or not, goes to the next partition."""
 
-import random
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import count
+from typing import Unpack
 
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.partitioners.base import Partitioner, PartitionerOptions
 from kafka_partition_events.routing.table import Route
 
 
@@ -35,30 +34,21 @@ class RoundRobinPartitioner(Partitioner):
 
     ignores_keys = True
 
-    def __init__(
-        self,
-        *,
-        budget: BufferBudget | None = None,
-        start: int | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
+    def __init__(self, *, start: int | None = None, **options: Unpack[PartitionerOptions]) -> None:
         """Make a partitioner.
 
         Args:
-            budget: A cap on the partitions that records go to; None: no cap. It also caps keyed records,
-                because this partitioner ignores keys.
             start: Which partition of each topic comes first, modulo their number. Random when None, so that
                 many short-lived producers do not all begin at partition 0 (KAFKA-4402).
-            rng: Chooses where to begin; for tests.
+            **options: Those of `Partitioner`. A budget also caps keyed records.
 
         Raises:
             ConfigurationError: ``start`` is negative.
         """
         if start is not None and start < 0:
             raise ConfigurationError(f"start must be a partition number, 0 or more, not {start}")
-        super().__init__(budget=budget)
+        super().__init__(**options)
         self._start = start
-        self._rng = rng or random.Random()
         self._rounds: dict[str, _Round] = self.routing.by_topic()
         self._renewing = threading.RLock()  # a signal handler may produce in there
 

@@ -10,7 +10,7 @@ from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, Topi
 from kafka_partition_events.metadata.events import CapLifted, CapReached, Event
 from kafka_partition_events.process import OwnProcess, forget_in_children
 from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited, unseen_routes
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited, limited_topic, unseen_routes
 from kafka_partition_events.routing.table import Route, RoutingTable, compile_route, compile_table
 
 
@@ -32,18 +32,11 @@ class WatchableCluster(Protocol):
         """Call the listener after every metadata update, on any thread."""
 
 
-class Keeper(Protocol):
-    """Keeps a choice for several records, as long as the routes are the same."""
-
-    def drop(self) -> None:
-        """Forget the choice. Any thread may call this; it must not block."""
-
-
 class Routes:
     """One partitioner's routes, and what they follow from: snapshot, cap, limits, suspects. Thread-safe.
 
     Attributes:
-        budget: The cap.
+        budget: The cap; a new one holds from the next snapshot on.
         current: By topic. All that a choice reads; replaced, never changed in place.
         deliveries: Says which brokers to avoid.
         limits: What is left alone; see `limit`.
@@ -56,7 +49,7 @@ class Routes:
         self.budget = budget
         self.current: Mapping[str, Route] = {}
         self.deliveries = DeliveryTracker(self.renew, name=name)
-        self.limits = NO_LIMITS
+        self.limits: Limits = NO_LIMITS
         self.racks: Mapping[int | None, str | None] = {}
         self._name = name
         self._cluster: Cluster | None = None
@@ -64,7 +57,7 @@ class Routes:
         self._unseen: Mapping[str, Route] = {}
         self.process = OwnProcess(name())
         self._of_argument = ArgumentRoutes(self.renew, self.process)
-        self._keepers: set[weakref.ref[Keeper]] = set()
+        self._on_renewed: set[weakref.WeakMethod[Callable[[], None]]] = set()
         self._by_topic: list[dict[str, Any]] = []
         self._compiling = threading.Lock()
         self._deriving = threading.Lock()
@@ -102,9 +95,12 @@ class Routes:
         self._by_topic.append({})
         return self._by_topic[-1]
 
-    def keep(self, keeper: Keeper) -> None:
-        """Have a keeper drop its choice when there are new routes, as long as it lives."""
-        self._keepers.add(weakref.ref(keeper, self._keepers.discard))
+    def on_renewed(self, drop: Callable[[], None]) -> None:
+        """Call a method when there are new routes, as long as its object lives: what it has kept may be over.
+
+        It is called on any thread, and must not block.
+        """
+        self._on_renewed.add(weakref.WeakMethod(drop, self._on_renewed.discard))
 
     def apply_snapshot(self, cluster: Cluster | None) -> tuple[Event, ...]:
         """Follow a snapshot; None: the ``cluster`` argument again. Return what follows from it."""
@@ -168,9 +164,9 @@ class Routes:
                 self._derive()
             finally:
                 self._deriving.release()
-        for reference in tuple(self._keepers):
-            if (keeper := reference()) is not None:
-                keeper.drop()
+        for reference in tuple(self._on_renewed):
+            if (drop := reference()) is not None:
+                drop()
 
     def _derive(self) -> None:
         self._changed = False
@@ -191,7 +187,7 @@ class ArgumentRoutes:
     def __init__(self, on_dropped: Callable[[], None], process: OwnProcess) -> None:
         self._process = process
         self.routes: dict[str, Route] = {}
-        self.limits = NO_LIMITS
+        self.limits: Limits = NO_LIMITS
         self._frozen_routes: tuple[object, dict[str, Route]] = (None, {})
         self._on_dropped = on_dropped
         self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
@@ -217,7 +213,7 @@ class ArgumentRoutes:
         route = routes.get(topic)
         if route is None:
             self._process.check()
-            route = routes[topic] = compile_route(self.limits.applied(_topic_info(topic, cluster)))
+            route = routes[topic] = compile_route(limited_topic(_topic_info(topic, cluster), self.limits))
         return route
 
     def forget(self) -> None:

@@ -1,6 +1,5 @@
 """KIP-480: unkeyed records stick to one partition until a batch is full, then move to another."""
 
-import random
 from typing import Any, Unpack
 
 from attrs import define, evolve
@@ -43,21 +42,12 @@ class StickyPartitioner(Partitioner):
 
     sticky = True
 
-    def __init__(self, *, rng: random.Random | None = None, **options: Unpack[PartitionerOptions]) -> None:
-        """Make a partitioner.
-
-        Args:
-            rng: Chooses the next partition; for tests.
-            **options: Those of `Partitioner`.
-
-        Raises:
-            ConfigurationError: an argument is not one of its choices.
-        """
+    def __init__(self, **options: Unpack[PartitionerOptions]) -> None:
+        """Make a partitioner with the options of `Partitioner`."""
         super().__init__(**options)
         self._places: dict[str, Stay] = self.routing.by_topic()
         self._stuck_to: dict[str, int] = {}  # what follows from `_places`, see `_remember`
-        self.routing.keep(self)
-        self._rng = rng or random.Random()
+        self.routing.on_renewed(self.drop)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the promise that `choose` decides: a subclass that overrides it loses the short cut."""
@@ -108,7 +98,7 @@ class StickyPartitioner(Partitioner):
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or the one that unkeyed records stick to now."""
         if key is not None:
-            return self.keyed_partition(route, key)
+            return self.home(route, key)
         return self._place(topic, route).partition
 
     def on_new_batch(self, topic: str, cluster: ClientCluster | None, prev_partition: int) -> None:

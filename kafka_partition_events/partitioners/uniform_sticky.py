@@ -1,11 +1,10 @@
 """KIP-480's second partitioner: all records, keyed or not, fill one partition's batch at a time."""
 
-import random
+from typing import Unpack
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.partitioners.base import PartitionerOptions
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES, StickyPartitioner, record_bytes
-from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
 
 
@@ -21,28 +20,20 @@ class UniformStickyPartitioner(StickyPartitioner):
 
     ignores_keys = True
 
-    def __init__(
-        self,
-        *,
-        budget: BufferBudget | None = None,
-        hash_name: HashName | None = None,
-        batch_bytes: int = BATCH_BYTES,
-        rng: random.Random | None = None,
-    ) -> None:
+    def __init__(self, *, batch_bytes: int = BATCH_BYTES, **options: Unpack[PartitionerOptions]) -> None:
         """Make a partitioner.
 
         Args:
-            budget: A cap on the partitions that records go to, keyed ones too; None: no cap.
-            hash_name: By which hash confluent-kafka places records as long as a topic is unknown.
             batch_bytes: How many bytes go to one partition in a row; the producer's batch size.
-            rng: Chooses the next partition; for tests.
+            **options: Those of `Partitioner`. A budget also caps keyed records; by ``hash_name``
+                confluent-kafka places records as long as a topic is unknown.
 
         Raises:
             ConfigurationError: an argument is not one of its choices.
         """
         if batch_bytes < 1:
             raise ConfigurationError(f"batch_bytes must be at least 1, not {batch_bytes}")
-        super().__init__(budget=budget, hash_name=hash_name, rng=rng)
+        super().__init__(**options)
         self.batch_bytes = batch_bytes
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:

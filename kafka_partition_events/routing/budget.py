@@ -7,7 +7,7 @@ on as many partitions as its memory affords.
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from attrs import field, frozen
@@ -53,7 +53,7 @@ class BufferBudget:
 
     The instance id seeds which partitions are chosen: one instance chooses the same ones after every restart,
     and a fleet with different ids covers all (rendezvous hashing), evenly but for chance: 50 instances with 4
-    of 12 partitions have up to about 1.5 times the mean. Give them ordinals where that matters.
+    of 12 partitions have up to about 1.5 times the mean.
 
     Attributes:
         buffer_memory: Bytes that the producer may use for batches, over all topics that it writes.
@@ -61,9 +61,6 @@ class BufferBudget:
         max_partitions: A limit of its own for some topics: name -> number of partitions.
         instance_id: What names this instance among others and stays the same over restarts: a pod name, say.
             Random when not given: then every restart chooses again.
-        ordinal: Which instance of a fleet this is, from 0 without gaps: the number of a StatefulSet's pod,
-            say. Instances with the same limit then take partitions in turn, so that no partition is taken by
-            more than one instance more than another (deterministic subsetting).
 
     Raises:
         ConfigurationError: a value is not positive, or only one of the two sizes is given.
@@ -73,13 +70,10 @@ class BufferBudget:
     batch_size: int | None = None
     max_partitions: Mapping[str, int] = field(default=MappingProxyType({}), converter=_read_only)
     instance_id: str = field(factory=lambda: uuid.uuid4().hex)
-    ordinal: int | None = None
 
     def __attrs_post_init__(self) -> None:
         _positive("buffer_memory", self.buffer_memory)
         _positive("batch_size", self.batch_size)
-        if self.ordinal is not None and self.ordinal < 0:
-            raise ConfigurationError(f"ordinal must be 0 or more, not {self.ordinal}")
         for topic, limit in self.max_partitions.items():
             _positive(f"max_partitions[{topic!r}]", limit)
         if (self.buffer_memory is None) != (self.batch_size is None):
@@ -120,24 +114,14 @@ class BufferBudget:
             return Share(tuple(range(count)))
         ranking = before.ranking if before else None
         if ranking is None or len(ranking) != count:
-            ranking = self._ranking(topic, count, granted)
+            ranking = _shuffled(f"{self.instance_id}\0{topic}", count)
         kept = [p for p in (before.chosen if before else ()) if p < count][:granted]
         new = [p for p in ranking if p not in kept][: granted - len(kept)]
         return Share(tuple(sorted([*kept, *new])), ranking)
 
-    def _ranking(self, topic: str, count: int, granted: int) -> tuple[int, ...]:
-        if self.ordinal is None:
-            return tuple(_shuffled(f"{self.instance_id}\0{topic}", range(count)))
-        # All instances go round one circle, each from where the one before it ended. What stands in is left
-        # to chance: else all that have lost a partition would agree on it.
-        circle = _shuffled(topic, range(count))
-        mine = [circle[(self.ordinal * granted + step) % count] for step in range(granted)]
-        others = _shuffled(f"{self.ordinal}\0{topic}", (p for p in circle if p not in mine))
-        return (*mine, *others)
 
-
-def _shuffled(seed: str, partitions: Iterable[int]) -> list[int]:
-    """Sort partitions by a hash of the seed and their id: every process gets the same order."""
+def _shuffled(seed: str, count: int) -> tuple[int, ...]:
+    """Return so many partitions, sorted by a hash of the seed and their id: each process gets the same."""
     seeded = hashlib.blake2b(f"{seed}\0".encode(), digest_size=8)
 
     def score(partition: int) -> bytes:
@@ -145,7 +129,7 @@ def _shuffled(seed: str, partitions: Iterable[int]) -> list[int]:
         mixed.update(b"%d" % partition)
         return mixed.digest()
 
-    return sorted(partitions, key=score)
+    return tuple(sorted(range(count), key=score))
 
 
 def share_out(total: int, wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:

@@ -21,7 +21,7 @@ NAMES: Final = (
     "replicas.changed", "broker.joined", "broker.left", "broker.changed", "cap.reached", "cap.lifted",
     "broker.suspected", "broker.cleared", "records.rescued", "keys.moved", "keys.returned",
     "metadata.unavailable", "metadata.recovered",
-    "metadata.stale", "metadata.rejected", "observer.resync", "alternatives.changed", *BODIES,
+    "metadata.stale", "metadata.rejected", "observer.resync", *BODIES,
 )  # fmt: skip
 """The events that are understood here; a test holds this list against what the listener writes."""
 

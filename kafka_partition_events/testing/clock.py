@@ -9,6 +9,8 @@ from typing import Any
 
 from attrs import define
 
+from kafka_partition_events.metadata.clock import Clock
+
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -18,8 +20,8 @@ class _Waiter:
     deadline: float
 
 
-class ManualClock:
-    """A `Clock` whose time passes by `advance` only. Thread-safe; nothing ever sleeps.
+class ManualClock(Clock):
+    """A clock whose time passes by `advance` only. Thread-safe; nothing ever sleeps.
 
     A wait ends when its condition is notified, or when `advance` passes its deadline. A test that must not
     move the time before some thread waits for it calls `wait_for_waiters` first::

@@ -135,7 +135,7 @@ class PartitionerContract(ABC):
     def test_unkeyed_records_respect_the_cap(self) -> None:
         """Of a `BufferBudget`, with a stand-in for an admitted partition that is offline."""
         partitioner = self.make()
-        partitioner.budget = BufferBudget(max_partitions={TOPIC: 3}, instance_id="contract")
+        partitioner.routing.budget = BufferBudget(max_partitions={TOPIC: 3}, instance_id="contract")
         _adopt(partitioner, [1] * 12)
         admitted = _route(partitioner).admitted
         for offline in (None, *admitted):

@@ -22,7 +22,7 @@ from attrs import evolve
 
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.source import Observation, Proof
+from kafka_partition_events.metadata.source import Observation
 
 WHEN_ASKED = math.nan
 """Stands for ``started_at`` in an observation: filled in when the source is asked."""
@@ -57,7 +57,6 @@ def observe(
     errors: Mapping[str, str] | None = None,
     requested: Iterable[str] | None = None,
     answered_by: int | None = None,
-    proof: Proof | None = None,
     started_at: float = WHEN_ASKED,
 ) -> Observation:
     """Return one raw answer.
@@ -69,17 +68,10 @@ def observe(
         errors: Topics that came with an error, with the error's name.
         requested: The topics that were asked for; None leaves that to the source that is asked.
         answered_by: Id of the answering broker.
-        proof: What the answer can prove; None: whatever the topics mention.
         started_at: When the request was sent; by default when the source is asked.
     """
     infos = {name: _topic(name, words) for name, words in (topics or {}).items()}
     nodes = _nodes(brokers, infos)
-    if proof is None:
-        proof = Proof(
-            topic_ids=any(info.topic_id is not None for info in infos.values()),
-            leader_epochs=any(p.leader_epoch is not None for info in infos.values() for p in info.partitions),
-            racks=any(node.rack is not None for node in nodes),
-        )
     return Observation(
         started_at=started_at,
         nodes=nodes,
@@ -88,7 +80,7 @@ def observe(
         requested=None if requested is None else frozenset(requested),
         cluster_id=cluster_id,
         answered_by=answered_by,
-        proof=proof,
+        leader_epochs=any(p.leader_epoch is not None for info in infos.values() for p in info.partitions),
     )
 
 

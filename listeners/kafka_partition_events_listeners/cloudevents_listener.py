@@ -8,7 +8,7 @@ from typing import Any
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.events.digests import Observed
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event, MetadataRecovered
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 
@@ -35,7 +35,7 @@ class ObservingListener(PartitionChangeListener):
         """
         self._observer = observer
         self._labels: Labels = labels or (lambda _event: {})
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._blind_from: datetime | None = None
 
     def wants(self, event: Event) -> bool:

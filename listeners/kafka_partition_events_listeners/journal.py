@@ -4,8 +4,7 @@ Nothing is lost on the way, whatever the moment at which the process dies. Event
 one transaction, so the stored snapshot is always the one that the stored events lead to. What was seen and
 not written yet differs from the stored snapshot, and the next poller, resumed from it, finds it again::
 
-    resume, resume_at = load_snapshot(outbox) or (None, None)
-    poller = MetadataPoller(source, resume=resume, resume_at=resume_at)
+    poller = MetadataPoller(source, resume=load_snapshot(outbox))
     poller.register(JournalListener(outbox))  # before the first answer, which is told as what changed
     poller.start()
 

@@ -3,11 +3,11 @@
 import threading
 
 from kafka_partition_events import DefaultPartitioner
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits
+from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing.scripted import cluster_of
 
 SNAPSHOTS = [cluster_of({"orders": [1] * count}) for count in (3, 6, 9)]
-THREE = Limits(counts={"orders": 3})
+THREE = {"orders": 3}
 ROUNDS = 300
 
 

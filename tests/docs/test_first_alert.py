@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kafka_partition_events.metadata.clock import SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.alert_board import Board
 from kafka_partition_events.observe.alertmanager import AlertmanagerSink
 from kafka_partition_events.observe.alerts import Cause, Wrong, alerts
@@ -41,7 +41,7 @@ def test_an_alert_arrives(tmp_path: Path) -> None:
         repeat_interval=60.0,
         settle=5.0,
         way=Way(),
-        clock=SystemClock(),
+        clock=Clock(),
     )
     try:
         waiting(10)(lambda: listens(port), "the receiver listens")

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import uuid
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -257,7 +258,7 @@ class TestEvents:
             poller = MetadataPoller(source, [topic], interval=0.2)
             poller.register(Async())
             poller.start()
-            async with poller.events() as stream:
+            async with aclosing(poller.events()) as stream:
                 async for event in stream:
                     if event.kind == "topic_added":
                         await asyncio.to_thread(kafka_cluster.grow_topic, topic, 5)

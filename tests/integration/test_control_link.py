@@ -126,7 +126,7 @@ def test_a_gate_is_held_and_opened_on_a_real_producer(
 
         def held() -> bool:
             agent._wake()  # a commit takes a moment to be seen; the next look by itself is 30 s away
-            return partitioner.routing.limits.counts == {topic: 6}
+            return partitioner.routing.limits == {topic: 6}
 
         wait_until(held, "the gate is held")
         kafka_cluster.grow_topic(topic, 12)

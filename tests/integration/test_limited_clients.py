@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 from kafka_partition_events import DefaultPartitioner, MetadataPoller
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.kafka_python import attach
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits
+from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = pytest.mark.kafka
@@ -120,7 +120,7 @@ def test_growth_reaches_records_when_the_limit_is_lifted_and_not_before(
     partitioner = DefaultPartitioner()
     client = make(partitioner)
     send_for(client, topic, 1.0)
-    partitioner.routing.limit(Limits(counts={topic: len(OLD)}))
+    partitioner.routing.limit({topic: len(OLD)})
     kafka_cluster.grow_topic(topic, len(OLD) + len(NEW))
 
     send_for(client, topic, 2.0)
@@ -128,7 +128,7 @@ def test_growth_reaches_records_when_the_limit_is_lifted_and_not_before(
     assert seen is not None
     assert len(seen.by_topic[topic].partitions) == len(OLD) + len(NEW), "the poller knows of the growth"
     late_partitioner = DefaultPartitioner()
-    late_partitioner.routing.limit(Limits(counts={topic: len(OLD)}))
+    late_partitioner.routing.limit({topic: len(OLD)})
     late = make(late_partitioner)
     send_for(late, topic, 0.5)
     assert reached(kafka_cluster, topic) == set(OLD)

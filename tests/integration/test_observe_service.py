@@ -66,7 +66,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-DERIVED = {"cluster.summary", "alternatives.changed"}
+DERIVED = {"cluster.summary"}
 
 
 def journal(settings: Settings) -> list[str]:

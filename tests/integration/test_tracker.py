@@ -65,7 +65,7 @@ class World:
 
     @property
     def limited(self) -> bool:
-        return self.topic in self.partitioner.routing.limits.counts
+        return self.topic in self.partitioner.routing.limits
 
     @property
     def seen(self) -> int:

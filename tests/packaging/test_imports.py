@@ -295,10 +295,10 @@ LARGEST = {
 """Lines of code. Change control is larger than the core was to be; more than half of it decides."""
 
 CORE = {
-    "metadata": (3_282, 2_895),
-    "routing": (694, 694),
+    "metadata": (3_026, 2_895),
+    "routing": (653, 653),
     "health": (1_683, 1_400),
-    "partitioners": (1_100, 1_100),
+    "partitioners": (1_045, 1_045),
     "clients": (9_482, 4_300),
 }
 """All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and

@@ -139,8 +139,8 @@ class OneChange(RuleBasedStateMachine):
             {TOPIC: {"id": "topic-id-1", "partitions": [1] * max(1, seen)}}, cluster_id=CLUSTER
         )
         limits = self.duties.limits(cluster, story.now_ms / 1_000)
-        assert limits.counts.get(TOPIC, 6) == 6
-        return TOPIC in limits.counts
+        assert limits.get(TOPIC, 6) == 6
+        return TOPIC in limits
 
     @invariant()
     def a_tracker_that_takes_over_goes_on_where_this_one_is(self) -> None:

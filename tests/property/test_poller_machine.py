@@ -9,8 +9,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.listener import Registration
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
@@ -38,7 +38,7 @@ class PollerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock, self.source = ManualClock(), ScriptedSource()
-        self.poller = MetadataPoller(self.source, clock=self.clock, max_age=100, interval=10)
+        self.poller = MetadataPoller(self.source, clock=self.clock, interval=10)
         self.told = 0
         self.here: dict[Slow, Registration] = {}
 
@@ -65,7 +65,7 @@ class PollerMachine(RuleBasedStateMachine):
     def go_on(self, listener: Slow) -> None:
         listener.gate.set()
 
-    @rule(answer=observations(), advance=st.sampled_from([0, 1, 40, 120]))
+    @rule(answer=observations(), advance=st.sampled_from([0, 1, 40, 320]))
     def poll(self, answer: Observation, advance: float) -> None:
         self.clock.advance(advance)
         self.source.then(answer)

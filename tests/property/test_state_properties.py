@@ -21,7 +21,7 @@ from kafka_partition_events.metadata.state import (
 )
 from tests.property.worlds import NAMES, observations, snapshots
 
-TIMING = Timing(interval=10.0, fetch_timeout=5.0, min_interval=0.25, max_age=100.0)
+TIMING = Timing(interval=10.0, fetch_timeout=5.0, min_interval=0.25)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +42,7 @@ happenings: st.SearchStrategy[Happening] = st.one_of(
     st.frozensets(st.sampled_from(NAMES), min_size=1),
 )
 histories = st.lists(
-    st.tuples(happenings, st.sampled_from([1.0, 20.0, 120.0]), st.floats(*JITTER)), max_size=8
+    st.tuples(happenings, st.sampled_from([1.0, 60.0, 320.0]), st.floats(*JITTER)), max_size=8
 )
 beginnings = st.none() | snapshots()
 """What is stored, if anything."""

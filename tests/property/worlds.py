@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.source import Observation, Proof
+from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.scripted import WHEN_ASKED, cluster_of
 
 NAMES = ("a", "b", "c")
@@ -49,5 +49,4 @@ def observations(draw: st.DrawFn, *, honest: bool = False) -> Observation:
         requested=draw(requested),
         cluster_id="c" if honest else draw(st.sampled_from(["c", "c", None, "other"])),
         answered_by=draw(st.sampled_from([1, 2, 3, None])),
-        proof=Proof(topic_ids=draw(st.booleans()), leader_epochs=draw(st.booleans())),
     )

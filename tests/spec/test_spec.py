@@ -19,7 +19,6 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.metadata.source import Proof
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
 
@@ -100,7 +99,4 @@ def test_spec(story: dict[str, Any]) -> None:
 def _step(phase: dict[str, Any]) -> Any:
     if "error" in phase:
         return MetadataFetchError(phase["error"])
-    words = dict(phase["observe"])
-    if "proof" in words:
-        words["proof"] = Proof(**words["proof"])
-    return observe(**words)
+    return observe(**phase["observe"])

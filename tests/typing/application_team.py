@@ -22,7 +22,7 @@ class ByRegion(Partitioner):
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         if value is not None and value.startswith(b"eu:"):
             return route.usable[0]
-        return self.keyed_partition(route, key) if key is not None else route.usable[-1]
+        return self.home(route, key) if key is not None else route.usable[-1]
 
 
 class Pager(PartitionChangeListener):
@@ -43,4 +43,4 @@ def wire(source: MetadataSource) -> int:
         poller.register(DefaultPartitioner(hash_name="crc32"))
         registration.close(wait=1.0)
         cluster = poller.cluster
-        return 0 if cluster is None else len(cluster.topics())
+        return 0 if cluster is None else len(cluster.by_topic)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kafka_partition_events import EventStream, MetadataPoller, PartitionChangeListener, PartitionOffline
+from kafka_partition_events import MetadataPoller, PartitionChangeListener, PartitionOffline
 from kafka_partition_events.clients.confluent import AsyncPartitioningProducer
 
 
@@ -27,8 +27,7 @@ async def serve(servers: str, poller: MetadataPoller) -> int | None:
     async with AsyncPartitioningProducer({"bootstrap.servers": servers}, rescue="hedge") as producer:
         future = await producer.produce("orders", value=b"order", key="42")
         message = await future
-        events: EventStream = poller.events()
-        async for event in events:
+        async for event in poller.events():
             return event.sequence
     await poller.aclose()
     return message.offset()

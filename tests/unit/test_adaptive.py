@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import Cluster, Node
+from kafka_partition_events import Cluster
 from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.partitioners.adaptive import TURN_S, AdaptivePartitioner, TopicPace
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES, record_bytes
@@ -116,10 +116,6 @@ class TestKeyedRecords:
             assert asker.ask(key=key) == murmur2_partition(key, 6)
         assert asker.deliveries.stats.probes == 0
 
-    def test_are_placed_as_if_unkeyed_with_ignore_keys(self) -> None:
-        asker = Asker(turn_bytes=1, ignore_keys=True)
-        assert Counter(asker.ask(key=b"same") for _ in range(12)) == dict.fromkeys(range(6), 2)
-
     def test_avoid_suspects_and_probe_them_with_ignore_keys(self) -> None:
         asker = Asker(turn_bytes=1, ignore_keys=True)
         asker.deliveries.unreachable(1)
@@ -127,19 +123,6 @@ class TestKeyedRecords:
         asker.listen(1)
         assert asker.ask(key=b"same") in {0, 3}
         assert asker.deliveries.stats.probes == 1
-
-
-class TestRacks:
-    NODES = (Node(1, "h", 1, "a"), Node(2, "h", 2, "b"), Node(3, "h", 3, None))
-
-    def in_rack(self, rack: str, leaders: list[int | None]) -> Asker:
-        asker = Asker(rack=rack)
-        asker.apply_snapshot(cluster_of({"t": leaders}, brokers=self.NODES))
-        return asker
-
-    def test_without_any_in_the_rack_all_are_used(self) -> None:
-        assert set(self.in_rack("elsewhere", [1, 2, 3]).turns(30)) == {0, 1, 2}
-        assert set(self.in_rack("a", [2, 3, 2]).turns(30)) == {0, 1, 2}
 
 
 class TestSuspectsAndOfflinePartitions:
@@ -161,13 +144,6 @@ class TestAskedTwice:
             asker.partitioner.on_new_batch("t", None, first)
             assert asker.ask() == first
             assert asker.partitioner._places["t"] is turn
-
-    def test_a_new_batch_does_not_end_the_turn(self) -> None:
-        asker = Asker()
-        first = asker.ask()
-        for _ in range(10):
-            asker.partitioner.on_new_batch("t", None, first)
-            assert asker.ask() == first
 
     def test_a_probe_is_one_record_that_is_asked_about_twice(self) -> None:
         asker = Asker()

@@ -235,7 +235,7 @@ def test_a_poller_that_hangs_is_blind_too() -> None:
 
 def test_a_topic_that_was_created_anew_is_told_for_ten_minutes() -> None:
     watched = Watched().sees(1, 2)
-    info = watched.poller.cluster.topic("orders")
+    info = watched.poller.cluster.by_topic.get("orders")
     watched.board.on_topic_recreated(ev.TopicRecreated(topic="orders", old=info, new=info))
     assert watched.sees(1, 2).fires() == ["KafkaTopicRecreated"]
     watched.clock.advance(601.0)

@@ -96,47 +96,9 @@ def test_a_fleet_covers_every_partition_evenly() -> None:
     assert max(uses) < 100
 
 
-def uses_by(budgets: list[BufferBudget], count: int) -> list[int]:
-    uses = [0] * count
-    for budget in budgets:
-        for partition in budget.admit(topics(orders=count))["orders"].chosen:
-            uses[partition] += 1
-    return uses
-
-
-def test_a_small_fleet_with_random_ids_covers_every_partition() -> None:
-    """50 instances x 4 of 12: 16.7 on average, 3.3 standard deviation; the ids are fixed."""
-    uses = uses_by(
-        [BufferBudget(max_partitions={"orders": 4}, instance_id=f"{n:032x}") for n in range(50)], 12
-    )
-    assert min(uses) > 0
-    assert max(uses) / (50 * 4 / 12) <= 1.6
-
-
-@pytest.mark.parametrize(
-    ("instances", "cap", "count"), [(50, 4, 12), (50, 5, 12), (7, 3, 8), (3, 1, 100), (12, 9, 12)]
-)
-def test_a_fleet_with_ordinals_takes_partitions_in_turn(instances: int, cap: int, count: int) -> None:
-    budgets = [BufferBudget(max_partitions={"orders": cap}, ordinal=n) for n in range(instances)]
-    uses = uses_by(budgets, count)
-    assert sum(uses) == instances * cap
-    assert max(uses) - min(uses) <= 1
-
-
-def test_a_fleet_with_ordinals_does_not_agree_on_a_stand_in() -> None:
-    """Instances 0, 3, 6, ... have the same four partitions of 12; when one goes, another takes its place."""
-    stand_ins = set()
-    for ordinal in range(0, 50, 3):
-        share = BufferBudget(max_partitions={"orders": 4}, ordinal=ordinal).admit(topics(orders=12))["orders"]
-        assert share.ranking is not None
-        stand_ins.add(share.ranking[4])
-    assert len(stand_ins) > 4
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"ordinal": -1}, "ordinal must be 0 or more"),
         ({"buffer_memory": 0, "batch_size": 1}, "buffer_memory must be a whole number"),
         ({"buffer_memory": 1, "batch_size": -1}, "batch_size must be a whole number"),
         ({"buffer_memory": True, "batch_size": 1}, "buffer_memory"),
@@ -152,13 +114,10 @@ def test_impossible_budgets_are_refused_by_the_name_of_the_key(
         BufferBudget(**arguments)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("ordinal", [None, 3])
 @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
-def test_topics_that_are_seen_one_by_one_share_as_if_known_at_once(
-    order: tuple[str, ...], ordinal: int | None
-) -> None:
+def test_topics_that_are_seen_one_by_one_share_as_if_known_at_once(order: tuple[str, ...]) -> None:
     """So a restart that writes another topic first has the same partitions."""
-    budget = BufferBudget(buffer_memory=32, batch_size=1, instance_id="checkout-7", ordinal=ordinal)
+    budget = BufferBudget(buffer_memory=32, batch_size=1, instance_id="checkout-7")
     counts = {"a": 32, "b": 32, "c": 5}
     admission = NO_ADMISSION
     for known in range(1, 4):

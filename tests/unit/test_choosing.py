@@ -18,7 +18,7 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent.choosing import MAX_IDLE_S, Chooser
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits
+from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ScriptedSource, observe
 
 ORDERS = observe({"orders": [1, 2, 3]})
@@ -64,7 +64,7 @@ class TestALimitedTopic:
         turn = chooser.turn("orders")
         chooser.choose("orders", b"a", None)
         assert turn.counts_key is not None
-        partitioner.routing.limit(Limits(counts={"orders": 2}))
+        partitioner.routing.limit({"orders": 2})
         assert turn.counts_key is None
         assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
         assert turn.counts_key is None
@@ -81,7 +81,7 @@ class TestALimitedTopic:
         open_short_cut = type(turn).open_short_cut
 
         def limited_meanwhile(turn: Any, *arguments: Any) -> None:
-            partitioner.routing.limit(Limits(counts={"orders": 2}))
+            partitioner.routing.limit({"orders": 2})
             open_short_cut(turn, *arguments)
 
         monkeypatch.setattr(type(turn), "open_short_cut", limited_meanwhile)
@@ -91,7 +91,7 @@ class TestALimitedTopic:
     def test_leaves_others_alone(self, make: Make) -> None:
         partitioner = DefaultPartitioner()
         chooser = make(partitioner)
-        partitioner.routing.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
+        partitioner.routing.limit({"other": 2})
         assert chooser.leaves_keys("orders")
         assert not chooser.leaves_keys("other")
 

@@ -55,7 +55,7 @@ class TestFrozen:
         topics = {"orders": TopicInfo("orders", ())}
         cluster = Cluster(by_topic=topics)
         topics.clear()
-        assert cluster.topics() == {"orders"}
+        assert set(cluster.by_topic) == {"orders"}
 
 
 class TestEquality:
@@ -79,11 +79,7 @@ class TestReadingLikeKafkaPython:
     cluster = cluster_of({"orders": [1, None, 2], "__consumer_offsets": [1]}, brokers=[2, 1])
 
     def test_topics(self) -> None:
-        assert self.cluster.topics() == {"orders"}
-        assert self.cluster.topics(exclude_internal_topics=False) == {"orders", "__consumer_offsets"}
-        info = self.cluster.topic("__consumer_offsets")
-        assert info is not None
-        assert info.internal
+        assert self.cluster.by_topic["__consumer_offsets"].internal
         assert "__consumer_offsets" in INTERNAL_TOPICS
 
     def test_partitions(self) -> None:
@@ -92,42 +88,20 @@ class TestReadingLikeKafkaPython:
         assert self.cluster.partitions_for_topic("nope") is None
         assert self.cluster.available_partitions_for_topic("nope") is None
 
-    def test_leaders(self) -> None:
-        assert self.cluster.leader_for_partition(TopicPartition("orders", 2)) == 2
-        assert self.cluster.leader_for_partition(("orders", 1)) == -1, "kafka-python's word for no leader"
-        assert self.cluster.leader_for_partition(("orders", 3)) is None
-        assert self.cluster.leader_for_partition(("orders", -1)) is None, "not the last one"
-
-    def test_brokers(self) -> None:
-        assert [node.id for node in self.cluster.brokers()] == [1, 2]
-
     def test_kafka_python_has_the_same_methods(self) -> None:
         kafka_cluster = pytest.importorskip("kafka.cluster")
         theirs = kafka_cluster.ClusterMetadata
         for name in (
-            "topics",
-            "brokers",
             "partitions_for_topic",
             "available_partitions_for_topic",
-            "leader_for_partition",
         ):
             assert callable(getattr(theirs, name)), f"kafka-python no longer has {name}"
 
 
-def test_with_partition_shares_the_other_partitions() -> None:
-    info = cluster_of({"orders": [1, 1, 1]}).by_topic["orders"]
-    changed = info.with_partition(PartitionInfo("orders", 1, None))
-    assert [p.leader for p in changed.partitions] == [1, None, 1]
-    assert changed.partitions[0] is info.partitions[0]
-    assert info.partitions[1].online, "the old one is as it was"
-    with pytest.raises(IndexError):
-        info.with_partition(PartitionInfo("orders", 3, 1))
-
-
 def test_empty() -> None:
     assert EMPTY.generation == 0
-    assert EMPTY.brokers() == []
-    assert EMPTY.topics() == set()
+    assert not EMPTY.nodes
+    assert not EMPTY.by_topic
     assert copy.copy(EMPTY) == EMPTY
 
 

@@ -366,12 +366,7 @@ BEYOND_THE_CAP = cluster_of({"t": [1 if p in ADMITTED else 3 for p in range(12)]
 ALL_THAT_IT_LEADS: dict[str, Callable[[], Writer]] = {
     "topics of other producers": lambda: Writer(cluster_of({"t": [1, 2], "theirs": [3]})),
     "partitions beyond the cap": lambda: Writer(BEYOND_THE_CAP, budget=FOUR),
-    "partitions beyond a limit": lambda: Writer(
-        cluster_of({"t": [1, 2, 1, 2, 3, 3]}), limits=Limits(counts={"t": 4})
-    ),
-    "partitions that are planned to be offline": lambda: Writer(
-        cluster_of({"t": [1, 2, 3]}), limits=Limits(brokers=frozenset({3}))
-    ),
+    "partitions beyond a limit": lambda: Writer(cluster_of({"t": [1, 2, 1, 2, 3, 3]}), limits={"t": 4}),
 }
 
 
@@ -396,7 +391,7 @@ class TestASuspectThatNobodyNeedsHere:
     def test_as_a_replica_either(self) -> None:
         replicas: list[PartitionSpec] = [{"leader": 1, "isr": [1, 2]}, {"leader": 1, "isr": [1, 3]}]
         cluster = cluster_of({"t": {"partitions": replicas}}, brokers=[1, 2, 3])
-        writer = Writer(cluster, limits=Limits(counts={"t": 1}))
+        writer = Writer(cluster, limits={"t": 1})
         writer.deliveries.sent("t", 1, 1, frozenset({3}))  # before the limit
         writer.deliveries.answered("t", 1, 0.005)
         writer.deliveries.unreachable(3)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from kafka_partition_events.metadata import mailbox
+from kafka_partition_events.metadata import registration
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.events import Event, MetadataStale
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.mailbox import REST_S, SLICE_S, Batch, Mailbox
+from kafka_partition_events.metadata.registration import REST_S, SLICE_S, Batch, Registration
 from kafka_partition_events.testing.clock import ManualClock
 
 WAIT_S = 10.0
@@ -45,13 +45,13 @@ class Working(PartitionChangeListener):
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch()
-    monkeypatch.setattr(mailbox, "perf_counter", watch.perf_counter)
-    monkeypatch.setattr(mailbox, "sleep", watch.sleep)
+    monkeypatch.setattr(registration, "perf_counter", watch.perf_counter)
+    monkeypatch.setattr(registration, "sleep", watch.sleep)
     return watch
 
 
 def delivered(listener: Working, *counts: int) -> None:
-    mailbox = Mailbox(listener, capacity=10_000, clock=ManualClock())
+    mailbox = Registration(listener, capacity=10_000, clock=ManualClock())
     number = 0
     for count in counts:
         events = tuple(MetadataStale(sequence=number + n, age_s=0, limit_s=0) for n in range(count))

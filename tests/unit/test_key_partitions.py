@@ -15,7 +15,6 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.routing.hashing import murmur2_partition
-from kafka_partition_events.routing.limits import Limits
 from kafka_partition_events.testing.scripted import cluster_of
 
 KEYS = [b"user-%d" % number for number in range(300)]
@@ -46,12 +45,6 @@ class TestATopicThatIsNamed:
     def test_by_the_clients_metadata_too(self, make: Any) -> None:
         partitioner = make(key_partitions={"t": 12})
         assert places(partitioner, cluster=cluster_of({"t": [1] * 24})) == murmur2(12)
-
-    def test_although_a_key_s_home_is_offline(self, make: Any) -> None:
-        home = murmur2_partition(KEYS[0], 12)
-        partitioner = make(key_partitions={"t": 12})
-        partitioner.apply_snapshot(cluster_of({"t": [None if p == home else 1 for p in range(24)]}))
-        assert partitioner.partition("t", KEYS[0], KEYS[0], None, None, None) == home
 
 
 def test_unkeyed_records_use_all_partitions() -> None:
@@ -85,9 +78,9 @@ def test_a_topic_with_fewer_partitions_goes_by_those_that_it_has_and_is_logged_o
 def test_a_limit_of_change_control_holds_for_keys_too() -> None:
     partitioner = DefaultPartitioner(key_partitions={"t": 12})
     see(partitioner, 24)
-    partitioner.routing.limit(Limits(counts={"t": 6}))
+    partitioner.routing.limit({"t": 6})
     assert places(partitioner) == murmur2(6)
-    partitioner.routing.limit(Limits(counts={"t": 18}))
+    partitioner.routing.limit({"t": 18})
     assert places(partitioner) == murmur2(12)
 
 

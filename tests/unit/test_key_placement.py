@@ -26,11 +26,6 @@ class Mirrored(DefaultPartitioner):
         return route.count - 1 - super().home(route, key)
 
 
-class Elsewhere(AdaptivePartitioner):
-    def keyed_partition(self, route: Route, key: bytes) -> int:
-        return 0
-
-
 def ask(partitioner: Partitioner, key: bytes, *leaders: int | None) -> int:
     partitioner.apply_snapshot(cluster_of({"t": leaders}))
     return partitioner.partition("t", key, key, b"v", b"v", None)
@@ -63,7 +58,6 @@ class TestAnOwnHome:
         (AdaptivePartitioner(hash_name="fnv1a"), True),
         (RoundRobinPartitioner(), True),
         (Mirrored(), False),
-        (Elsewhere(), False),
     ],
 )
 def test_keys_go_by_their_hash_alone_unless_a_subclass_says_otherwise(

@@ -1,4 +1,4 @@
-"""Limits: a grown topic is routed as if it had not grown, and planned work as if it had begun."""
+"""Limits: a grown topic is routed as if it had not grown."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,13 +18,13 @@ from kafka_partition_events import (
     StickyPartitioner,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited
+from kafka_partition_events.routing.limits import NO_LIMITS, limited, limited_topic
 from kafka_partition_events.routing.table import compile_table
 from kafka_partition_events.testing.scripted import cluster_of
 
 SIX = cluster_of({"orders": [1, 2, 3] * 2, "other": [1, 2, 3]})
 TWELVE = cluster_of({"orders": [1, 2, 3] * 4, "other": [1, 2, 3]})
-HELD = Limits(counts={"orders": 6})
+HELD = {"orders": 6}
 MAKERS: list[Callable[[], Partitioner]] = [
     DefaultPartitioner,
     AdaptivePartitioner,
@@ -57,17 +57,7 @@ class TestASnapshotUnderLimits:
         assert seen.by_topic["other"] is TWELVE.by_topic["other"]
 
     def test_is_not_limited_to_more_than_there_is(self) -> None:
-        assert HELD.applied(SIX.by_topic["orders"]) is SIX.by_topic["orders"]
-
-    def test_has_planned_partitions_and_those_of_planned_brokers_offline(self) -> None:
-        limits = Limits(offline={"orders": frozenset({1})}, brokers=frozenset({3}))
-        route = compile_table(limited(SIX, limits, {})).routes["orders"]
-        assert route.online == (0, 3, 4)
-        assert route.count == 6
-
-    def test_still_has_somewhere_to_go_if_everything_is_planned_to_be_offline(self) -> None:
-        limits = Limits(brokers=frozenset({1, 2, 3}))
-        assert compile_table(limited(SIX, limits, {})).routes["orders"].usable == (0, 1, 2, 3, 4, 5)
+        assert limited_topic(SIX.by_topic["orders"], HELD) is SIX.by_topic["orders"]
 
     def test_keeps_routes_while_nothing_within_the_limit_changes(self) -> None:
         before = compile_table(limited(SIX, HELD, {}))
@@ -99,11 +89,6 @@ class TestEveryPartitioner:
         assert route is not None
         assert route.usable == tuple(range(12))
 
-    def test_keeps_to_a_limit_that_comes_after_the_growth(self, partitioner: Partitioner) -> None:
-        partitioner.apply_snapshot(TWELVE)
-        partitioner.routing.limit(HELD)
-        assert chosen(partitioner) <= set(range(6))
-
     def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
         self, partitioner: Partitioner
     ) -> None:
@@ -126,26 +111,6 @@ class TestEveryPartitioner:
         assert route.count == 12
 
 
-class TestKeys:
-    def test_lie_where_they_lay_as_long_as_a_grown_topic_is_limited(self) -> None:
-        keys = [b"key-%d" % n for n in range(500)]
-        partitioner = DefaultPartitioner()
-        partitioner.apply_snapshot(SIX)
-        homes = [partitioner.partition("orders", k, k, None, None, None) for k in keys]
-        partitioner.routing.limit(HELD)
-        partitioner.apply_snapshot(TWELVE)
-        assert [partitioner.partition("orders", k, k, None, None, None) for k in keys] == homes
-
-    def test_stay_on_a_partition_that_is_planned_to_go_offline(self) -> None:
-        limits = Limits(offline={"orders": frozenset({0, 1, 2, 3, 4})})
-        pinned = DefaultPartitioner()
-        pinned.apply_snapshot(SIX)
-        pinned.routing.limit(limits)
-        keys = [b"key-%d" % n for n in range(100)]
-        assert {pinned.partition("orders", k, k, None, None, None) for k in keys} == set(range(6))
-        assert {pinned.partition("orders", None, None, None, None, None) for _ in keys} == {5}
-
-
 def test_a_cap_that_follows_from_lifting_a_limit_is_told() -> None:
     partitioner = DefaultPartitioner(budget=BufferBudget(max_partitions={"orders": 8}, instance_id="a"))
     partitioner.routing.limit(HELD)
@@ -162,17 +127,5 @@ def test_the_same_limits_again_change_nothing() -> None:
     partitioner.apply_snapshot(TWELVE)
     partitioner.routing.limit(HELD)
     route = partitioner.route("orders")
-    assert partitioner.routing.limit(Limits(counts={"orders": 6})) == ()
+    assert partitioner.routing.limit({"orders": 6}) == ()
     assert partitioner.route("orders") is route
-
-
-def test_what_a_choice_reads_is_the_same_with_and_without_limits() -> None:
-    plain, held = DefaultPartitioner(), DefaultPartitioner()
-    plain.apply_snapshot(SIX)
-    held.routing.limit(HELD)
-    held.apply_snapshot(TWELVE)
-    one, other = plain.route("orders"), held.route("orders")
-    assert one is not None
-    assert other is not None
-    assert other.all is other.online is other.admitted is other.admitted_online is other.usable
-    assert (one.usable, one.count, one.info.partitions) == (other.usable, other.count, other.info.partitions)

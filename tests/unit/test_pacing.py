@@ -17,7 +17,7 @@ CHANGED = observe({"orders": [None]}, brokers=[1], started_at=0.0)
 
 
 def state(interval: float = 30.0, least: float = 0.25) -> State:
-    return State(timing=Timing(interval, 10.0, least, 300.0), since=0.0)
+    return State(timing=Timing(interval, 10.0, least), since=0.0)
 
 
 def after(

@@ -79,7 +79,7 @@ class Correct(Partitioner):
         self.steps: Counter[str] = Counter()
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
-        return self.unkeyed(route, topic) if key is None else self.keyed_partition(route, key)
+        return self.unkeyed(route, topic) if key is None else self.home(route, key)
 
     def unkeyed(self, route: Route, topic: str) -> int:
         return self.next_of(route.usable, topic)
@@ -119,7 +119,7 @@ class AnswersAnewWhenAskedAgain(Correct):
 
 
 class ScattersKeys(Correct):
-    def keyed_partition(self, route: Route, key: bytes) -> int:
+    def home(self, route: Route, key: bytes) -> int:
         return random.choice(route.all)
 
 
@@ -142,7 +142,7 @@ class StaysUntilTheBatchIsFull(StickyPartitioner):
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         if key is not None:
-            return self.keyed_partition(route, key)
+            return self.home(route, key)
         return (self._places.get(topic) or self._settle(topic, route, None)).partition
 
 
@@ -199,7 +199,7 @@ class BuildsItsTableInPlace(Correct):
         self.known.clear()
         time.sleep(0)
         events = super().apply_snapshot(cluster)
-        for topic in cluster.topics() if cluster else ():
+        for topic in cluster.by_topic if cluster else ():
             route = self.route(topic)
             self.known.extend(route.usable if route else ())
         return events

@@ -1,6 +1,7 @@
 """A poller that begins with a stored snapshot: what changed while nobody looked is told as a change."""
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,21 +10,19 @@ from attrs import evolve
 from hypothesis import given
 from structlog.testing import capture_logs
 
-from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.listeners import to_cloudevent
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import apply
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.metadata.source import Observation, Proof
+from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
+from tests.poller_kit import BROKERS, DOWN, Pollers, Table
 from tests.property.worlds import snapshots
 
-BROKERS = [1, 2, 3]
 BLIND_S = 3600.0
-DOWN = MetadataFetchError("down")
 Resumed = Callable[..., MetadataPoller]
 
 
@@ -40,16 +39,8 @@ def stored_at(clock: ManualClock) -> datetime:
 @pytest.fixture
 def resumed(clock: ManualClock, stored_at: datetime) -> Iterator[Resumed]:
     """Make a poller that resumes from a snapshot of an hour ago, with the answers that it gets now."""
-    pollers: list[MetadataPoller] = []
-
-    def make(stored: Cluster, *answers: Observation | Exception, **options: Any) -> MetadataPoller:
-        source = ScriptedSource(*answers)
-        pollers.append(MetadataPoller(source, clock=clock, resume=stored, resume_at=stored_at, **options))
-        return pollers[-1]
-
-    yield make
-    for poller in pollers:
-        poller.close()
+    with closing(Pollers(clock)) as pollers:
+        yield lambda stored, *answers: pollers(*answers, resume=(stored, stored_at))
 
 
 def stored(generation: int = 7, **topics: Any) -> Cluster:
@@ -58,17 +49,6 @@ def stored(generation: int = 7, **topics: Any) -> Cluster:
 
 def answer(**topics: Any) -> Observation:
     return observe(topics, brokers=BROKERS)
-
-
-class Table(PartitionChangeListener, ClusterAdopter):
-    """A partitioner, as far as the poller is concerned."""
-
-    def __init__(self) -> None:
-        self.adopted: list[Cluster | None] = []
-
-    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
-        self.adopted.append(cluster)
-        return ()
 
 
 class TestTheFirstGoodAnswer:
@@ -102,7 +82,7 @@ class TestTheStalenessGate:
         poller = resumed(stored(orders=[1], gone=[1]), answer(orders=[1]))
         assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "metadata_rejected"]
         assert poller.cluster is not None
-        assert poller.cluster.topic("gone") is not None
+        assert "gone" in poller.cluster.by_topic
         clock.advance(20)
         poller.poll_once()
         clock.advance(20)
@@ -142,34 +122,17 @@ class TestBeforeTheFirstGoodAnswer:
         assert table.adopted == [None, poller.cluster], "also if the answer equals it"
 
 
-class TestNamedTopics:
-    def test_one_that_was_not_stored_is_seen_not_created(self, resumed: Resumed) -> None:
-        poller = resumed(stored(orders=[1]), answer(orders=[1], new=[1]), topics=["orders", "new"])
-        _, added = poller.poll_once()
-        assert (added.kind, added.initial, added.previous_at) == ("topic_added", True, None)
-
-
 class TestConfiguration:
-    def test_a_snapshot_without_its_time_is_refused(self) -> None:
-        with pytest.raises(ConfigurationError, match="resume_at"):
-            MetadataPoller(ScriptedSource(DOWN), resume=stored(orders=[1]))
-
-    def test_a_time_without_a_snapshot_is_refused(self, stored_at: datetime) -> None:
-        with pytest.raises(ConfigurationError, match="resume_at"):
-            MetadataPoller(ScriptedSource(DOWN), resume_at=stored_at)
-
-    def test_a_time_without_a_zone_is_refused(self, stored_at: datetime) -> None:
+    def test_a_time_without_a_zone_is_refused(self) -> None:
         with pytest.raises(ConfigurationError, match="aware"):
-            MetadataPoller(
-                ScriptedSource(DOWN), resume=stored(orders=[1]), resume_at=stored_at.replace(tzinfo=None)
-            )
+            MetadataPoller(ScriptedSource(DOWN), resume=(cluster_of(), datetime(2026, 11, 27)))  # noqa: DTZ001
 
     def test_a_clock_that_was_set_back_makes_no_negative_blindness(
         self, clock: ManualClock, stored_at: datetime
     ) -> None:
         ahead = clock.now() + timedelta(seconds=5)
         source = ScriptedSource(answer(orders=[1]))
-        poller = MetadataPoller(source, clock=clock, resume=stored(orders=[1]), resume_at=ahead)
+        poller = MetadataPoller(source, clock=clock, resume=(stored(orders=[1]), ahead))
         (recovered,) = poller.poll_once()
         assert isinstance(recovered, ev.MetadataRecovered)
         assert recovered.blind_s == 0
@@ -178,18 +141,18 @@ class TestConfiguration:
 
 # -- beside a poller that never died -----------------------------------------------------------------------
 
-PROVED = Proof(topic_ids=True, leader_epochs=True, racks=True)
 worlds = snapshots().filter(lambda cluster: bool(cluster.nodes))
 """What a cluster can be; an answer without a broker is never believed."""
 
 
 def saying(cluster: Cluster) -> Observation:
-    return evolve(observe(dict(cluster.by_topic), cluster.nodes.values()), proof=PROVED)
+    return observe(dict(cluster.by_topic), cluster.nodes.values())
 
 
 def identified(cluster: Cluster, word: str) -> Cluster:
     topics = {name: evolve(info, topic_id=f"{name} {word}") for name, info in cluster.by_topic.items()}
-    return evolve(cluster, by_topic=topics)
+    nodes = [evolve(node, rack=node.rack or word) for node in cluster.nodes.values()]
+    return evolve(cluster, by_topic=topics, nodes=nodes)
 
 
 def polled(poller: MetadataPoller, clock: ManualClock, times: int) -> list[ev.Event]:
@@ -208,7 +171,7 @@ def test_tells_just_what_one_that_never_died_would_have_told(a: Cluster, b: Clus
     alive.poll_once()
     before = alive.cluster
     assert before is not None
-    resumed = MetadataPoller(ScriptedSource(saying(b)), clock=later, resume=before, resume_at=clock.now())
+    resumed = MetadataPoller(ScriptedSource(saying(b)), clock=later, resume=(before, clock.now()))
     lived = polled(alive, clock, 8)
     _, *found = polled(resumed, later, 8)
 
@@ -225,8 +188,11 @@ def test_tells_just_what_one_that_never_died_would_have_told(a: Cluster, b: Clus
 
 @given(worlds, worlds)
 def test_its_changes_lead_from_what_was_stored_to_what_is(a: Cluster, b: Cluster) -> None:
-    a, b = identified(a, "before"), identified(b, "after")  # else the gate would keep epochs and partitions
+    a, b = (
+        identified(a, "before"),
+        identified(b, "after"),
+    )  # else the gate would keep epochs, partitions and racks
     clock = ManualClock()
-    poller = MetadataPoller(ScriptedSource(saying(b)), clock=clock, resume=a, resume_at=clock.now())
+    poller = MetadataPoller(ScriptedSource(saying(b)), clock=clock, resume=(a, clock.now()))
     assert apply(a, polled(poller, clock, 4)) == poller.cluster == b
     poller.close()

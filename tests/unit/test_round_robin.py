@@ -65,19 +65,6 @@ class TestChanges:
         adopt(partitioner, *[1] * 6)
         assert [ask(partitioner) for _ in range(3)] == [4, 5, 0]
 
-    def test_growth_comes_at_the_end_of_the_round(self) -> None:
-        partitioner = with_table(RoundRobinPartitioner(start=1), 1, 1, 1)
-        assert ask(partitioner) == 1
-        adopt(partitioner, *[1] * 5)
-        assert [ask(partitioner) for _ in range(5)] == [2, 3, 4, 0, 1]
-
-    def test_of_a_topic_made_anew_with_less_partitions_it_begins_again(self) -> None:
-        partitioner = with_table(RoundRobinPartitioner(start=0), *[1] * 6)
-        for _ in range(5):
-            ask(partitioner)
-        adopt(partitioner, 1, 1)
-        assert [ask(partitioner) for _ in range(3)] == [0, 1, 0]
-
     def test_a_topic_that_vanished_is_forgotten(self) -> None:
         partitioner = with_table(RoundRobinPartitioner(start=0), *[1] * 6)
         ask(partitioner)

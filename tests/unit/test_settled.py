@@ -5,18 +5,16 @@ from datetime import datetime
 
 import pytest
 
-from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
+from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
-
-WAIT_S = 10.0
-DOWN = MetadataFetchError("down")
+from tests.poller_kit import DOWN, WAIT_S, orders
 
 
 class Settled(PartitionChangeListener):
@@ -35,9 +33,7 @@ class Settled(PartitionChangeListener):
 class Slow(ScriptedSource):
     """Takes half a second for each answer."""
 
-    def __init__(self, clock: ManualClock, *steps: Observation | Exception) -> None:
-        super().__init__(*steps)
-        self.clock = clock
+    clock: ManualClock
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         self.clock.advance(0.5)
@@ -52,12 +48,10 @@ def clock() -> ManualClock:
 def followed(
     clock: ManualClock, *steps: Observation | Exception
 ) -> tuple[MetadataPoller, Settled, Registration]:
-    poller, listener = MetadataPoller(Slow(clock, *steps), clock=clock), Settled()
+    source = Slow(*steps)
+    source.clock = clock
+    poller, listener = MetadataPoller(source, clock=clock), Settled()
     return poller, listener, poller.register(listener)
-
-
-def orders(*leaders: int | None) -> Observation:
-    return observe({"orders": leaders}, brokers=[1, 2])
 
 
 def test_each_good_look_confirms_the_snapshot_from_the_moment_at_which_it_began(clock: ManualClock) -> None:
@@ -100,7 +94,7 @@ def test_nor_does_an_event_from_elsewhere(clock: ManualClock) -> None:
 
 
 def test_looks_without_news_start_no_worker_of_who_does_not_ask_for_them(clock: ManualClock) -> None:
-    poller = MetadataPoller(Slow(clock, orders(1)), clock=clock)
+    poller = MetadataPoller(ScriptedSource(orders(1)), clock=clock)
     poller.poll_once()
     poller.register(RecordingListener(), replay=False)
     poller.poll_once()

@@ -113,9 +113,9 @@ def test_a_cluster_is_asked_by_its_address(mock_cluster: MockCluster, topics: li
     mock_cluster.create_topic("payments", 2)
     mock_cluster.set_leader("orders", 1, None)
     found = take_snapshot(mock_cluster.bootstrap_servers, topics, reach=1.0)
-    assert len(found.cluster.brokers()) == 3
+    assert len(found.cluster.nodes) == 3
     assert found.cluster.available_partitions_for_topic("orders") == {0, 2}
-    assert (found.cluster.topic("payments") is None) == (topics is not None)
+    assert ("payments" not in found.cluster.by_topic) == (topics is not None)
     assert not found.unreachable
 
 

@@ -21,22 +21,6 @@ def test_all_tuples_are_one_object_when_everything_is_online_and_admitted() -> N
     assert not r.rerouted
 
 
-def test_offline_partitions_are_not_usable_but_count_for_keys() -> None:
-    r = route(cluster_of({"orders": [1, None, 3]}))
-    assert r.usable == (0, 2)
-    assert r.count == 3
-    assert r.rerouted
-    assert [r.is_online(p) for p in r.all] == [True, False, True]
-
-
-def test_a_cap_leaves_partitions_out() -> None:
-    r = route(cluster_of({"orders": [1] * 12}), CAPPED)
-    assert len(r.usable) == 4
-    assert r.usable == r.admitted == r.admitted_online
-    assert r.capped
-    assert not r.rerouted
-
-
 def test_an_online_partition_stands_in_for_an_admitted_one_that_is_offline() -> None:
     healthy = compile_table(cluster_of({"orders": [1] * 12}), CAPPED)
     chosen = healthy.routes["orders"].admitted

@@ -223,10 +223,10 @@ def test_a_suspicion_that_comes_meanwhile_is_not_missed(order: KeyOrder | None) 
 def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
     partitioner, poller = a_partitioner()
     turn, _gone = a_turn(partitioner), a_turn(partitioner)
-    assert len(partitioner.routing._keepers) == 3
+    assert len(partitioner.routing._on_renewed) == 3
     del _gone
     poller.poll_once()
-    assert {reference() for reference in partitioner.routing._keepers} == {turn, partitioner}
+    assert {reference() for reference in partitioner.routing._on_renewed} == {turn.drop, partitioner.drop}
     poller.close()
 
 

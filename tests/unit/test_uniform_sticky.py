@@ -101,16 +101,6 @@ class TestOnKafkaPython:
         assert placed.keys() == set(range(partitions))
         assert min(placed.values()) > placed.total() / partitions / 2
 
-    def test_keyed_records_move_on_although_the_producer_never_says_so(self) -> None:
-        partitioner, batches = with_table(1, 2), dict[int, int]()
-        placed = Counter(send(partitioner, batches, b"k", 100) for _ in range(15_000))
-        assert min(placed.values()) > 7_000
-
-    def test_a_mixture_reaches_all_partitions(self) -> None:
-        partitioner, batches = with_table(1, 2), dict[int, int]()
-        placed = Counter(send(partitioner, batches, (None, b"k")[i % 2], 9_000) for i in range(1_000))
-        assert min(placed.values()) > 300
-
     def test_a_probe_is_one_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
         partitioner = with_table(1, 2, 3)
         partitioner.deliveries.unreachable(2)

@@ -101,7 +101,7 @@ def look(kafka: Kafka) -> Finding:
     check, used = "client", evolve(kafka, client=installed_client(kafka.client))
     try:
         with contextlib.closing(open_source(used)) as source:
-            proof = source.fetch(frozenset(), started_at=0.0, timeout=FIRST_ANSWER_S).proof
+            seen = source.fetch(frozenset(), started_at=0.0, timeout=FIRST_ANSWER_S)
     except ConfigurationError as error:
         return Finding(check, Status.FAILED, one_line(error))  # which names the cure
     except MetadataFetchError as error:
@@ -114,7 +114,7 @@ def look(kafka: Kafka) -> Finding:
             f"{kafka.client} is not installed; kpe observe would use {used.client}",
             how_to_install(kafka.client),
         )
-    if not proof.leader_epochs:
+    if not seen.leader_epochs:
         return Finding(
             check,
             Status.WARNING,

@@ -11,7 +11,7 @@ from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 
 if TYPE_CHECKING:
     from kafka_partition_events.control.operate.client import ControlClient
@@ -149,7 +149,7 @@ class Services:
     open_source: Callable[[Mapping[str, str]], "MetadataSource"] = open_confluent_source
     sample: Sampler = sample_with_confluent
     open_client: Callable[[Mapping[str, str], str], "ControlClient"] = open_confluent_client
-    clock: Clock = field(factory=SystemClock)
+    clock: Clock = field(factory=Clock)
 
 
 def first_look(

@@ -112,7 +112,7 @@ class Chooser:
         """Return whether a topic's keyed records are left to librdkafka: not where partitions are limited."""
         if not self.native_keys or self._partitioner.requires_metadata(topic):
             return False
-        return topic not in self._partitioner.routing.limits.counts
+        return topic not in self._partitioner.routing.limits
 
     def choose_for(self, topic: str, count: int) -> tuple[int, int]:
         """Return a partition for unkeyed records, and how many of ``count`` may go there: a probe is one."""

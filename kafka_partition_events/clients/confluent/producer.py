@@ -35,7 +35,8 @@ from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.poller import MetadataPoller, check_free
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.subscriptions import check_feeder
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 
@@ -133,7 +134,7 @@ class PartitioningProducer(Handle):
         if poller is not None and poller_options:
             raise ConfigurationError("poller_options are for the producer's own poller; give one of the two")
         partitioner.routing.process.check()
-        check_free(partitioner, poller)
+        check_feeder(partitioner, None if poller is None else poller.subscriptions)
         full = settings.with_requests_in_flight(settings.with_hash(given, partitioner))
         transaction = None if full.get("transactional.id") is None else "transactional.id"
         acks = settings.acks(full)

@@ -23,7 +23,7 @@ from kafka_partition_events.clients.librdkafka import refuse_greenlets
 from kafka_partition_events.clients.refused_topics import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import TopicInfo
-from kafka_partition_events.metadata.source import Observation, Proof
+from kafka_partition_events.metadata.source import Observation
 
 _LEAST_DESCRIBE_S, _MOST_FACTOR, _MOST_SHARE = 1.0, 10.0, 0.25
 """A description may take so many seconds, or so many times what listing brokers took if that is longer, but
@@ -140,7 +140,6 @@ class ConfluentMetadataSource:
             errors=errors,
             requested=topics,
             cluster_id=cluster.cluster_id,
-            proof=Proof(topic_ids=True, racks=True),
         )
 
     def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[Observation, int]:

@@ -210,7 +210,7 @@ class Turn:
         self._route: Route | None = None
         self._chunk, self._ends_at = Chunk(), 0.0
         self._rerouted = self._avoided = self._capped = 0
-        partitioner.routing.keep(self)
+        partitioner.routing.on_renewed(self.drop)
 
     def renew(self, count: int = 1) -> int:
         """Begin the next chunk, on another partition if the turn is over or the route has changed.

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
 
 StandbyMode = Literal["auto", "off"]
@@ -56,7 +56,7 @@ class Detour(Generic[H]):
     _close: Callable[[H], object]
     _outstanding: Callable[[H], int]
     _is_wanted: Callable[[], bool] = lambda: True
-    _clock: Clock = field(factory=SystemClock)
+    _clock: Clock = field(factory=Clock)
     open: H | None = field(default=None, init=False)
     _used_at: float = field(default=0.0, init=False)
     _begun_at: float = field(default=0.0, init=False)

@@ -11,7 +11,7 @@ from kafka_partition_events.control.protocol.codec import NO_PLACE, RecordError,
 from kafka_partition_events.control.protocol.records import Ack
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.process import OwnProcess
 
 Report = Literal["leases", "acks"]
@@ -84,7 +84,7 @@ class ControlAgent(ABC):
         """Why the control topics could not be read the last time; None when they could."""
         self._link = link
         self._presence = duties
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._running = False
         self._process = OwnProcess(type(self).__name__)
         self._condition = threading.Condition()

@@ -99,7 +99,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         """
         limits = self._duties.limits(cluster, now)
         partitioners = [r.listener for r in self._poller.registrations if isinstance(r.listener, Partitioner)]
-        budgets = [partitioner.budget for partitioner in partitioners if partitioner.budget is not None]
+        budgets = [p.routing.budget for p in partitioners if p.routing.budget is not None]
         self._duties.affords(_least(budgets), _most(budgets))
         used: dict[str, int] = {}
         for partitioner in partitioners:

@@ -73,7 +73,7 @@ class ProducerDuties(Leaseholder):
             if self._holds(change, now):
                 spec = change.spec
                 counts[spec.topic] = min(spec.from_count, counts.get(spec.topic, spec.from_count))
-        return Limits(counts=counts)
+        return counts
 
     def _here(self, cluster: Cluster | None) -> Iterator[Change]:
         """Yield the open changes of topics as they are."""

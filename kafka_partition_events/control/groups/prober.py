@@ -10,7 +10,7 @@ from kafka_partition_events.control.protocol.records import Change, group_name
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 LOOK_S: Final = 5.0
@@ -42,7 +42,7 @@ class GroupProber:
         """
         self.probe = Probe()
         self._admin = admin
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._topics: dict[str, frozenset[str]] = {}  # of each group that was seen, as last seen
         self._settling: dict[str, dict[str, Settling]] = {}
         self._seen = frozenset[tuple[str, State]]()

@@ -117,7 +117,7 @@ def _written(cluster: Cluster, topics: Iterable[str] | None) -> list[TopicInfo]:
         return [info for info in cluster.by_topic.values() if info.partitions and not info.internal]
     found = []
     for name in sorted(set(topics)):
-        info = cluster.topic(name)
+        info = cluster.by_topic.get(name)
         if info is None or not info.partitions:
             raise UnknownPartitionError(f"the metadata snapshot has no topic {name!r}")
         found.append(info)

@@ -123,7 +123,7 @@ def _fetch(config: Mapping[str, Any], topics: frozenset[str] | None) -> Cluster:
 def _unreachable(cluster: Cluster, reach: float | None) -> frozenset[int]:
     """Return the leaders that do not accept a connection; none if nobody does, for then it is the driver."""
     leaders = {p.leader for info in cluster.by_topic.values() for p in info.partitions}
-    nodes = [node for node in cluster.brokers() if node.id in leaders]
+    nodes = [node for node in cluster.nodes.values() if node.id in leaders]
     if reach is None or not nodes:
         return frozenset()
     limit = reach

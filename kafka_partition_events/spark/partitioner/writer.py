@@ -237,7 +237,7 @@ def _addresses(source: ClusterSource, snapshot: Snapshot) -> str:
         for name in ("bootstrap.servers", "metadata.broker.list"):
             if name in source:
                 return str(source[name])
-    brokers = [f"{node.host}:{node.port}" for node in snapshot.cluster.brokers()]
+    brokers = [f"{node.host}:{node.port}" for node in snapshot.cluster.nodes.values()]
     if not brokers:
         raise ConfigurationError("the snapshot lists no broker; give bootstrap, host:port,host:port")
     return ",".join(brokers)

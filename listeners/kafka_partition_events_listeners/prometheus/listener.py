@@ -14,7 +14,7 @@ from kafka_partition_events import __version__
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -106,7 +106,7 @@ class PrometheusListener(PartitionChangeListener):
         self._kafka_cluster = kafka_cluster
         self._producers = weakref.WeakSet(producers)
         self._max_topics = max_topics
-        self._clock: Clock = clock or SystemClock()
+        self._clock: Clock = clock or Clock()
         self._scraper = Scraper()
         self._building = threading.Lock()
         self._built = _Built()

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from kafka_partition_events.durations import NO_WORK
-from kafka_partition_events.metadata.listener import Registration, RegistrationStats, name_of
+from kafka_partition_events.metadata.listener import name_of
+from kafka_partition_events.metadata.registration import Registration, RegistrationStats
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Family, Reading, single

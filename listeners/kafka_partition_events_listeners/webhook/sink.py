@@ -11,7 +11,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.names import NAMES, is_churn
 from kafka_partition_events.json_text import json_in
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox import DeliveryError, Entry
 from kafka_partition_events_listeners.webhook.client import Target, Way
 from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
@@ -89,7 +89,7 @@ class WebhookSink:
         plain = "application/cloudevents+json" if template is None else "application/json"
         self._content_type = sent.pop("content-type", plain)
         self._target = Target(url, Way(headers=sent, **way))
-        self._clock: Clock = clock or SystemClock()
+        self._clock: Clock = clock or Clock()
         self._declined = ("", 0)
 
     def __repr__(self) -> str:

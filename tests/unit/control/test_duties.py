@@ -10,11 +10,11 @@ from kafka_partition_events.control.protocol.records import Ack, Change
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Status, Verb
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits
+from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, NEW, Story, gated, grown, growth, lease
 
-HELD = Limits(counts={"orders": 6})
+HELD = {"orders": 6}
 
 
 def sees(count: int, **others: int) -> Cluster:

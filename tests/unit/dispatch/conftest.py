@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.mailbox import Mailbox
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.testing.clock import ManualClock
 from tests.unit.dispatch.mail import WAIT_S, Open
 
@@ -18,10 +18,10 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def open_mailbox(clock: ManualClock) -> Iterator[Open]:
-    opened: list[Mailbox] = []
+    opened: list[Registration] = []
 
-    def make(listener: PartitionChangeListener, capacity: int = 1024, **options: Any) -> Mailbox:
-        mailbox = Mailbox(listener, capacity=capacity, clock=clock, **options)
+    def make(listener: PartitionChangeListener, capacity: int = 1024, **options: Any) -> Registration:
+        mailbox = Registration(listener, capacity=capacity, clock=clock, **options)
         opened.append(mailbox)
         return mailbox
 

@@ -4,14 +4,14 @@ import threading
 from collections.abc import Callable
 
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
-from kafka_partition_events.metadata.diff import changed_partitions, diff
+from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event, MetadataStale
-from kafka_partition_events.metadata.mailbox import Batch, Mailbox
+from kafka_partition_events.metadata.registration import Batch, Registration
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import cluster_of
 
 WAIT_S = 10.0
-Open = Callable[..., Mailbox]
+Open = Callable[..., Registration]
 
 
 class Blocking(RecordingListener):
@@ -51,5 +51,4 @@ def sequences(listener: RecordingListener) -> list[int]:
 
 def state(leaders: list[int | None], generation: int = 1) -> Batch:
     cluster = cluster_of({"orders": leaders}, brokers=[1, 2, 3], generation=generation)
-    events = diff(EMPTY, cluster)
-    return Batch(cluster, events, changed_partitions(events))
+    return Batch(cluster, diff(EMPTY, cluster))

@@ -9,10 +9,10 @@ import pytest
 
 from kafka_partition_events import ConfigurationError, PartitionChangeListener
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster
-from kafka_partition_events.metadata.mailbox import Batch, Mailbox
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.registration import Registration
 from tests.poller_kit import eventually, until
-from tests.unit.dispatch.mail import WAIT_S, Open, news
+from tests.unit.dispatch.mail import WAIT_S, Open, news, state
 
 
 def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -61,8 +61,8 @@ class TestTheContract:
             def __init__(self) -> None:
                 self.calls: list[str] = []
 
-            async def on_metadata_stale(self, event: ev.MetadataStale) -> None:
-                self.calls.append("stale")
+            async def on_topic_added(self, event: ev.TopicAdded) -> None:
+                self.calls.append("added")
 
             async def on_settled(self, cluster: Cluster, polled_at: object) -> None:
                 self.calls.append("settled")
@@ -73,10 +73,9 @@ class TestTheContract:
         async def main() -> None:
             listener = Typed()
             mailbox = open_mailbox(listener)
-            (event,) = news(1).events
-            mailbox.put(Batch(EMPTY, (event,), {"any": "thing"}))  # type: ignore[dict-item]
+            mailbox.put(state([1]))
             assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
-            assert listener.calls == ["map", "stale", "settled"]
+            assert listener.calls == ["map", "added", "settled"]
 
         on_a_loop(main)
 
@@ -164,7 +163,7 @@ class TestWaitingOnTheLoop:
 
     def test_a_hook_may_close_its_own_registration(self, open_mailbox: Open) -> None:
         class Leaving(Noting):
-            mailbox: Mailbox
+            mailbox: Registration
 
             async def on_event(self, event: ev.Event) -> None:
                 await super().on_event(event)
@@ -184,8 +183,8 @@ class TestALoopThatEnds:
     def test_it_unregisters_its_listeners_with_one_line(
         self, open_mailbox: Open, caplog: pytest.LogCaptureFixture
     ) -> None:
-        gone: list[Mailbox] = []
-        mailbox: list[Mailbox] = []
+        gone: list[Registration] = []
+        mailbox: list[Registration] = []
 
         async def main() -> None:
             mailbox.append(open_mailbox(Noting(), on_closed=gone.append))
@@ -215,7 +214,7 @@ class TestALoopThatEnds:
                     raise
 
         listener = Endless()
-        gone: list[Mailbox] = []
+        gone: list[Registration] = []
 
         async def main() -> None:
             open_mailbox(listener, on_closed=gone.append).put(news(1, 2, 3))
@@ -231,7 +230,7 @@ class TestALoopThatEnds:
         loop = asyncio.new_event_loop()
         listener = Noting()
 
-        async def register() -> Mailbox:
+        async def register() -> Registration:
             return open_mailbox(listener)
 
         mailbox = loop.run_until_complete(register())

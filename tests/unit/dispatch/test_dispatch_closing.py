@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.mailbox import Mailbox
+from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.testing.recording import RecordingListener
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences, state
 
@@ -67,7 +67,7 @@ class TestClosing:
 
     def test_as_a_context_manager(self, open_mailbox: Open) -> None:
         listener = RecordingListener()
-        closed: list[Mailbox] = []
+        closed: list[Registration] = []
         with open_mailbox(listener, on_closed=closed.append) as mailbox:
             assert closed == []
         assert mailbox in closed
@@ -83,10 +83,6 @@ class Audited(PartitionChangeListener):
     def close(self) -> None:
         self.closed += 1
         super().close()
-
-
-class Quiet(PartitionChangeListener):
-    """It releases nothing."""
 
 
 class Held(DefaultPartitioner):
@@ -109,30 +105,8 @@ class TestAPartitionerThatIsAListenerToo:
             open_mailbox(mixed).close(wait=WAIT_S)
             assert (mixed.closed, mixed.released) == (1, True)
 
-    def test_a_listener_that_releases_nothing_hides_nothing(self, open_mailbox: Open) -> None:
-        class Mixed(Quiet, Held):
-            pass
-
-        mixed = Mixed()
-        open_mailbox(mixed).close(wait=WAIT_S)
-        assert mixed.released
-
-    def test_what_else_it_inherits_from_is_not_ours_to_close(self, open_mailbox: Open) -> None:
-        class Connection:
-            closed = False
-
-            def close(self) -> None:
-                self.closed = True
-
-        class Mixed(Quiet, Connection):
-            pass
-
-        mixed = Mixed()
-        open_mailbox(mixed).close(wait=WAIT_S)
-        assert not mixed.closed
-
     def test_alone_it_costs_no_thread_and_with_a_hook_it_is_told(self, open_mailbox: Open) -> None:
-        class Hooked(DefaultPartitioner):
+        class Hooked(DefaultPartitioner, PartitionChangeListener):
             heard: ClassVar[list[int]] = []
 
             def on_event(self, event: Event) -> None:

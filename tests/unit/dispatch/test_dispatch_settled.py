@@ -7,8 +7,7 @@ import pytest
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.mailbox import Batch
-from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.metadata.registration import Batch
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences
 
@@ -58,12 +57,6 @@ class TestSettled:
         assert listener.heard == [1, 2, (1, at(10)), 3, (2, at(20))]
         assert mailbox.stats.delivered == 3, "it is no event"
 
-    def test_comes_after_a_look_without_news_too(self, open_mailbox: Open, listener: Settling) -> None:
-        mailbox = open_mailbox(listener)
-        mailbox.put(settled(1, 10))
-        assert mailbox.wait_synced(WAIT_S)
-        assert listener.heard == [(1, at(10))]
-
     def test_is_enough_for_a_listener_to_be_heard(self, open_mailbox: Open) -> None:
         heard: list[int] = []
 
@@ -72,13 +65,9 @@ class TestSettled:
                 heard.append(cluster.generation)
 
         mailbox = open_mailbox(Saver())
-        assert mailbox.wants_settled
         mailbox.put(settled(7, 10, 1))
         assert mailbox.wait_synced(WAIT_S)
         assert heard == [7]
-
-    def test_one_that_does_not_override_it_does_not_ask_for_it(self, open_mailbox: Open) -> None:
-        assert not open_mailbox(RecordingListener()).wants_settled
 
     def test_looks_without_news_that_wait_become_one(self, open_mailbox: Open) -> None:
         listener = Settling()
@@ -141,13 +130,3 @@ class TestSettled:
         listener.let_go.set()
         mailbox.close(wait=WAIT_S)
         assert listener.heard == [1]
-
-    def test_is_told_of_what_a_close_delivers_first(self, open_mailbox: Open) -> None:
-        listener = Settling()
-        mailbox = open_mailbox(listener)
-        mailbox.put(settled(1, 10, 1))
-        mailbox.put(settled(2, 20, 2))
-        mailbox.close(drain=True)
-        listener.let_go.set()
-        mailbox.close(wait=WAIT_S)
-        assert listener.heard == [1, (1, at(10)), 2, (2, at(20))]

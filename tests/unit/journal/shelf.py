@@ -74,9 +74,8 @@ class World:
         self, *answers: Observation | Exception, **options: Any
     ) -> tuple[MetadataPoller, JournalListener]:
         """Begin to observe, as a process that has just started."""
-        resume, resume_at = load_snapshot(self.shelf) or (None, None)
         source = ScriptedSource(*answers)
-        poller = MetadataPoller(source, clock=self.clock, resume=resume, resume_at=resume_at)
+        poller = MetadataPoller(source, clock=self.clock, resume=load_snapshot(self.shelf))
         journal = JournalListener(self.shelf, clock=self.clock, **options)
         self.pollers.append(poller)
         registration = poller.register(journal)

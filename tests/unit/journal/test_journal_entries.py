@@ -20,7 +20,7 @@ from tests.outbox_kit import scratch_journal
 
 TOLD = [event for event in EVERY_EVENT if not isinstance(event, ev.Resync)]
 # Some in minutes, or one for each topic, not thousands in a second.
-DERIVED = (ev.ClusterSummary, ev.AlternativesChanged)
+DERIVED = (ev.ClusterSummary,)
 MOVED = [event for event in TOLD if is_churn(name_of(event)) and not isinstance(event, DERIVED)]
 
 

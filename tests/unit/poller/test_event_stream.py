@@ -33,19 +33,26 @@ def emit(poller: MetadataPoller, count: int) -> None:
         poller.emit(event)
 
 
+async def reading(poller: MetadataPoller, **options: Any) -> tuple[Any, "asyncio.Task[Event]"]:
+    """Return a stream that is registered, and the read that waits for its first event."""
+    stream = poller.events(**options)
+    first = asyncio.ensure_future(anext(stream))
+    await until(lambda: bool(poller.registrations))
+    return stream, first
+
+
 class TestReading:
     def test_events_come_in_order_after_what_is(self, make: Pollers) -> None:
         async def main() -> None:
             poller = make(orders(1, 2, 3))
             poller.poll_once()
-            stream = poller.events()
-            first = [await anext(stream) for _ in range(4)]
-            assert isinstance(first[-1], TopicAdded) or any(isinstance(event, TopicAdded) for event in first)
-            assert all(event.initial for event in first)
-            emit(poller, 500)
-            numbers = [(await anext(stream)).sequence for _ in range(500)]
-            assert numbers == [*range(numbers[0], numbers[0] + 500)]
-            await stream.aclose()
+            async with aclosing(poller.events()) as stream:
+                first = [await anext(stream) for _ in range(4)]
+                assert any(isinstance(event, TopicAdded) for event in first)
+                assert all(event.initial for event in first)
+                emit(poller, 500)
+                numbers = [(await anext(stream)).sequence for _ in range(500)]
+                assert numbers == [*range(numbers[0], numbers[0] + 500)]
 
         on_a_loop(main)
 
@@ -53,36 +60,33 @@ class TestReading:
         async def main() -> None:
             poller = make(orders(1, 2, 3))
             poller.poll_once()
-            async with poller.events(replay=False) as stream:
-                emit(poller, 1)
-                assert (await anext(stream)).kind == "metadata_stale"
+            stream, first = await reading(poller, replay=False)
+            emit(poller, 1)
+            assert (await first).kind == "metadata_stale"
+            await stream.aclose()
 
         on_a_loop(main)
 
     def test_a_slow_reader_gets_a_resync_in_place_of_what_it_missed(self, make: Pollers) -> None:
         async def main() -> None:
             poller = make(orders(1))
-            async with poller.events(capacity=100) as stream:
-                sent = AHEAD + 1000
-                emit(poller, AHEAD)
-                await until(lambda: stream.registration.stats.delivered == AHEAD)
-                emit(poller, 1000)
-                got: list[Event] = []
-                lost = 0
-                while len(got) - (lost > 0) + lost < sent:
-                    got.append(await anext(stream))
-                    lost = sum(event.dropped for event in got if isinstance(event, Resync))
-                assert lost > 0
-                numbers = [event.sequence for event in got]
-                assert numbers == sorted(numbers)
+            stream, first = await reading(poller, capacity=100)
+            (registration,) = poller.registrations
+            sent = AHEAD + 1001
+            emit(poller, AHEAD + 1)
+            got = [await first]
+            await until(lambda: registration.stats.delivered == AHEAD + 1)
+            emit(poller, 1000)
+            lost = 0
+            while len(got) - (lost > 0) + lost < sent:
+                got.append(await anext(stream))
+                lost = sum(event.dropped for event in got if isinstance(event, Resync))
+            assert lost > 0
+            numbers = [event.sequence for event in got]
+            assert numbers == sorted(numbers)
+            await stream.aclose()
 
         on_a_loop(main)
-
-    def test_where_no_loop_runs_it_is_refused(self, make: Pollers) -> None:
-        poller = make(orders(1))
-        with pytest.raises(RuntimeError, match="no running event loop"):
-            poller.events()
-        assert poller.registrations == ()
 
 
 class TestLeaving:
@@ -94,70 +98,51 @@ class TestLeaving:
                 assert len(poller.registrations) == 1
                 break
             gc.collect()
-            assert poller.registrations == ()
+            await until(lambda: poller.registrations == ())
 
         on_a_loop(main)
 
     def test_cancelling_the_reader_unregisters(self, make: Pollers) -> None:
         async def main() -> None:
             poller = make(orders(1))
-            stream = poller.events()
-
-            async def read() -> None:
-                async for _event in stream:
-                    pass
-
-            task = asyncio.create_task(read())
-            await asyncio.sleep(0)
-            task.cancel()
+            stream, first = await reading(poller)
+            first.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await task
+                await first
             assert poller.registrations == ()
-            assert [event async for event in stream] == []
-
-        on_a_loop(main)
-
-    def test_closing_it_ends_another_tasks_iteration_at_once(self, make: Pollers) -> None:
-        async def main() -> None:
-            poller = make(orders(1))
-            async with aclosing(poller.events()) as stream:
-                reader = asyncio.create_task(collected(stream))
-                await asyncio.sleep(0)
-                await stream.aclose()
-                await stream.aclose()
-                assert await reader == []
+            assert await collected(stream) == []
 
         on_a_loop(main)
 
     def test_a_reader_that_left_holds_no_worker_up(self, make: Pollers) -> None:
         async def main() -> None:
             poller = make(orders(1))
-            stream = poller.events()
+            stream, first = await reading(poller)
+            registration: Any = poller.registrations[0]
             emit(poller, AHEAD + 10)
-            registration: Any = stream.registration
-            await until(lambda: registration.stats.delivered == AHEAD)
+            await first
+            await until(lambda: registration.stats.delivered == AHEAD + 1)
             worker = registration._worker
-            del stream
-            gc.collect()
+            await stream.aclose()
             await asyncio.to_thread(worker.join, WAIT_S)
             assert not worker.is_alive()
 
         on_a_loop(main)
 
     @pytest.mark.parametrize("waits_for_room", [False, True])
-    def test_a_loop_that_has_ended_unregisters_it(self, make: Pollers, waits_for_room: bool) -> None:
+    def test_a_loop_that_was_closed_unregisters_it(self, make: Pollers, waits_for_room: bool) -> None:
         poller = make(orders(1))
-        kept = []
-
-        async def main() -> None:
-            kept.append(poller.events())
-            if waits_for_room:
-                emit(poller, AHEAD + 10)
-                await until(lambda: kept[0].registration.stats.delivered == AHEAD)
-
-        on_a_loop(main)
+        loop = asyncio.new_event_loop()
+        stream, first = loop.run_until_complete(reading(poller))
+        emit(poller, 1)
+        loop.run_until_complete(first)
+        if waits_for_room:
+            emit(poller, AHEAD + 10)
+            eventually(lambda: poller.registrations[0].stats.delivered == AHEAD + 1)
+        loop.close()
         emit(poller, 1)
         eventually(lambda: poller.registrations == ())
+        del stream
 
 
 async def collected(stream: Any) -> list[Event]:
@@ -168,13 +153,14 @@ class TestClosingThePoller:
     def test_it_ends_the_iteration_after_what_was_queued(self, make: Pollers) -> None:
         async def main() -> None:
             poller = make(orders(1))
-            stream = poller.events()
+            stream, first = await reading(poller)
             emit(poller, 3 * AHEAD)
+            await first
             await poller.aclose(WAIT_S)
-            assert len(await collected(stream)) == 3 * AHEAD
-            assert [thread for thread in threading.enumerate() if "EventStream" in thread.name] == []
+            assert len(await collected(stream)) == 3 * AHEAD - 1
+            assert [thread for thread in threading.enumerate() if "listener-events" in thread.name] == []
             with pytest.raises(PollerClosedError):
-                poller.events()
+                await anext(poller.events())
             await poller.aclose()
 
         on_a_loop(main)
@@ -214,13 +200,14 @@ class TestClosingThePoller:
     def test_calls_that_would_block_the_loop_say_what_to_call(self, make: Pollers) -> None:
         async def main() -> None:
             poller = make(orders(1))
-            async with poller.events():
-                with pytest.raises(RuntimeError, match=r"close would block the loop.*await poller.aclose"):
-                    poller.close()
-                with pytest.raises(RuntimeError, match=r"refresh would block the loop.*to_thread"):
-                    poller.refresh("test", wait=1)
-                assert not poller.refresh("test")
-                assert await asyncio.to_thread(poller.refresh, "test", 1)
+            registration = poller.register(Noting())
+            with pytest.raises(RuntimeError, match=r"close would block the loop.*await poller.aclose"):
+                poller.close()
+            with pytest.raises(RuntimeError, match=r"refresh would block the loop.*to_thread"):
+                poller.refresh("test", wait=1)
+            assert not poller.refresh("test")
+            assert await asyncio.to_thread(poller.refresh, "test", 1)
+            registration.close()
             poller.close()
 
         on_a_loop(main)
@@ -264,6 +251,7 @@ class TestClosingThePoller:
                 stream = poller.events()
                 await anext(stream)
                 await poller.aclose(WAIT_S)
+                await collected(stream)
             assert len(asyncio.all_tasks()) == 1
 
         asyncio.run(main(), debug=True)

@@ -1,6 +1,5 @@
 """When the poller asks, and what becomes of answers that are late, odd, or do not come."""
 
-import random
 import threading
 import time
 from typing import cast
@@ -73,7 +72,7 @@ class TestFetches:
         outcome: list[bool] = []
         asking = threading.Thread(target=lambda: outcome.append(poller.refresh("mine", wait=WAIT_S)))
         asking.start()
-        eventually(lambda: bool(poller._requests._awaited))
+        eventually(lambda: poller._soon)
         hang.release()
         clock.wait_for_waiters()
         clock.advance(0.25)
@@ -83,7 +82,7 @@ class TestFetches:
         asking.join(WAIT_S)
         assert outcome == [True]
         assert poller.cluster is not None
-        assert poller.cluster.leader_for_partition(("orders", 0)) == 2
+        assert poller.cluster.by_topic["orders"].partitions[0].leader == 2
 
     def test_a_request_gives_up_in_time(self, make: Pollers) -> None:
         hang = Hang(orders(1))
@@ -109,7 +108,7 @@ class TestFetches:
         poller.poll_once()
         assert source.asked == [frozenset("a"), frozenset("ab")]
         assert poller.cluster is not None
-        assert poller.cluster.topics() == {"a", "b"}
+        assert set(poller.cluster.by_topic) == {"a", "b"}
 
     def test_tracking_wakes_the_poller(self, make: Pollers, clock: ManualClock) -> None:
         source = ScriptedSource(observe({"a": [1], "b": [1]}))
@@ -133,24 +132,6 @@ class TestFetches:
             clock.advance(6.2)
             eventually(lambda polls=polls: len(source.asked) == polls + 1)  # type: ignore[misc]
 
-    def test_the_snapshot_turns_stale_between_two_polls(self, make: Pollers, clock: ManualClock) -> None:
-        class Late(random.Random):
-            def uniform(self, a: float, b: float) -> float:
-                return b
-
-        poller = make(orders(1), interval=60, max_age=60, rng=Late())
-        listener = RecordingListener()
-        poller.register(listener)
-        poller.start()
-        clock.wait_for_waiters()
-        clock.advance(60)
-        listener.wait_for(5)
-        assert poller.health.polls == 1
-        clock.wait_for_waiters()
-        clock.advance(6)
-        listener.wait_for(6)
-        assert listener.kinds()[4:] == ["metadata_stale", "metadata_recovered"]
-
     def test_an_answer_that_makes_no_sense_is_an_outage_not_an_end(self, make: Pollers) -> None:
         nonsense = cast("Observation", None)
 
@@ -172,23 +153,6 @@ class TestFetches:
         assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
         assert registration.wait_synced(WAIT_S)
         assert [e.sequence for e in listener.events] == list(range(1, 8))
-
-    def test_a_slow_answer_loses_against_a_later_one(self, make: Pollers, clock: ManualClock) -> None:
-        slow = Hang(orders(1))
-        poller = make(slow, orders(2))
-        events: list[ev.Event] = []
-        first = threading.Thread(target=lambda: events.extend(poller.poll_once()))
-        first.start()
-        slow.wait_entered()
-        clock.advance(1)
-        poller.poll_once()
-        slow.release()
-        first.join(WAIT_S)
-        (rejected,) = events
-        assert isinstance(rejected, ev.MetadataRejected)
-        assert rejected.reason is ev.Rejection.OUT_OF_ORDER
-        assert poller.cluster is not None
-        assert poller.cluster.leader_for_partition(("orders", 0)) == 2
 
 
 def test_what_stays_refused_for_long_does_not_keep_the_poller_busy(make: Pollers, clock: ManualClock) -> None:

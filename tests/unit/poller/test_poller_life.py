@@ -150,8 +150,3 @@ class TestLife:
         assert poller.health.refresh_reason is None
         poller.refresh("broker 1 is suspect")
         assert poller.health.refresh_reason == "broker 1 is suspect"
-
-    def test_a_refresh_prints_nothing(self, make: Pollers, capsys: pytest.CaptureFixture[str]) -> None:
-        """Without a configuration structlog prints every line to standard output, which is not ours."""
-        make(orders(1)).refresh("test", wait=WAIT_S)
-        assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""One bounded mailbox and one worker thread for each registered listener.
+"""A registered listener: one bounded mailbox and one worker thread for each.
 
 A put never blocks and never grows a mailbox without bound: a batch that does not fit behind a backlog
 replaces it by one `Resync`. Batches are shared between mailboxes by reference, so a thousand listeners cost
@@ -12,27 +12,21 @@ import inspect
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from operator import methodcaller
 from time import perf_counter, sleep
-from typing import Final
+from typing import Final, Self
 
-from attrs import frozen
+from attrs import define, evolve, frozen
 
-from kafka_partition_events.durations import NO_WORK
+from kafka_partition_events.durations import NO_WORK, Durations
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.diff import changed_partitions
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import (
-    Registrable,
-    Registration,
-    RegistrationStats,
-    hears_events,
-    name_of,
-    overrides,
-)
+from kafka_partition_events.metadata.listener import PartitionChangeListener, Registrable, name_of, overrides
 from kafka_partition_events.metadata.loop import (
     LoopEndedError,
     inside,
@@ -43,8 +37,8 @@ from kafka_partition_events.metadata.loop import (
 )
 
 FAILURES_BEFORE_PAUSE = 5
-PAUSE_S = 1.0
-MAX_PAUSE_S = 60.0
+PAUSE_S = 5.0
+"""For how long a listener that has failed so often in a row is paused after each failure."""
 
 SLICE_S: Final = 0.001
 """How long a worker delivers before it rests, if no event takes longer."""
@@ -56,19 +50,44 @@ _log = get_logger(__name__)
 
 @frozen
 class Batch:
-    """What follows from one accepted change, or one replay: the events, and KIP-34's map if it is overridden.
+    """The events that follow from one accepted change, or one replay.
 
     Without an event it says that a poll found none, for listeners that override `on_settled`.
     """
 
     cluster: Cluster
     events: tuple[Event, ...]
-    changed: Mapping[TopicPartition, PartitionInfo] | None = None
     polled_at: datetime | None = None
 
 
-class Mailbox(Registration):
-    """A listener's queue and worker. Thread-safe."""
+@define(kw_only=True)
+class RegistrationStats:
+    """What one registered listener has been through.
+
+    Attributes:
+        delivered: Events that a listener method returned from.
+        failures: Calls of listener methods that raised.
+        dropped: Events lost to a full mailbox.
+        lag: Events waiting now, behind the batch in hand.
+        last_error: The last exception, as text.
+        paused: Whether delivery is paused after repeated failures.
+        durations: How long the listener took for all that one change, one replay, or one event from elsewhere
+            delivered; without the pauses after failures.
+        ended: Whether the thread that delivers has ended, although the listener is registered: a bug.
+    """
+
+    delivered: int = 0
+    failures: int = 0
+    dropped: int = 0
+    lag: int = 0
+    last_error: str | None = None
+    paused: bool = False
+    durations: Durations = NO_WORK
+    ended: bool = False
+
+
+class Registration:
+    """The handle of one registered listener, with its queue and worker. Thread-safe; a context manager."""
 
     def __init__(
         self,
@@ -76,13 +95,14 @@ class Mailbox(Registration):
         *,
         capacity: int,
         clock: Clock,
-        on_closed: "Callable[[Mailbox], None]" = lambda _: None,
+        on_closed: "Callable[[Registration], None]" = lambda _: None,
     ) -> None:
         self.listener = listener
+        """What is registered."""
         self.name = name_of(listener)
-        self.wants_changes = overrides(listener, "on_partitions_change")
+        self._wants_changes = overrides(listener, "on_partitions_change")
         self.wants_settled = overrides(listener, "on_settled")
-        self._deaf = not hears_events(listener)
+        self.is_deaf = not isinstance(listener, PartitionChangeListener)
         self.loop = loop_for(listener)
         self._here = running_loop()
         self._capacity = capacity  # events that a backlog may hold
@@ -97,22 +117,17 @@ class Mailbox(Registration):
         self._closing = False
         self._drain = False
         self._closed = threading.Event()
-        # Each counter has one writer: `_dropped` the lock's holder, the others the worker.
-        self._dropped = 0
-        self._delivered = 0
-        self._failures = 0
-        self._consecutive = 0
-        self._last_error: str | None = None
-        self._paused = False
+        # Each counter has one writer: `dropped` the lock's holder, the others the worker.
+        self._stats = RegistrationStats()
+        self._consecutive = 0  # failures in a row
         self._began = 0.0  # when the batch in hand was begun, later by the pauses since
-        self._durations = NO_WORK
 
     # -- the poller's side ---------------------------------------------------------------------------
 
     def put(self, batch: Batch) -> None:
         """Queue a batch; never blocks for longer than a few microseconds, never raises."""
         with self._condition:
-            if self._closing or self._deaf:
+            if self._closing or self.is_deaf:
                 return
             if not batch.events and self._queue and not self._queue[-1].events:
                 self._queue[-1] = batch  # the later poll says all that the earlier one did
@@ -130,16 +145,10 @@ class Mailbox(Registration):
         queued = [event for missed in self._queue for event in missed.events]
         resyncs = [event for event in queued if isinstance(event, Resync)]
         lost = len(queued) - len(resyncs) + len(batch.events)
-        changed = {
-            tp: now
-            for missed in (*self._queue, batch)
-            for tp in missed.changed or ()
-            if (now := batch.cluster.partition(tp)) is not None
-        }
         self._accepted -= len(self._queue)
         self._queue.clear()
         self._waiting = 0
-        self._dropped += lost
+        self._stats.dropped += lost
         last = batch.events[-1]
         resync = Resync(
             cluster_id=last.cluster_id,
@@ -150,7 +159,7 @@ class Mailbox(Registration):
             cluster=batch.cluster,
             dropped=lost + sum(earlier.dropped for earlier in resyncs),
         )
-        return Batch(batch.cluster, (resync,), changed, batch.polled_at)
+        return Batch(batch.cluster, (resync,), batch.polled_at)
 
     def _ensure_worker(self) -> None:
         if self._worker is not None:
@@ -162,32 +171,35 @@ class Mailbox(Registration):
         except RuntimeError as error:  # no more threads, or the interpreter is going down: at the next put
             _log.error("listener_worker_not_started", listener=self.name, error=repr(error))
 
-    # -- the user's side (Registration) --------------------------------------------------------------
+    # -- the user's side -----------------------------------------------------------------------------
 
     @property
     def stats(self) -> RegistrationStats:
-        """See `Registration`."""
+        """What the listener has been through so far."""
         with self._condition:
-            return RegistrationStats(
-                delivered=self._delivered,
-                failures=self._failures,
-                dropped=self._dropped,
-                lag=self._waiting,
-                last_error=self._last_error,
-                paused=self._paused,
-                durations=self._durations,
-                ended=self._worker is not None and not (self._closing or self._worker.is_alive()),
-            )
+            ended = self._worker is not None and not (self._closing or self._worker.is_alive())
+            return evolve(self._stats, lag=self._waiting, ended=ended)
 
     def wait_synced(self, timeout: float) -> bool:
-        """See `Registration`."""
+        """Wait until everything that was queued at the time of this call has been handled.
+
+        Inside a callback of the same listener that cannot come true before the timeout.
+
+        Args:
+            timeout: Seconds to wait at most. Returns False when they passed first.
+
+        Raises:
+            RuntimeError: called on the loop where the listener's ``async def`` methods run.
+        """
         refuse_on([self.loop], "wait_synced", "await asyncio.to_thread(registration.wait_synced, timeout)")
         with self._condition:
             target = self._accepted
             return self._condition.wait_for(lambda: self._handled >= min(target, self._accepted), timeout)
 
     def close(self, *, wait: float = 0.0, drain: bool = False) -> None:
-        """See `Registration`.
+        """Unregister: no event is handed over any more, and `PartitionChangeListener.close` is called.
+
+        Idempotent, and allowed inside the listener's own callbacks.
 
         Args:
             wait: Seconds to wait for a callback that is running now; ignored inside a callback, and on
@@ -210,13 +222,20 @@ class Mailbox(Registration):
         if wait > 0 and not is_inside and (self.loop is None or running_loop() is not self.loop):
             self._closed.wait(wait)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
     # -- the worker ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while (batch := self._next()) is not None:
             self._began = self._clock.monotonic()
             self._deliver(batch)
-            self._durations = self._durations.plus(self._clock.monotonic() - self._began)
+            took = self._clock.monotonic() - self._began
+            self._stats.durations = self._stats.durations.plus(took)
             with self._condition:
                 self._handled += 1
                 self._condition.notify_all()
@@ -248,14 +267,14 @@ class Mailbox(Registration):
             return batch
 
     def _deliver(self, batch: Batch) -> None:
-        if self.wants_changes and batch.changed and not self._cut_short:
-            self._attempt(methodcaller("on_partitions_change", batch.cluster, batch.changed))
+        if self._wants_changes and not self._cut_short and (changed := changed_partitions(batch.events)):
+            self._attempt(methodcaller("on_partitions_change", batch.cluster, changed))
         rest_at = perf_counter() + SLICE_S
         for event in batch.events:
             if self._cut_short:
                 return
             if self._attempt(event.deliver):
-                self._delivered += 1
+                self._stats.delivered += 1
             if perf_counter() >= rest_at:
                 sleep(REST_S)
                 rest_at = perf_counter() + SLICE_S
@@ -274,9 +293,9 @@ class Mailbox(Registration):
             self._give_up()
             return False
         except BaseException as error:  # noqa: BLE001 - whatever a listener raises, SystemExit too, is its own affair
-            self._failures += 1
-            self._last_error, text = repr(error), traceback.format_exc()
-            _log.warning("listener_failed", listener=self.name, error=self._last_error, exception=text)
+            self._stats.failures += 1
+            self._stats.last_error, text = repr(error), traceback.format_exc()
+            _log.warning("listener_failed", listener=self.name, error=repr(error), exception=text)
             self._consecutive += 1
             if self._consecutive >= FAILURES_BEFORE_PAUSE:
                 self._pause()
@@ -297,11 +316,9 @@ class Mailbox(Registration):
 
     def _pause(self) -> None:
         began = self._clock.monotonic()
-        doublings = min(self._consecutive - FAILURES_BEFORE_PAUSE, 32)  # more than 1,023 are no float
-        until = began + min(MAX_PAUSE_S, PAUSE_S * 2**doublings)
         with self._condition:
-            self._paused = True
-            while not self._closing and (left := until - self._clock.monotonic()) > 0:
+            self._stats.paused = True
+            while not self._closing and (left := began + PAUSE_S - self._clock.monotonic()) > 0:
                 self._clock.wait(self._condition, left)
-            self._paused = False
+            self._stats.paused = False
         self._began += self._clock.monotonic() - began
