@@ -126,7 +126,7 @@ class Library:
         return True
 
     def finish(self, record: RescuableRecord, arrived: Any) -> None:
-        self.application(record.outcome)
+        self.application(record.given.outcome)
 
     def application(self, number: int) -> None:
         self.outcomes[number] += 1
@@ -156,7 +156,7 @@ class FlightMachine(RuleBasedStateMachine):
         self.partitions = 4
         self.partitioner = AdaptivePartitioner(hash_name="murmur2")
         self.reports = Reports(self.partitioner)
-        self.library = Library(self.partitioner)
+        self.library: Any = Library(self.partitioner)
         self.flight = Flight(
             self.partitioner,
             self.library,

@@ -110,8 +110,8 @@ class Library:
         return False
 
     def finish(self, record: RescuableRecord, arrived: Sent | None) -> None:
-        assert record.value not in self.outcomes, "one outcome"
-        self.outcomes[record.value] = arrived
+        assert record.given.value not in self.outcomes, "one outcome"
+        self.outcomes[record.given.value] = arrived
 
 
 class Producers(RuleBasedStateMachine):
@@ -366,7 +366,7 @@ class Producers(RuleBasedStateMachine):
         self.each_key_is_in_order()
         assert {n for numbers in self.sent.values() for n in numbers} == set(self.library.outcomes)
         assert self.flight.waiting == 0
-        assert not self.flight._copies._keyed
+        assert not self.flight._copies._uncopied
         assert self.order.stats.displaced == 0
         assert not self.order.counts_some("t")
         self.stop()

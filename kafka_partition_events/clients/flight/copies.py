@@ -2,23 +2,24 @@
 
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from kafka_partition_events.clients.flight.record import Attempt, RescuableRecord
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueStats
 
-Stuck = Mapping[tuple[int, str, int], int | None]
-"""Handles, topics and partitions where records wait for a suspect, and the broker that leads there."""
+Where = tuple[int, str, int]
+"""Handle, topic and partition."""
+
+Stuck = Mapping[Where, int | None]
+"""Where records wait for a suspect, and the broker that leads there."""
 
 BURST_S: Final = 5.0
 """A burst of copies is at most what the producer has sent in so many seconds: one whose own uplink is full
 would else make it fuller."""
 LEAST_BURST: Final = 100  # however little is sent: one at a time waits for each of them
-HEDGE_EVERY_S: Final = (
-    0.005  # between two searches for stuck records: an application may poll for each record
-)
+HEDGE_EVERY_S: Final = 0.005  # between two searches for stuck records: applications poll for each record
 _IDLE_S: Final = 0.5  # the longest that `Copies.wait_for_work` waits
 
 
@@ -59,17 +60,12 @@ class Copies:
     """All records of one producer that may be rescued. Thread-safe.
 
     Each has one outcome: the first attempt that arrives, or the last one that fails.
-
-    Attributes:
-        queue: The copies to be sent.
-        waiting: How many copies are queued, or about to be sent.
-        is_short: Whether the budget was used up when `copy_stuck` was called last.
     """
 
     def __init__(self, limits: RescueLimits, clock: Callable[[], float] = time.monotonic) -> None:
-        self.queue: deque[RescuableRecord] = deque()
-        self.waiting = 0
-        self.is_short = False
+        self.queue: deque[RescuableRecord] = deque()  # the copies to be sent
+        self.waiting = 0  # how many are queued, or about to be sent
+        self.is_short = False  # the budget was used up when `copy_stuck` was called last
         self._limits = limits
         self._budget = CopyBudget(limits, clock)
         # Re-entrant: a signal handler may produce in here.
@@ -77,9 +73,7 @@ class Copies:
         self._closed = False
         self._waits_for_first = False  # `wait_for_work` does, and nothing is open
         self._open: set[RescuableRecord] = set()
-        # By handle, topic and partition, what is in flight: without a key, and has no copy yet; with one.
-        self._uncopied: dict[tuple[int, str, int], dict[RescuableRecord, None]] = {}
-        self._keyed: dict[tuple[int, str, int], dict[RescuableRecord, None]] = {}
+        self._uncopied: dict[Where, dict[RescuableRecord, None]] = {}  # what is in flight, without a copy
         self._bytes = 0
         self._counts: Counter[str] = Counter()  # by the names of `RescueStats`
         self._news: dict[int | None, tuple[int, int]] = {}
@@ -167,8 +161,8 @@ class Copies:
             record.error = error
             if record.finished or record.copy_is_due or record.in_flight:
                 return False
-            record.purged = record.purged and record.key is None  # of a key it is only not sent again
-            worth_a_copy = worth_a_copy and record.key is None
+            if record.key is not None:
+                record.purged = worth_a_copy = False  # it is only not sent again
             record.finished = not (worth_a_copy and self._queue_copy(record, None))
             return record.finished
 
@@ -193,7 +187,7 @@ class Copies:
         with self._changed:
             short: Counter[int | None] = Counter()
             for place, broker in stuck.items():
-                for record in tuple(self._uncopied.get(place, ())):
+                for record in [it for it in self._uncopied.get(place, ()) if it.key is None]:
                     waits = all(attempt.place in stuck for attempt in record.in_flight)
                     if record.finished or record.copy_is_due or not waits:
                         continue
@@ -209,13 +203,14 @@ class Copies:
             for broker, count in short.items():
                 self._note(broker, withheld=count)
 
-    def stuck_keys(self, stuck: Stuck) -> dict[tuple[tuple[int, str, int], bytes], list[RescuableRecord]]:
+    def stuck_keys(self, stuck: Stuck) -> dict[tuple[Where, bytes], list[RescuableRecord]]:
         """Return the keyed records that wait there, by place and key, as they were sent one after another."""
-        found: dict[tuple[tuple[int, str, int], bytes], list[RescuableRecord]] = {}
+        found: defaultdict[tuple[Where, bytes], list[RescuableRecord]] = defaultdict(list)
         with self._changed:
             for place in stuck:
-                for record in self._keyed.get(place, ()):
-                    found.setdefault((place, record.key or b""), []).append(record)
+                for record in self._uncopied.get(place, ()):
+                    if record.key is not None:
+                        found[place, record.key].append(record)
         return found
 
     def withdraw(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
@@ -328,14 +323,10 @@ class Copies:
     def _note_place(self, record: RescuableRecord, attempt: Attempt) -> None:
         if record.home is None and attempt.partition >= 0:
             record.home = attempt.partition
-        self._places_of(record).setdefault(attempt.place, {})[record] = None
+        self._uncopied.setdefault(attempt.place, {})[record] = None
 
     def _forget_place(self, record: RescuableRecord, attempt: Attempt) -> None:
-        places = self._places_of(record)
-        there = places.get(attempt.place, {})
+        there = self._uncopied.get(attempt.place, {})
         there.pop(record, None)
         if not there:
-            places.pop(attempt.place, None)
-
-    def _places_of(self, record: RescuableRecord) -> dict[tuple[int, str, int], dict[RescuableRecord, None]]:
-        return self._uncopied if record.key is None else self._keyed
+            self._uncopied.pop(attempt.place, None)

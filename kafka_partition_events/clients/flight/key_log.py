@@ -47,36 +47,22 @@ def as_bytes(key: Any) -> bytes:
 
 @define(eq=False)
 class Mark:
-    """A record that is followed, in the log. One thread at a time reports it.
+    """A record that is followed, in the log. One thread at a time reports it."""
 
-    Attributes:
-        key: Its key, as the application gave it.
-        partition: Its partition.
-        offset: Its offset, `FAILED`, `PENDING` or `UNNAMED`.
-        sequence: Its place in the index.
-        before: That of its key's entry before; None: there is none.
-    """
-
-    key: Any
+    key: Any  # as the application gave it
     partition: int
-    offset: int = PENDING
-    sequence: int = 0
-    before: int | None = None
+    offset: int = PENDING  # or `FAILED`, or `UNNAMED`
+    sequence: int = 0  # its place in the index
+    before: int | None = None  # that of its key's entry before, if there is one
 
 
 @define
 class Earlier:
-    """What is known of a key's records that were logged.
+    """What is known of a key's records that were logged."""
 
-    Attributes:
-        outstanding: Whether one may be.
-        is_awaited: Whether a report is to come that will show when none is.
-        offset: Else an offset that is not before their last one, `NOTHING` or `UNKNOWN`.
-    """
-
-    outstanding: bool = False
-    is_awaited: bool = False
-    offset: int = UNKNOWN
+    outstanding: bool = False  # one may be
+    is_awaited: bool = False  # a report is to come that will show when none is
+    offset: int = UNKNOWN  # else one that is not before their last one, or `NOTHING`
 
 
 _AWAITED, _UNVOUCHED = Earlier(outstanding=True, is_awaited=True), Earlier(outstanding=True)
@@ -91,11 +77,7 @@ class KeyLog:
     """
 
     def __init__(self, room: int) -> None:
-        """Begin with nothing sent.
-
-        Args:
-            room: How many entries are kept; what is older is forgotten.
-        """
+        """Keep so many entries at the most; what is older is forgotten."""
         self._room = room
         self._entries: deque[Any] = deque(maxlen=room + _SPARE)
         self.append = self._entries.append

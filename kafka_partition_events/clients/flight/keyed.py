@@ -13,9 +13,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from kafka_partition_events.clients.flight.client import (
+    Client,
     HandleClosedError,
     HeldTooLongError,
-    KeyedClient,
     PurgedError,
 )
 from kafka_partition_events.clients.flight.copies import Copies, Stuck
@@ -39,45 +39,26 @@ _ASK_EVERY_S: Final = 0.005  # between two questions whether what was logged is 
 
 @define(eq=False)
 class _HeldRecord:
-    """A record that waits.
-
-    Attributes:
-        record: What the application gave.
-        home: Its key's partition.
-        since: Since when; monotonic seconds.
-        rescuable: What is known of it, if it may be recalled.
-        purged: Whether the application has dropped it.
-    """
+    """A record that waits."""
 
     record: Record
-    home: int
-    since: float
-    rescuable: RescuableRecord | None = None
-    purged: bool = False
+    home: int  # its key's partition
+    since: float  # monotonic seconds
+    rescuable: RescuableRecord | None = None  # what is known of it, if it may be recalled
+    purged: bool = False  # the application has dropped it
 
 
 @define(eq=False)
 class KeyedRecords:
-    """The keyed records of one producer that have to be placed. Thread-safe.
+    """The keyed records of one producer that have to be placed. Thread-safe."""
 
-    Attributes:
-        order: Where they go, and when.
-        client: The adapter.
-        reports: Has the handle for records that need no suspect.
-        route: Returns the route of a topic and a partition of it.
-        launch: Tracks an attempt and hands it over, or takes it back.
-        copies: Those of the producer.
-        admit: Returns what is known of a record that may be recalled from now on; None: it may not.
-        clock: Monotonic seconds; for tests.
-    """
-
-    order: KeyOrder
-    _client: KeyedClient
-    _reports: ProducerReports
-    _route: Callable[[str, int], Route | None]
-    _launch: Callable[[Record, Attempt], Any]
+    order: KeyOrder  # where they go, and when
+    _client: Client
+    _reports: ProducerReports  # has the handle for records that need no suspect
+    _route: Callable[[str, int], Route | None]  # of a topic, and a partition of it
+    _hand_over: Callable[[Record, Attempt, Callable[[Record, Attempt], Any]], Any]  # `Flight`'s
     _copies: Copies
-    _admit: Callable[[Record], RescuableRecord | None]
+    _admit: Callable[[Record], RescuableRecord | None]  # what may be recalled from now on; None: it may not
     _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
     _episodes: KeyEpisodes = field(factory=KeyEpisodes, init=False)
     _next_news: float = field(default=-math.inf, init=False)
@@ -118,11 +99,13 @@ class KeyedRecords:
             place, mark, after = placed
             attempt = Attempt(topic, place.partition, place.handle, key=key, mark=mark, rescuable=rescuable)
             try:
-                return True, self._launch(_with_headers(record, rescuable, after), attempt)
+                sent = _with_headers(record, rescuable, after)
+                return True, self._hand_over(sent, attempt, self._client.hand_over)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
             except Exception as error:
-                if self._drops_headers(rescuable, error):
+                if rescuable is not None and not rescuable.bare and self._client.is_too_large(error):
+                    rescuable.bare = True
                     continue
                 if not self._client.knows_no_such_partition(error):
                     raise
@@ -131,25 +114,15 @@ class KeyedRecords:
                     if held or is_away or not self._client.may_choose(record):
                         raise
                     self._let_go(rescuable)
-                    return True, self._by_client(record)
+                    # The client puts its key where it did until now: a shared poller is ahead of it.
+                    result = self._client.hand_over(record, Attempt(topic, UNASSIGNED, FIRST))
+                    self.order.log(topic, record.key)
+                    return True, result
                 by_further = False  # it learns that a topic has grown later than the first handle
-
-    def _drops_headers(self, rescuable: RescuableRecord | None, error: Exception) -> bool:
-        """Leave our headers out if a record is too large with them; return whether that is to be tried."""
-        if rescuable is None or rescuable.bare or not self._client.is_too_large(error):
-            return False
-        rescuable.bare = True
-        return True
 
     def _let_go(self, rescuable: RescuableRecord | None) -> None:
         if rescuable is not None:
             self._copies.finish(rescuable)
-
-    def _by_client(self, record: Record) -> Any:
-        """Send a record where the client puts its key, as until now: a shared poller is ahead of it."""
-        result = self._client.hand_over(record, Attempt(record.topic, UNASSIGNED, FIRST))
-        self.order.log(record.topic, record.key)
-        return result
 
     def served(self) -> None:
         """Send what may go by now, and publish which keys have moved."""
@@ -200,12 +173,7 @@ class KeyedRecords:
         """End the attempts of records, if they may have more; return what is to be held."""
         if not self._copies.withdraw(records, broker):
             return []
-        return [
-            _HeldRecord(
-                Record(r.topic, r.value, r.key, r.outcome, r.timestamp_ms, r.headers), home, self._clock(), r
-            )
-            for r in records
-        ]
+        return [_HeldRecord(it.given, home, self._clock(), it) for it in records]
 
     def _release_ready(self, *, ask_again: bool) -> None:
         ready = self.order.take_ready(ask_again=ask_again)

@@ -5,7 +5,13 @@ import threading
 import pytest
 
 from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
-from kafka_partition_events.clients.flight.record import HEADER_BYTES, RECORD_BYTES, Attempt, RescuableRecord
+from kafka_partition_events.clients.flight.record import (
+    HEADER_BYTES,
+    RECORD_BYTES,
+    Attempt,
+    Record,
+    RescuableRecord,
+)
 from kafka_partition_events.clients.flight.rescue import (
     ATTEMPT_HEADER,
     ID_HEADER,
@@ -18,7 +24,7 @@ TIME_OUT = TimeoutError("expired")
 
 
 def record_of(value: bytes | None = b"v") -> RescuableRecord:
-    return RescuableRecord("t", value, headers=[("h", b"1")], timestamp_ms=0, id="id", outcome=None)
+    return RescuableRecord(Record("t", value, headers=[("h", b"1")]), "id")
 
 
 class Rig:

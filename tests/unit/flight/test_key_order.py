@@ -51,7 +51,10 @@ class Keys:
         if offset is None:
             self.order.log("t", key)
         else:
-            self.order.mark_reported(self.order.mark("t", key, key[0] % 4), offset)
+            self.mark_reported(self.order.mark("t", key, key[0] % 4), offset)
+
+    def mark_reported(self, mark: Mark, offset: int | None) -> None:
+        self.order.reported(Attempt("t", mark.partition, FIRST, mark=mark), offset)
 
 
 @pytest.fixture
@@ -116,11 +119,7 @@ class TestAKeyThatStays:
         keys.log()
         mark = keys.order.mark("t", KEY, HOME)
         assert keys.send() is None
-        keys.order.mark_reported(mark, 5)
-        assert keys.send() == (HOME, SECOND)
-
-    def test_is_held_no_more_once_it_is_delivered_at_an_offset_that_nobody_knows(self, keys: Keys) -> None:
-        keys.log(offset=-1)
+        keys.mark_reported(mark, 5)
         assert keys.send() == (HOME, SECOND)
 
     def test_follows_what_was_logged_where_no_report_will_say_when_it_is_finished(self, keys: Keys) -> None:
@@ -172,7 +171,7 @@ class TestAKeyThatMoves:
 
     def test_stays_if_nobody_knows_its_last_offset(self, moving: Keys) -> None:
         moving.log(offset=None)
-        moving.order.mark_reported(moving.order.mark("t", KEY, HOME), None)
+        moving.mark_reported(moving.order.mark("t", KEY, HOME), None)
         assert moving.send(route=SICK) == (HOME, FIRST)
 
     def test_stays_where_its_last_record_was_acknowledged_without_an_offset(self, moving: Keys) -> None:
@@ -368,7 +367,7 @@ class TestWhatIsHeld:
         keys.order.begin_release("t", KEY)
         keys.order.end_release("t", KEY, released=False)
         assert keys.order.take_ready(ask_again=True) == []
-        keys.order.mark_reported(mark, 4)
+        keys.mark_reported(mark, 4)
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
 
     def test_is_asked_about_again_if_what_it_waits_for_was_not_sent_after_all(self, keys: Keys) -> None:
@@ -379,7 +378,7 @@ class TestWhatIsHeld:
         keys.order.take_ready(ask_again=True)
         keys.order.begin_release("t", KEY)
         keys.order.end_release("t", KEY, released=False)
-        keys.order.mark_reported(mark, None)
+        keys.mark_reported(mark, None)
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
 
     @pytest.mark.parametrize("offset", [3, None], ids=["sent", "not taken"])
@@ -506,11 +505,12 @@ def test_a_place_is_a_partition_and_a_handle() -> None:
 
 
 def test_a_mark_from_before_a_report_without_an_offset_does_not_say_where_that_record_is() -> None:
-    order = KeyOrder(lambda _topic: None, MoveKeys())
+    keys = Keys(MoveKeys())
+    order = keys.order
     first, second = order.mark("t", b"key", 0), order.mark("t", b"other", 0)
-    order.mark_reported(second, 0)  # another thread's, handed over sooner
+    keys.mark_reported(second, 0)  # another thread's, handed over sooner
     order.reported(Attempt("t", 0, FIRST, mark=first), -1)
     log = order._of("t").log
     assert log.earlier(b"key", 0).outstanding
-    order.mark_reported(order.mark("t", b"other", 0), 2)
+    keys.mark_reported(order.mark("t", b"other", 0), 2)
     assert log.earlier(b"key", 0).offset == 2
