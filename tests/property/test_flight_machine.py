@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from attrs import define, field
 from hypothesis import settings
@@ -110,7 +110,6 @@ class Library:
             chosen = self.choose(record)
             self.flight.placed(attempt, chosen)
             assert attempt.partition == chosen
-            assert attempt.rescuable is None or attempt.rescuable.home is not None
         self.in_flight.append((record, attempt))
         if record.key is not None:
             assert attempt.handle == FIRST
@@ -159,7 +158,7 @@ class FlightMachine(RuleBasedStateMachine):
         self.library: Any = Library(self.partitioner)
         self.flight = Flight(
             self.partitioner,
-            self.library,
+            cast("Any", self.library),
             self.reports,
             rescue,
             limits if rescue else None,

@@ -343,8 +343,6 @@ class ConfluentAdapter:
                     attempt, arrived=message, offset=offset, latency_s=message.latency() or 0.0
                 )
             else:
-                if attempt.rescuable is not None and attempt.rescuable.home is None:
-                    attempt.rescuable.home = message.partition()  # librdkafka chose, and says so by now
                 self.flight.reported(
                     attempt,
                     error=KafkaException(error, message),

@@ -113,7 +113,10 @@ class Copies:
     def launched(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Note an attempt, of a record that was admitted or of a copy that was taken."""
         with self._changed:
-            self._counts["copies"] += bool(record.tried)
+            if record.tried:
+                self._counts["copies"] += 1
+            else:
+                record.original = attempt
             self._due(record, is_due=False)
             record.tried.append(attempt.partition)
             record.in_flight.append(attempt)
@@ -135,16 +138,13 @@ class Copies:
             if record.tried:  # it was a copy
                 self._counts["copies"] -= 1
                 self._due(record, is_due=record.key is None)
-            else:
-                record.home = None
 
     def arrived(self, record: RescuableRecord, attempt: Attempt) -> bool:
         """Note that an attempt was delivered; return whether that is the record's outcome."""
         with self._changed:
             if not self._landed(record, attempt) or record.finished:
                 return False
-            if record.home not in (None, attempt.partition):
-                self._counts["saved"] += 1
+            self._counts["saved"] += attempt is not record.original
             record.finished = True
             return True
 
@@ -217,8 +217,7 @@ class Copies:
         """End the attempts of a key's records, which are to be sent again; return whether they may be."""
         with self._changed:
             are_open = all(
-                len(r.tried) < self._limits.attempts and not (r.finished or r.bare or r.purged)
-                for r in records
+                len(r.tried) < self._limits.attempts and not (r.finished or r.purged) for r in records
             )
             if self._closed or not are_open or not self._budget.allows(len(records)):
                 return False
@@ -321,8 +320,6 @@ class Copies:
         return True
 
     def _note_place(self, record: RescuableRecord, attempt: Attempt) -> None:
-        if record.home is None and attempt.partition >= 0:
-            record.home = attempt.partition
         self._uncopied.setdefault(attempt.place, {})[record] = None
 
     def _forget_place(self, record: RescuableRecord, attempt: Attempt) -> None:

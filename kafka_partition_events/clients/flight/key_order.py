@@ -25,7 +25,7 @@ from kafka_partition_events.clients.flight.key_log import (
     NOTHING,
     PENDING,
     UNKNOWN,
-    UNNAMED,
+    UNVOUCHED,
     KeyLog,
     Mark,
 )
@@ -206,8 +206,8 @@ class KeyOrder:
             return None
         if here == (home, FIRST):  # what was logged counts, too
             earlier = of.log.earlier(it.key, home)
-            if earlier.outstanding:
-                return here if waits_here or not earlier.is_awaited else None
+            if earlier < NOTHING:
+                return here if waits_here or earlier == UNVOUCHED else None
         return wanted
 
     def _away(self, it: "_Next", route: Route) -> Place:
@@ -232,7 +232,8 @@ class KeyOrder:
             if state.after or state.place.partition != home:
                 return offset
         offset = max(offset, of.delivered_offset(key, home))
-        return max(offset, of.log.earlier(key, home, recalled=recalled).offset)
+        logged = of.log.earlier(key, home, recalled=recalled)
+        return UNKNOWN if logged < NOTHING else max(offset, logged)
 
     def _move(self, of: TopicKeys, state: KeyState, place: Place, home: int, last: int) -> None:
         """Let a key of which nothing is outstanding go to another place; its home may be another by now."""
@@ -249,11 +250,11 @@ class KeyOrder:
 
     def reported(self, attempt: Attempt, offset: int | None) -> None:
         """Note that a record is delivered, at an offset (negative: unknown), failed or not taken (None)."""
-        if attempt.mark is not None:
-            attempt.mark.offset = FAILED if offset is None else offset if offset >= 0 else UNNAMED
-            self._reports += 1
+        if (mark := attempt.mark) is not None:
             if offset is not None and offset < 0 and (attempt.key is not None or not self.recalls):
-                self.log(attempt.topic, attempt.mark.key)
+                self.log(attempt.topic, mark.key)  # what is marked from now on is behind it
+            mark.offset = FAILED if offset is None or offset < 0 else offset
+            self._reports += 1
         with self._lock:
             if attempt.key is None:  # recalled, or only marked
                 return

@@ -38,14 +38,21 @@ _ASK_EVERY_S: Final = 0.005  # between two questions whether what was logged is 
 
 
 @define(eq=False)
-class _HeldRecord:
-    """A record that waits."""
+class _KeyedRecord:
+    """A record that is placed, or waits for that."""
 
     record: Record
     home: int  # its key's partition
     since: float  # monotonic seconds
     rescuable: RescuableRecord | None = None  # what is known of it, if it may be recalled
     purged: bool = False  # the application has dropped it
+
+    def to_send(self, after: bytes | None) -> Record:
+        """Return the record as it is sent, with what it comes after."""
+        record = self.record if self.rescuable is None else self.rescuable.to_send()
+        if after is None:
+            return record
+        return record._replace(headers=[*as_list(record.headers), (AFTER_HEADER, after)])
 
 
 @define(eq=False)
@@ -73,56 +80,56 @@ class KeyedRecords:
         """
         key = as_bytes(record.key)
         rescuable = self._admit(record._replace(key=key)) if self.order.recalls else None
+        it = _KeyedRecord(record, home, self._clock(), rescuable)
         try:
-            is_sent, result = self._send(record, key, home, rescuable, held=False)
+            is_sent, result = self._send(it, key, held=False)
             if not is_sent:
-                kept, result = self._client.hold(record, self.order.waiting)
-                held = _HeldRecord(kept, home, self._clock(), rescuable)
-                self.order.hold(record.topic, key, held)
+                it.record, result = self._client.hold(record, self.order.waiting)
+                self.order.hold(record.topic, key, it)
         except BaseException:
-            self._let_go(rescuable)
+            self._let_go(it)
             raise
         return result
 
-    def _send(
-        self, record: Record, key: bytes, home: int, rescuable: RescuableRecord | None, *, held: bool
-    ) -> tuple[bool, Any]:
-        topic, by_further = record.topic, True
+    def _send(self, it: _KeyedRecord, key: bytes, *, held: bool) -> tuple[bool, Any]:
+        topic, home, by_further = it.record.topic, it.home, True
         while True:
             route = self._route(topic, home)
             if (handle := self._reports.handle if by_further else FIRST) != FIRST:
                 handle = self._client.pick(handle, topic)
-            was_sent = rescuable is not None and bool(rescuable.tried)
+            was_sent = it.rescuable is not None and bool(it.rescuable.tried)
             placed = self.order.place(topic, key, home, route, handle, held=held, recalled=was_sent)
             if placed is None:
                 return False, None
             place, mark, after = placed
-            attempt = Attempt(topic, place.partition, place.handle, key=key, mark=mark, rescuable=rescuable)
+            attempt = Attempt(
+                topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
+            )
             try:
-                sent = _with_headers(record, rescuable, after)
-                return True, self._hand_over(sent, attempt, self._client.hand_over)
+                return True, self._hand_over(it.to_send(after), attempt, self._client.hand_over)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
             except Exception as error:
-                if rescuable is not None and not rescuable.bare and self._client.is_too_large(error):
-                    rescuable.bare = True
+                if it.rescuable is not None and not was_sent and self._client.is_too_large(error):
+                    self._let_go(it, unheld=True)  # our header is never why a record can't be sent
                     continue
                 if not self._client.knows_no_such_partition(error):
                     raise
                 if place.handle == FIRST:
                     is_away = place.partition != home or after is not None
-                    if held or is_away or not self._client.may_choose(record):
+                    if held or is_away or not self._client.may_choose(it.record):
                         raise
-                    self._let_go(rescuable)
+                    self._let_go(it)
                     # The client puts its key where it did until now: a shared poller is ahead of it.
-                    result = self._client.hand_over(record, Attempt(topic, UNASSIGNED, FIRST))
-                    self.order.log(topic, record.key)
+                    result = self._client.hand_over(it.record, Attempt(topic, UNASSIGNED, FIRST))
+                    self.order.log(topic, it.record.key)
                     return True, result
                 by_further = False  # it learns that a topic has grown later than the first handle
 
-    def _let_go(self, rescuable: RescuableRecord | None) -> None:
-        if rescuable is not None:
-            self._copies.finish(rescuable)
+    def _let_go(self, it: _KeyedRecord, *, unheld: bool = False) -> None:
+        if it.rescuable is not None:
+            self._copies.finish(it.rescuable, unheld=unheld)
+            it.rescuable = None
 
     def served(self) -> None:
         """Send what may go by now, and publish which keys have moved."""
@@ -169,11 +176,13 @@ class KeyedRecords:
                 self._release_ready(ask_again=False)  # before the next one asks for a place away from home
         return is_any
 
-    def _retake(self, records: Sequence[RescuableRecord], broker: int | None, home: int) -> list[_HeldRecord]:
+    def _retake(
+        self, records: Sequence[RescuableRecord], broker: int | None, home: int
+    ) -> list[_KeyedRecord]:
         """End the attempts of records, if they may have more; return what is to be held."""
         if not self._copies.withdraw(records, broker):
             return []
-        return [_HeldRecord(it.given, home, self._clock(), it) for it in records]
+        return [_KeyedRecord(it.given, home, self._clock(), it) for it in records]
 
     def _release_ready(self, *, ask_again: bool) -> None:
         ready = self.order.take_ready(ask_again=ask_again)
@@ -191,7 +200,7 @@ class KeyedRecords:
             refused = self._refusal(held)
             try:
                 if refused is None:
-                    is_gone, _ = self._send(held.record, key, held.home, held.rescuable, held=True)
+                    is_gone, _ = self._send(held, key, held=True)
             except self._client.no_room:
                 again = True
             except Exception as error:  # noqa: BLE001 - the application gets it
@@ -202,12 +211,12 @@ class KeyedRecords:
             finally:
                 self.order.end_release(topic, key, released=is_gone or refused is not None, again=again)
             if refused is not None:
-                self._let_go(held.rescuable)
+                self._let_go(held)
                 self._client.reject(held.record, held.home, refused)
             elif not is_gone:
                 return
 
-    def _refusal(self, held: _HeldRecord) -> BaseException | None:
+    def _refusal(self, held: _KeyedRecord) -> BaseException | None:
         """Return why a record is not to be sent any more; None if it is."""
         if held.purged:
             return PurgedError()
@@ -217,11 +226,3 @@ class KeyedRecords:
         """Let nothing that is held now be sent; the application gets its outcomes when it is served."""
         for held in self.order.held():
             held.purged = True
-
-
-def _with_headers(record: Record, rescuable: RescuableRecord | None, after: bytes | None) -> Record:
-    """Return a record as it is sent."""
-    sent = record if rescuable is None else rescuable.to_send()
-    if after is None:
-        return sent
-    return sent._replace(headers=[*as_list(sent.headers), (AFTER_HEADER, after)])

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from kafka_partition_events.clients.flight.key_log import Mark
-from kafka_partition_events.clients.flight.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, Headers
+from kafka_partition_events.clients.flight.rescue import ID_HEADER, Headers
 
 RECORD_BYTES = 950
 HEADER_BYTES = 100
@@ -67,14 +67,14 @@ class RescuableRecord:
     given: Record  # serialized, its headers a list, with the time that copies are to have
     id: str
     since: float = 0.0  # when the application sent it; monotonic seconds
-    home: int | None = None  # where the original went; None as long as only the client knows
+    original: Attempt | None = None  # the first attempt
     in_flight: list[Attempt] = field(factory=list)
     tried: list[int] = field(factory=list)  # the partitions of its attempts
     copy_is_due: bool = False  # queued, or taken and neither in flight nor refused yet
     error: BaseException | None = None  # the latest
     finished: bool = False  # its outcome is decided
     purged: bool = False
-    bare: bool = False  # sent without headers of ours, which would make it too large
+    bare: bool = False  # sent without our header, which would make it too large
     size: int = field(init=False)  # bytes that are kept for it
 
     def __attrs_post_init__(self) -> None:
@@ -89,11 +89,6 @@ class RescuableRecord:
         return self.given.key  # type: ignore[no-any-return]
 
     def to_send(self) -> Record:
-        """Return the record for its next attempt, with the headers that this one carries."""
-        headers = self.given.headers
-        if not self.bare or (self.key is not None and self.tried):  # without an id it would be another record
-            headers = [*headers, (ID_HEADER, self.id.encode())]
-            if self.tried and not self.bare:
-                home = -1 if self.home is None else self.home
-                headers += [(PARTITION_HEADER, b"%d" % home), (ATTEMPT_HEADER, b"%d" % (len(self.tried) + 1))]
-        return self.given._replace(outcome=None, headers=headers)
+        """Return the record as each attempt sends it, with the header that names it."""
+        name = [] if self.bare else [(ID_HEADER, self.id.encode())]
+        return self.given._replace(outcome=None, headers=[*self.given.headers, *name])

@@ -17,12 +17,6 @@ become suspect, or stands behind one that does, before it fails (a *hedged reque
 ID_HEADER = "kpe-id"
 """The same for a record and all its copies: 16 hex digits of the producer, a dash, a number."""
 
-PARTITION_HEADER = "kpe-original-partition"
-"""On copies only: where the original was sent, as decimal text."""
-
-ATTEMPT_HEADER = "kpe-attempt"
-"""On copies only: 2 for the first copy, and so on, as decimal text."""
-
 Headers = list[tuple[str, str | bytes | None]]
 
 
