@@ -131,7 +131,7 @@ class Plan:
             may_move = None if policies is None else policies.may_move
             probe = deliveries.take_keyed_probe
             order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
-            flight.keep_order(order, client)
+            flight.keep_order(order)
             _key_stats[producer] = lambda: evolve(order.stats, refused=policies.refused if policies else ())
         polled = (lambda: None) if policies is None else lambda: policies.ask(written())
         follower = poller.join(partitioner, written, polled, reports.ended, last_closes=last_closes)

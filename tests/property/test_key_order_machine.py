@@ -179,7 +179,7 @@ class Producers(RuleBasedStateMachine):
         patched.start()
         self.stop = patched.stop
         self.flight = Flight(partitioner, self.library, reports, self.rescue, clock=lambda: self.now)
-        self.flight.keep_order(self.order, self.library)
+        self.flight.keep_order(self.order)
 
     def close(self, _topic: str) -> None:
         self.counts_key = None

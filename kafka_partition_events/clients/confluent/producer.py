@@ -185,7 +185,7 @@ class PartitioningProducer(Handle):
             partitioner, adapter, reports, mode, rescue_limits, tracks=tracks
         )
         if (handles or moves is not None) and tracks:
-            flight.keep_order(chooser.keep_order(moves, policies, recalls=flight.hedges), adapter)
+            flight.keep_order(chooser.keep_order(moves, policies, recalls=flight.hedges))
 
     # -- producing -----------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Which records get a copy: those of one producer that may be rescued, their copies, and the budget."""
 
+import math
 import threading
 import time
 from collections import Counter, defaultdict, deque
@@ -16,10 +17,10 @@ Stuck = Mapping[Where, int | None]
 """Where records wait for a suspect, and the broker that leads there."""
 
 BURST_S: Final = 5.0
-"""A burst of copies is at most what the producer has sent in so many seconds: one whose own uplink is full
-would else make it fuller."""
+"""A burst of copies is about what the producer has sent in so many seconds at the most: one whose own uplink
+is full would else make it fuller."""
 LEAST_BURST: Final = 100  # however little is sent: one at a time waits for each of them
-HEDGE_EVERY_S: Final = 0.005  # between two searches for stuck records: applications poll for each record
+SEARCH_EVERY_S: Final = 0.005  # for what is stuck, or may go by now: applications poll for each record
 _IDLE_S: Final = 0.5  # the longest that `Copies.wait_for_work` waits
 
 
@@ -33,18 +34,15 @@ class CopyBudget:
         self._limits = limits
         self._clock = clock
         self._size = self._left = float(min(limits.burst, LEAST_BURST))
-        self._sent = self._before = 0  # in this window, and in the one before
-        self._window_ends = clock() + BURST_S
+        self._lately, self._sent_at = 0.0, clock()  # records, each of which counts for less with time
 
     def record_sent(self) -> None:
         """Add a record's share of a copy."""
-        self._sent += 1
-        if (now := self._clock()) >= self._window_ends:
-            self._before = self._sent if now - self._window_ends < BURST_S else 0
-            self._sent, self._window_ends = 0, now + BURST_S
-        size = float(min(self._limits.burst, max(LEAST_BURST, self._before, self._sent)))
-        grown = max(0.0, size - self._size)
-        self._left = min(size, self._left + grown + self._limits.share)
+        now = self._clock()
+        self._lately = 1 + self._lately * math.exp((self._sent_at - now) / BURST_S)
+        self._sent_at = now
+        size = min(self._limits.burst, max(LEAST_BURST, self._lately))
+        self._left = min(size, self._left + max(0.0, size - self._size) + self._limits.share)
         self._size = size
 
     def allows(self, copies: int = 1) -> bool:
@@ -287,7 +285,7 @@ class Copies:
         with self._changed:
             if not self.queue:
                 self._waits_for_first = hedges and not self._open
-                self._changed.wait(HEDGE_EVERY_S if hedges and self._open else _IDLE_S)
+                self._changed.wait(SEARCH_EVERY_S if hedges and self._open else _IDLE_S)
                 self._waits_for_first = False
 
     def _queue_copy(self, record: RescuableRecord, broker: int | None) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from attrs import define, field
 
 from kafka_partition_events.clients.flight.client import Client, HandleClosedError, PurgedError
-from kafka_partition_events.clients.flight.copies import HEDGE_EVERY_S, Copies
+from kafka_partition_events.clients.flight.copies import SEARCH_EVERY_S, Copies
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
 from kafka_partition_events.clients.flight.keyed import KeyedRecords
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord, as_list
@@ -56,7 +56,7 @@ class Flight:
     next_sample: float = field(default=-math.inf, init=False)  # when the next record is to be tracked
     _copies: Copies = field(init=False)  # always there, and empty without a rescue
     _has_answers: bool = field(default=False, init=False)
-    _next_hedge: float = field(default=-math.inf, init=False)
+    _next_search: float = field(default=-math.inf, init=False)
     _producer_id: str = field(factory=lambda: secrets.token_hex(8), init=False)
     _numbers: Iterator[int] = field(factory=lambda: count(1), init=False)
 
@@ -70,10 +70,10 @@ class Flight:
         """Whether records that are stuck get copies."""
         return self._rescue == "hedge"
 
-    def keep_order(self, order: KeyOrder, client: Client) -> None:
+    def keep_order(self, order: KeyOrder) -> None:
         """Keep the order of keys over several places, from before the first record on; else all go home."""
         self.keyed = KeyedRecords(
-            order, client, self.reports, self._route, self._hand_over, self._copies, self._admitted,
+            order, self._client, self.reports, self._route, self._hand_over, self._copies, self._admitted,
             clock=self._clock,
         )  # fmt: skip
 
@@ -295,18 +295,17 @@ class Flight:
         ``hedges``: whether to search for records that are stuck, too; not where there is no time for copies.
         """
         self.reports.polled()
+        if is_due := (now := self._clock()) >= self._next_search:
+            self._next_search = now + SEARCH_EVERY_S
         if self.keyed is not None:
-            self.keyed.served()
-        if hedges and self.hedges:
+            self.keyed.served(ask_again=is_due)
+        if is_due and hedges and self.hedges:
             self._hedge()
         if self.copies is not None:
             self.drain()
 
     def _hedge(self) -> None:
         """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
-        if (now := self._clock()) < self._next_hedge:
-            return
-        self._next_hedge = now + HEDGE_EVERY_S
         if self._client.is_coming(self.reports.handle):
             return  # a moment later copies have a handle that is not blocked
         if (stuck := self.reports.stuck()) or self._copies.is_short:

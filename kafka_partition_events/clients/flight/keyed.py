@@ -34,7 +34,6 @@ seconds. The originals stay with the client, and the time of the first one ends 
 back then, a later one is written where it was, and may be read before the first one's copy."""
 _NEWS_EVERY_S: Final = 0.25
 _RECALL_S: Final = 0.02  # how long the application's poll may take for that
-_ASK_EVERY_S: Final = 0.005  # between two questions whether what was logged is finished by now
 
 
 @define(eq=False)
@@ -69,14 +68,12 @@ class KeyedRecords:
     _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
     _episodes: KeyEpisodes = field(factory=KeyEpisodes, init=False)
     _next_news: float = field(default=-math.inf, init=False)
-    _next_question: float = field(default=-math.inf, init=False)
     _next_recall: float = field(default=-math.inf, init=False)
 
     def send(self, record: Record, home: int) -> Any:
         """Send a record to where it may go, or hold it; return what the application gets.
 
-        Raises:
-            BaseException: whatever the client raises; the record was not taken then.
+        Whatever the client raises: the record was not taken then.
         """
         key = as_bytes(record.key)
         rescuable = self._admit(record._replace(key=key)) if self.order.recalls else None
@@ -131,11 +128,11 @@ class KeyedRecords:
             self._copies.finish(it.rescuable, unheld=unheld)
             it.rescuable = None
 
-    def served(self) -> None:
-        """Send what may go by now, and publish which keys have moved."""
-        now = self._clock()
-        if ask_again := now >= self._next_question:
-            self._next_question = now + _ASK_EVERY_S
+    def served(self, *, ask_again: bool = True) -> None:
+        """Send what may go by now, and publish which keys have moved.
+
+        ``ask_again``: whether to ask the log again for what waits, which takes long.
+        """
         self._release_ready(ask_again=ask_again)
         self.publish()
 

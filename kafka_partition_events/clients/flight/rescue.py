@@ -76,11 +76,8 @@ def checked_mode(
 ) -> RescueMode | None:
     """Return the mode, or raise `ConfigurationError` where the producer's settings leave nothing to rescue.
 
-    Args:
-        mode: What was asked for.
-        limits: What was asked for beside it.
-        transaction: The setting that makes the producer transactional; None when it is not.
-        acknowledged: Whether brokers acknowledge records (``acks`` is not 0).
+    ``transaction``: the setting that makes the producer transactional; None when it is not.
+    ``acknowledged``: whether brokers acknowledge records (``acks`` is not 0).
     """
     if mode is None and limits is not None:
         raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')

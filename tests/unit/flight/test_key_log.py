@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.clients.flight.key_log import (
-    FAILED,
     NOTHING,
     PENDING,
     UNVOUCHED,
@@ -29,54 +28,6 @@ def marked(log: KeyLog, partition: int, offset: int) -> Mark:
 def test_a_key_that_was_never_logged_has_no_record(log: KeyLog) -> None:
     log.append(b"other")
     assert log.earlier(b"key", 0) == NOTHING
-
-
-def test_a_key_is_outstanding_as_long_as_no_later_mark_is_reported(log: KeyLog) -> None:
-    marked(log, 0, 7)
-    log.append(b"key")
-    assert log.earlier(b"key", 0) == UNVOUCHED, "no report is to come"
-
-
-def test_a_mark_that_is_not_reported_yet_is_waited_for(log: KeyLog) -> None:
-    log.append(b"key")
-    mark = marked(log, 0, PENDING)
-    assert log.earlier(b"key", 0) == PENDING
-    mark.offset = 7
-    assert log.earlier(b"key", 0) == 7
-
-
-def test_the_first_mark_after_the_last_record_of_a_key_bounds_its_offset(log: KeyLog) -> None:
-    log.append(b"key")
-    marked(log, 0, 7)
-    log.append(b"key")
-    marked(log, 0, 9)
-    marked(log, 0, 11)
-    assert log.earlier(b"key", 0) == 9
-
-
-def test_a_mark_of_another_partition_says_nothing(log: KeyLog) -> None:
-    log.append(b"key")
-    marked(log, 1, 7)
-    assert log.earlier(b"key", 0) == UNVOUCHED
-
-
-def test_a_mark_that_failed_says_nothing_as_those_before_it_may_be_on_their_way(log: KeyLog) -> None:
-    log.append(b"key")
-    marked(log, 0, FAILED)
-    assert log.earlier(b"key", 0) == UNVOUCHED
-    marked(log, 0, 3)
-    assert log.earlier(b"key", 0) == 3
-
-
-def test_of_a_marked_record_that_failed_there_is_nothing_to_wait_for(log: KeyLog) -> None:
-    for _ in range(2):
-        log.append(Mark(b"key", 0, FAILED))
-    assert log.earlier(b"key", 0) == NOTHING
-    log.append(b"another")
-    marked(log, 0, 3)
-    for _ in range(2):
-        log.append(Mark(b"another", 0, FAILED))
-    assert log.earlier(b"another", 0) == 3
 
 
 def test_text_and_what_is_like_bytes_are_one_key(log: KeyLog) -> None:
@@ -156,21 +107,6 @@ class TestALogWithoutRoom:
         for number in range(50):
             log.append(b"%d" % number)
         assert log.earlier(b"new", 0) == UNVOUCHED
-
-    def test_but_for_partitions_that_are_vouched_for(self, log: KeyLog) -> None:
-        for number in range(50):
-            log.append(b"%d" % number)
-        marked(log, 1, 30)
-        assert log.earlier(b"new", 0) == UNVOUCHED
-        assert log.earlier(b"new", 1) == 30
-
-    def test_does_not_believe_what_is_older_than_what_it_has_lost(self, log: KeyLog) -> None:
-        log.append(b"key")
-        marked(log, 0, 7)
-        assert log.earlier(b"key", 0) == 7
-        for number in range(50):
-            log.append(b"%d" % number)  # the key may be among those that were lost
-        assert log.earlier(b"key", 0) == UNVOUCHED
 
     def test_forgets_the_oldest_keys_of_its_index(self, log: KeyLog) -> None:
         for number in range(12):
