@@ -366,7 +366,7 @@ class Producers(RuleBasedStateMachine):
         self.each_key_is_in_order()
         assert {n for numbers in self.sent.values() for n in numbers} == set(self.library.outcomes)
         assert self.flight.waiting == 0
-        assert not self.flight._copies._uncopied
+        assert not self.flight._copies._keyed
         assert self.order.stats.displaced == 0
         assert not self.order.counts_some("t")
         self.stop()

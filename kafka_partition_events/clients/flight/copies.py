@@ -71,7 +71,9 @@ class Copies:
         self._closed = False
         self._waits_for_first = False  # `wait_for_work` does, and nothing is open
         self._open: set[RescuableRecord] = set()
-        self._uncopied: dict[Where, dict[RescuableRecord, None]] = {}  # what is in flight, without a copy
+        # What is in flight, apart as each is searched often: without a key, and has no copy yet; with one.
+        self._uncopied: dict[Where, dict[RescuableRecord, None]] = {}
+        self._keyed: dict[Where, dict[RescuableRecord, None]] = {}
         self._bytes = 0
         self._counts: Counter[str] = Counter()  # by the names of `RescueStats`
         self._news: dict[int | None, tuple[int, int]] = {}
@@ -185,7 +187,7 @@ class Copies:
         with self._changed:
             short: Counter[int | None] = Counter()
             for place, broker in stuck.items():
-                for record in [it for it in self._uncopied.get(place, ()) if it.key is None]:
+                for record in tuple(self._uncopied.get(place, ())):
                     waits = all(attempt.place in stuck for attempt in record.in_flight)
                     if record.finished or record.copy_is_due or not waits:
                         continue
@@ -206,9 +208,8 @@ class Copies:
         found: defaultdict[tuple[Where, bytes], list[RescuableRecord]] = defaultdict(list)
         with self._changed:
             for place in stuck:
-                for record in self._uncopied.get(place, ()):
-                    if record.key is not None:
-                        found[place, record.key].append(record)
+                for record in self._keyed.get(place, ()):
+                    found[place, record.key or b""].append(record)
         return found
 
     def withdraw(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
@@ -318,10 +319,14 @@ class Copies:
         return True
 
     def _note_place(self, record: RescuableRecord, attempt: Attempt) -> None:
-        self._uncopied.setdefault(attempt.place, {})[record] = None
+        self._places_of(record).setdefault(attempt.place, {})[record] = None
 
     def _forget_place(self, record: RescuableRecord, attempt: Attempt) -> None:
-        there = self._uncopied.get(attempt.place, {})
+        places = self._places_of(record)
+        there = places.get(attempt.place, {})
         there.pop(record, None)
         if not there:
-            self._uncopied.pop(attempt.place, None)
+            places.pop(attempt.place, None)
+
+    def _places_of(self, record: RescuableRecord) -> dict[Where, dict[RescuableRecord, None]]:
+        return self._uncopied if record.key is None else self._keyed
