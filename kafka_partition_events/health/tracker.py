@@ -85,9 +85,9 @@ class DeliveryTracker:
 
     def _renew(self) -> None:
         self.avoidance = self._detector.avoidance  # what to avoid now
-        self.avoiding = bool(self.avoidance)
         self.handle = self._detector.handle  # for records that need no suspect
         self.probing = self._detector.probing  # it is worth asking for `take_probe`
+        self.avoiding = bool(self.avoidance)  # the last one: it is what others read first, without the lock
 
     def _play(self, step: Callable[[float], _Changes]) -> tuple[Event, ...]:
         """Take a step under the lock; within another one of this very thread put it off until that is over.

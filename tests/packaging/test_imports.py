@@ -301,7 +301,7 @@ The demo is two: producers side by side, with a screen and a page, and growth.""
 CORE = {
     "metadata": (3_282, 2_895),
     "routing": (694, 694),
-    "health": (1_683, 1_400),
+    "health": (1_668, 1_400),
     "partitioners": (1_100, 1_100),
     "clients": (9_726, 4_300),
 }

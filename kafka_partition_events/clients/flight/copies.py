@@ -113,10 +113,8 @@ class Copies:
     def launched(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Note an attempt, of a record that was admitted or of a copy that was taken."""
         with self._changed:
-            if record.tried:
-                self._counts["copies"] += 1
-            else:
-                record.original = attempt
+            attempt.is_copy = bool(record.tried)
+            self._counts["copies"] += attempt.is_copy
             self._due(record, is_due=False)
             record.tried.append(attempt.partition)
             record.in_flight.append(attempt)
@@ -135,7 +133,7 @@ class Copies:
             if not self._landed(record, attempt):
                 return  # it was withdrawn
             record.tried.pop()
-            if record.tried:  # it was a copy
+            if attempt.is_copy:
                 self._counts["copies"] -= 1
                 self._due(record, is_due=record.key is None)
 
@@ -144,7 +142,7 @@ class Copies:
         with self._changed:
             if not self._landed(record, attempt) or record.finished:
                 return False
-            self._counts["saved"] += attempt is not record.original
+            self._counts["saved"] += attempt.is_copy
             record.finished = True
             return True
 

@@ -42,6 +42,7 @@ class Attempt:
     partition: int  # `UNASSIGNED` as long as only the client knows
     handle: int  # the number of the client's; 0 is the application's own
     tracked: bool = False  # the failure detector was given it
+    is_copy: bool = False  # the record was sent before
     taken: bool = False  # by a handle; until then it can't be recalled, as it may be refused
     key: bytes | None = None  # if `KeyOrder` counts it until it is reported; it sets None to recall it
     mark: Mark | None = None  # the record's place in the log of keys, if it is there
@@ -67,7 +68,6 @@ class RescuableRecord:
     given: Record  # serialized, its headers a list, with the time that copies are to have
     id: str
     since: float = 0.0  # when the application sent it; monotonic seconds
-    original: Attempt | None = None  # the first attempt
     in_flight: list[Attempt] = field(factory=list)
     tried: list[int] = field(factory=list)  # the partitions of its attempts
     copy_is_due: bool = False  # queued, or taken and neither in flight nor refused yet
