@@ -116,11 +116,33 @@ class TestAKeyThatMoves:
         moving.report(42)
         assert not moving.order.counts_some("t")
 
+    def test_names_its_record_in_a_partition_to_which_it_came_back_in_vain(self, moving: Keys) -> None:
+        away, _ = moving.send(route=SICK) or (0, 0)
+        moving.report(7)
+        others = evolve(WELL, safe=frozenset({0, 2, 3}) - {away})
+        moving.send(route=others)
+        moving.report(None)
+        moving.send(route=evolve(WELL, safe=frozenset({away})))
+        assert moving.after is None
+        moving.report(None)
+        moving.send(route=others)
+        assert moving.after == b"%d:7" % away
+
     def test_leaves_a_home_without_a_leader(self, moving: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
         route = compile_route(topic)
         assert moving.order.must_place("t", KEY, route)
         assert (moving.send(route=route) or (HOME, 0))[0] != HOME
+
+    def test_names_no_offset_that_is_too_early_where_its_own_is_forgotten(
+        self, moving: Keys, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(key_order, "LOGGED", 1)
+        for key in (KEY, b"\5"):
+            assert moving.send(key) == (HOME, SECOND)
+            moving.report(12, key)
+        moving.send(route=SICK)
+        assert moving.after == b"1:12"
 
     def test_may_be_a_probe(self) -> None:
         keys = Keys(MoveKeys(), probe=lambda _topic, _route, partition: FIRST if partition == HOME else None)
@@ -239,6 +261,23 @@ class TestARecall:
         placed = hedging.order.place("t", KEY, HOME, SICK, SECOND, held=True, recalled=True)
         assert placed is not None
         assert placed[0] == (stand_in(SICK, KEY), SECOND), "though no report has come in of the former ones"
+
+    def test_leaves_a_key_of_which_not_all_can_be_sent_again(self, hedging: Keys) -> None:
+        first, _ = self.sent(hedging, 2)
+        assert not self.recall(hedging, [first])
+
+    def test_forgets_no_offset_that_was_acknowledged_by_a_further_handle(self, hedging: Keys) -> None:
+        first, second = self.sent(hedging, 2, handle=SECOND)
+        hedging.order.reported(first, 7)
+        assert self.recall(hedging, [second], evolve(WELL, safe=frozenset({0, 2, 3})))
+        assert hedging.order.begin_release("t", KEY) is not None
+        placed = hedging.order.place("t", KEY, HOME, WELL, FIRST, held=True, recalled=True)
+        assert placed is not None
+        assert placed[0] == (HOME, FIRST)
+        hedging.order.end_release("t", KEY, released=True)
+        hedging.order.reported(Attempt("t", *placed[0], key=KEY, mark=placed[1]), None)
+        self.sent(hedging, handle=SECOND, route=SICK)
+        assert hedging.after == b"1:7"
 
 
 class TestAShortCut:
