@@ -223,6 +223,14 @@ class TestWhatIsHeld:
         assert self.mark is not None
         keys.order.reported(attempt(KEY, self.mark), 3)
 
+    def test_that_finds_no_room_is_tried_again(self, keys: Keys) -> None:
+        self.held(keys, "a")
+        self.report(keys)
+        keys.order.take_ready(ask_again=True)
+        keys.order.begin_release("t", KEY)
+        keys.order.end_release("t", KEY, released=False, again=True)
+        assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
+
     @pytest.mark.parametrize("offset", [3, None], ids=["sent", "not taken"])
     def test_is_not_forgotten_if_two_threads_ask_about_it(self, keys: Keys, offset: int | None) -> None:
         self.held(keys, "a")
@@ -278,6 +286,18 @@ class TestARecall:
         hedging.order.reported(Attempt("t", *placed[0], key=KEY, mark=placed[1]), None)
         self.sent(hedging, handle=SECOND, route=SICK)
         assert hedging.after == b"1:7"
+
+    def test_leaves_a_key_of_which_something_was_just_reported(self, hedging: Keys) -> None:
+        first, _ = self.sent(hedging, 2)
+        hedging.order.reported(first, 7)
+        assert not self.recall(hedging, [first])
+        assert hedging.order.waiting == 0
+
+    def test_that_is_purged_leaves_nothing(self, hedging: Keys) -> None:
+        assert self.recall(hedging, self.sent(hedging))
+        assert hedging.order.begin_release("t", KEY) is not None
+        hedging.order.end_release("t", KEY, released=True)
+        assert not hedging.order.counts_some("t")
 
 
 class TestAShortCut:
