@@ -39,7 +39,7 @@ class KeyedRun(_Run):
         self.closing: list[tuple[float, int, _Batch]] = []
         self.flight = Flight(self.partitioner, self, ProducerReports(self.partitioner), clock=self.clock)  # type: ignore[arg-type]
         probe = self.deliveries.take_keyed_probe
-        self.flight.keep_order(KeyOrder(lambda _topic: None, probe=probe), self)  # type: ignore[arg-type]
+        self.flight.keep_order(KeyOrder(lambda _topic: None, probe=probe))
 
     def late(self, partitions: set[int]) -> float:
         """Return the share of the records of some partitions, from the fault on, that came late or never."""

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
-from kafka_partition_events.clients.flight.client import KeyedClient
+from kafka_partition_events.clients.flight.client import Client
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import KeysMode, KeyStats, MoveKeys, checked_keys
@@ -110,7 +110,7 @@ class Plan:
         self,
         producer: Any,
         partitioner: Partitioner,
-        client: KeyedClient,
+        client: Client,
         poller: MetadataPoller,
         written: Callable[[], Collection[str]],
         policies_over: Callable[[], CleanupPolicies],
@@ -131,7 +131,7 @@ class Plan:
             may_move = None if policies is None else policies.may_move
             probe = deliveries.take_keyed_probe
             order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
-            flight.keep_order(order, client)
+            flight.keep_order(order)
             _key_stats[producer] = lambda: evolve(order.stats, refused=policies.refused if policies else ())
 
         def polled(_found: object) -> None:

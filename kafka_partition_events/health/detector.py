@@ -28,23 +28,15 @@ class FailureDetector:
     """Takes what was sent, answered and polled, and says what to avoid. Not thread-safe.
 
     Inputs take ``now``, in seconds of one monotonic clock, and return what is to be announced.
-
-    Attributes:
-        seen: What was observed.
-        circuits: Which brokers are suspect, and since when.
-        avoidance: What to avoid; another object whenever it changes.
-        probing: Whether a broker may be due for a probe.
-        standbys: How many more handles the client has, each with connections of its own.
-        handle: Which one records that need no suspect are to take: on the first they may stand behind others.
     """
 
     def __init__(self, policy: DetectorPolicy | None = None) -> None:
         self.seen = Observations(policy or DetectorPolicy())
         self.circuits = Circuits(self.seen)
-        self.avoidance = NOTHING
-        self.probing = False
-        self.standbys = 0
-        self.handle = MAIN
+        self.avoidance = NOTHING  # what to avoid; another object whenever it changes
+        self.probing = False  # a broker may be due for a probe
+        self.standbys = 0  # how many more handles the client has, each with connections of its own
+        self.handle = MAIN  # for records that need no suspect: on the first they may stand behind others
         self._slowness = Slowness()
         self._round: deque[BrokerState] = deque()
         self._bad_partitions: frozenset[Any] = frozenset()

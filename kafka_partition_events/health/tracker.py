@@ -51,12 +51,6 @@ class DeliveryTracker:
     The producers that share the partitioner report here: confluent-kafka's delivery callbacks run in the
     thread that polls, kafka-python's in its I/O thread. Thread-safe, also in signal handlers and finalizers.
     Nothing waits for I/O under the lock. Events that are returned are the caller's to emit.
-
-    Attributes:
-        avoidance: What to avoid now.
-        avoiding: Whether there is anything to avoid.
-        probing: Whether it is worth asking for `take_probe`.
-        handle: Which handle records that need no suspect are to take.
     """
 
     def __init__(
@@ -68,11 +62,8 @@ class DeliveryTracker:
     ) -> None:
         """Begin with nothing in flight.
 
-        Args:
-            on_change: Called, without the lock, after `avoidance` has changed.
-            policy: When a broker is suspected and how it comes back.
-            clock: Monotonic seconds; for tests.
-            name: What events call the partitioner.
+        ``on_change`` is called, without the lock, after `avoidance` has changed; ``name`` returns what events
+        call the partitioner.
         """
         self._on_change = on_change
         self._clock = clock
@@ -93,9 +84,10 @@ class DeliveryTracker:
         self._renew()
 
     def _renew(self) -> None:
-        detector = self._detector
-        self.avoidance, self.handle, self.probing = detector.avoidance, detector.handle, detector.probing
-        self.avoiding = bool(self.avoidance)
+        self.avoidance = self._detector.avoidance  # what to avoid now
+        self.handle = self._detector.handle  # for records that need no suspect
+        self.probing = self._detector.probing  # it is worth asking for `take_probe`
+        self.avoiding = bool(self.avoidance)  # the last one: it is what others read first, without the lock
 
     def _play(self, step: Callable[[float], _Changes]) -> tuple[Event, ...]:
         """Take a step under the lock; within another one of this very thread put it off until that is over.

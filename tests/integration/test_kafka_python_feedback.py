@@ -25,9 +25,7 @@ from kafka_partition_events import (
     RecordsRescued,
 )
 from kafka_partition_events.clients.flight.rescue import (
-    ATTEMPT_HEADER,
     ID_HEADER,
-    PARTITION_HEADER,
     RescueLimits,
 )
 from kafka_partition_events.clients.kafka_python import attach, rescue_stats
@@ -317,11 +315,9 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
         lambda events: sum(e.copies for e in events if isinstance(e, RecordsRescued)) >= stats.copies, LIMIT_S
     )
     records = read_back(cluster, topic)
-    assert len({dict(record.headers)[ID_HEADER] for record in records}) >= outcomes.sent
-    copies = [dict(record.headers) for record in records if len(record.headers) > 1]
-    assert 0 < len(copies) <= stats.copies
-    assert {int(headers[PARTITION_HEADER]) for headers in copies} & LED
-    assert {headers[ATTEMPT_HEADER] for headers in copies} <= {b"2", b"3"}
+    ids = {dict(record.headers)[ID_HEADER] for record in records}
+    assert len(ids) >= outcomes.sent
+    assert len(records) - len(ids) <= stats.copies
     assert warm > 0
 
 

@@ -157,7 +157,7 @@ def test_what_needs_nobody_who_hangs_goes_on(
         assert detour.open is not None
         if producer._flight.copies is not None:
             held = producer._flight.copies.open
-            stuck = [record for record in held if int(record.value or b"") < since.start]
+            stuck = [record for record in held if int(record.given.value or b"") < since.start]
             assert not stuck, f"of {since.start} before, with {deliveries.avoidance}"
         cluster.thaw(VICTIM)
         writer.write_until(lambda: deliveries.handle == MAIN)

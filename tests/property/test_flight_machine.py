@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from attrs import define, field
 from hypothesis import settings
@@ -110,7 +110,6 @@ class Library:
             chosen = self.choose(record)
             self.flight.placed(attempt, chosen)
             assert attempt.partition == chosen
-            assert attempt.rescuable is None or attempt.rescuable.home is not None
         self.in_flight.append((record, attempt))
         if record.key is not None:
             assert attempt.handle == FIRST
@@ -126,7 +125,7 @@ class Library:
         return True
 
     def finish(self, record: RescuableRecord, arrived: Any) -> None:
-        self.application(record.outcome)
+        self.application(record.given.outcome)
 
     def application(self, number: int) -> None:
         self.outcomes[number] += 1
@@ -156,10 +155,10 @@ class FlightMachine(RuleBasedStateMachine):
         self.partitions = 4
         self.partitioner = AdaptivePartitioner(hash_name="murmur2")
         self.reports = Reports(self.partitioner)
-        self.library = Library(self.partitioner)
+        self.library: Any = Library(self.partitioner)
         self.flight = Flight(
             self.partitioner,
-            self.library,
+            cast("Any", self.library),
             self.reports,
             rescue,
             limits if rescue else None,

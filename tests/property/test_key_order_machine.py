@@ -110,8 +110,8 @@ class Library:
         return False
 
     def finish(self, record: RescuableRecord, arrived: Sent | None) -> None:
-        assert record.value not in self.outcomes, "one outcome"
-        self.outcomes[record.value] = arrived
+        assert record.given.value not in self.outcomes, "one outcome"
+        self.outcomes[record.given.value] = arrived
 
 
 class Producers(RuleBasedStateMachine):
@@ -179,7 +179,7 @@ class Producers(RuleBasedStateMachine):
         patched.start()
         self.stop = patched.stop
         self.flight = Flight(partitioner, self.library, reports, self.rescue, clock=lambda: self.now)
-        self.flight.keep_order(self.order, self.library)
+        self.flight.keep_order(self.order)
 
     def close(self, _topic: str) -> None:
         self.counts_key = None

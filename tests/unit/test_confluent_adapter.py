@@ -231,15 +231,6 @@ def test_an_application_that_raises_is_called_once_and_nothing_is_kept() -> None
     assert not rig.flight.copies.open
 
 
-def test_a_record_that_librdkafka_placed_is_known_by_its_report() -> None:
-    rig = Rig("failed")
-    rig.handle.raises = [KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))]
-    rig.produce()
-    rig.report(0, TIMED_OUT, at=2)
-    rig.flight.served()
-    assert rig.headers[-1]["kpe-original-partition"] == b"2"
-
-
 def test_ids_are_the_producers_own_and_each_records_own() -> None:
     first, second = Rig("failed"), Rig("failed")
     for rig in (first, first, second):

@@ -1,19 +1,13 @@
 """What producers hear of their records, by partition and broker. No client, no sleep."""
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import pytest
 
 from kafka_partition_events import (
-    BrokerCleared,
     BrokerSuspected,
-    BufferBudget,
-    Clearance,
-    Cluster,
     Event,
-    Partitioner,
-    RoundRobinPartitioner,
     Suspicion,
 )
 from kafka_partition_events.health.circuits import Change
@@ -24,11 +18,9 @@ from kafka_partition_events.health.tracker import LEAST_INTERVAL_S, DeliveryTrac
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.events import Role
 from kafka_partition_events.partitioners.adaptive import TopicPace
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.clock import ManualClock
-from kafka_partition_events.testing.scripted import PartitionSpec, cluster_of
-from tests.deliveries_kit import judged
+from kafka_partition_events.testing.scripted import cluster_of
 
 LEADERS = [1, 2, 3, 1, 2, 3]
 CLUSTER = cluster_of({"t": list(LEADERS), "u": [2, 2]}, brokers=[1, 2, 3])
@@ -141,28 +133,6 @@ def test_a_lost_connection_is_told_at_once_and_routes_are_made_anew_once() -> No
     assert front.changed == 1
 
 
-def test_when_it_answers_its_probes_it_is_told_how_long_it_took_in_ms() -> None:
-    front = Front()
-    front.learn()
-    front.deliveries.unreachable(1)
-    front.listen(1.02)
-    events: list[Event] = []
-    for _ in range(3):
-        probe = front.deliveries.take_probe("t", route(front))
-        assert probe in {0, 3}
-        front.sent(probe)
-        events += front.listen(0.01)
-        events += front.answered(probe)
-        events += front.listen(0.05)
-    (event,) = events
-    assert isinstance(event, BrokerCleared)
-    assert (event.broker, event.reason, event.probes) == (1, Clearance.ANSWERED, 3)
-    assert event.suspected_ms == pytest.approx(1150, abs=20)
-    assert front.deliveries.stats.probes == 3
-    assert not front.deliveries.avoidance
-    assert not front.deliveries.probing
-
-
 def test_routes_are_told_without_the_lock() -> None:
     front = Front()
     entered: list[bool] = []
@@ -205,15 +175,6 @@ class TestProbes:
             thread.join(5)
         assert sum(probe is not None for probe in taken) == 1
 
-    def test_that_were_never_sent_are_taken_again(self) -> None:
-        front = Front()
-        front.deliveries.unreachable(1)
-        front.listen(1.1)
-        assert front.deliveries.take_probe("t", route(front)) is not None
-        assert front.deliveries.take_probe("t", route(front)) is None
-        front.listen(0.06)
-        assert front.deliveries.take_probe("t", route(front)) is not None
-
     def test_with_a_key_go_by_the_first_handle_unless_that_is_blocked(self) -> None:
         front = Front()
         there = route(front)
@@ -252,16 +213,6 @@ class TestFollow:
         front.deliveries.failed("t", 0)
         assert front.outstanding() == {("t", 3): 1}
 
-    def test_clears_a_suspect_that_is_no_longer_listed(self) -> None:
-        front = Front()
-        front.deliveries.unreachable(1)
-        front.listen(0.5)
-        (event,) = front.deliveries.snapshot(cluster_of({"t": [None, 2, 3]}, brokers=[2, 3]))
-        assert isinstance(event, BrokerCleared)
-        assert event.reason is Clearance.LEFT
-        assert event.suspected_ms == pytest.approx(500, abs=20)
-        assert not front.deliveries.avoidance
-
     def test_forgets_the_partitions_of_topics_that_are_gone_once_they_are_settled(self) -> None:
         front = Front()
         front.sent(0, 1, topic="u")
@@ -272,12 +223,6 @@ class TestFollow:
         front.answered(1, topic="u")
         front.deliveries.snapshot(gone)
         assert front.deliveries.stats.outstanding == {}
-
-    def test_without_a_snapshot_nothing_is_forgotten(self) -> None:
-        front = Front()
-        front.deliveries.unreachable(1)
-        assert front.deliveries.snapshot(None) == ()
-        assert front.deliveries.avoidance.suspect == {1}
 
 
 def test_a_record_that_is_sent_under_a_new_leader_takes_the_others_along() -> None:
@@ -310,118 +255,6 @@ def test_a_replica_is_told_with_those_that_wait_for_it_each_once() -> None:
     assert event.outstanding == 3
 
 
-def test_a_suspect_that_no_record_needs_any_more_is_cleared_without_news_of_the_cluster() -> None:
-    """Nothing could probe it: the alert would stay, and patience with all others with it."""
-    front = Front()
-    front.deliveries.snapshot(cluster_of({"t": [2, 3]}, brokers=[1, 2, 3]))
-    (event,) = front.deliveries.unreachable(1)
-    assert isinstance(event, BrokerSuspected)
-    (event,) = front.listen(12)
-    assert isinstance(event, BrokerCleared)
-    assert (event.broker, event.reason) == (1, Clearance.LEFT)
-    assert not front.deliveries.avoidance
-
-
-class Writer:
-    """A producer that writes topic t, 20 records a second, and hears of each record after 5 ms."""
-
-    def __init__(
-        self, cluster: Cluster, budget: BufferBudget | None = None, limits: Limits = NO_LIMITS
-    ) -> None:
-        self.clock = ManualClock(100.0)
-        self.partitioner = RoundRobinPartitioner(budget=budget)
-        self.deliveries = judged(self.partitioner, self.clock.monotonic)
-        self.deliveries.wait_for_replicas()
-        self.partitioner.routing.limit(limits)
-        self.partitioner.apply_snapshot(cluster)
-
-    def write(self, seconds: float, *, reported: bool = True) -> list[Event]:
-        events: list[Event] = []
-        for _ in range(round(seconds * 20)):
-            partition = self.partitioner.partition("t", None, None, b"v", b"v", None)
-            if reported:
-                self.deliveries.sent("t", partition, *there(self.partitioner).needs(partition))
-            self.clock.advance(0.005)
-            if reported:
-                events += self.deliveries.answered("t", partition, 0.005)
-            events += self.deliveries.polled()
-            self.clock.advance(0.045)
-        return events
-
-    def patience(self) -> float:
-        """How long broker 1 may be silent."""
-        seen = self.deliveries._detector.seen
-        return seen.patience(seen.state(Subject(Role.LEADER, 1)))
-
-
-def there(partitioner: Partitioner) -> Route:
-    route = partitioner.route("t")
-    assert route is not None
-    return route
-
-
-FOUR = BufferBudget(max_partitions={"t": 4}, instance_id="a")
-ADMITTED = compile_table(cluster_of({"t": [1] * 12}), FOUR).routes["t"].admitted
-BEYOND_THE_CAP = cluster_of({"t": [1 if p in ADMITTED else 3 for p in range(12)]}, brokers=[1, 2, 3])
-ALL_THAT_IT_LEADS: dict[str, Callable[[], Writer]] = {
-    "topics of other producers": lambda: Writer(cluster_of({"t": [1, 2], "theirs": [3]})),
-    "partitions beyond the cap": lambda: Writer(BEYOND_THE_CAP, budget=FOUR),
-    "partitions beyond a limit": lambda: Writer(cluster_of({"t": [1, 2, 1, 2, 3, 3]}), limits={"t": 4}),
-}
-
-
-class TestASuspectThatNobodyNeedsHere:
-    """No record would ever try it: the alert would stay, and patience with all others with it."""
-
-    @pytest.mark.parametrize("make", ALL_THAT_IT_LEADS.values(), ids=ALL_THAT_IT_LEADS.keys())
-    def test_is_trusted_untried_whatever_else_it_leads(self, make: Callable[[], Writer]) -> None:
-        writer = make()
-        writer.write(2)
-        patience = writer.patience()
-        (event,) = writer.deliveries.unreachable(3)
-        assert isinstance(event, BrokerSuspected)
-        assert writer.patience() == 2 * patience
-        (event,) = writer.write(20)
-        assert isinstance(event, BrokerCleared)
-        assert (event.broker, event.reason, event.probes) == (3, Clearance.LEFT, 0)
-        assert not writer.deliveries.avoidance
-        assert not writer.deliveries.probing
-        assert writer.patience() == patience
-
-    def test_as_a_replica_either(self) -> None:
-        replicas: list[PartitionSpec] = [{"leader": 1, "isr": [1, 2]}, {"leader": 1, "isr": [1, 3]}]
-        cluster = cluster_of({"t": {"partitions": replicas}}, brokers=[1, 2, 3])
-        writer = Writer(cluster, limits={"t": 1})
-        writer.deliveries.sent("t", 1, 1, frozenset({3}))  # before the limit
-        writer.deliveries.answered("t", 1, 0.005)
-        writer.deliveries.unreachable(3)
-        assert writer.deliveries.avoidance.replicas == {3}
-        (event,) = writer.write(20)
-        assert isinstance(event, BrokerCleared)
-        assert (event.broker, event.reason) == (3, Clearance.LEFT)
-        assert not writer.deliveries.avoidance
-
-    def test_is_needed_as_long_as_a_record_waits_for_it(self) -> None:
-        """A keyed one, say: these are not capped."""
-        writer = Writer(BEYOND_THE_CAP, budget=FOUR)
-        beyond = next(p for p in range(12) if p not in ADMITTED)
-        writer.deliveries.sent("t", beyond, 3)
-        writer.deliveries.unreachable(3)
-        assert writer.write(60) == []
-        assert writer.deliveries.suspects() == {3}
-        assert writer.deliveries.failed("t", beyond) == ()
-        (event,) = writer.write(20)
-        assert isinstance(event, BrokerCleared)
-
-
-def test_a_suspect_that_is_needed_is_tried_sooner() -> None:
-    writer = Writer(cluster_of({"t": [1, 2, 3]}))
-    writer.deliveries.unreachable(3)
-    (event,) = writer.write(20)
-    assert isinstance(event, BrokerCleared)
-    assert (event.reason, event.probes) == (Clearance.ANSWERED, 3)
-
-
 def refused() -> Front:
     """Return a front where partition 0 takes nothing, although its leader answers for partition 3."""
     front = Front(DetectorPolicy())
@@ -433,25 +266,6 @@ def refused() -> Front:
     front.listen(0.01)
     assert front.deliveries.avoidance.partitions == {("t", 0)}
     return front
-
-
-def test_a_partition_that_refuses_is_left_alone_while_a_record_waits_there() -> None:
-    front = refused()
-    front.listen(60)
-    assert front.deliveries.avoidance.partitions == {("t", 0)}
-    assert front.deliveries.stuck() == {(0, "t", 0): 1}
-
-
-def test_a_partition_that_refused_is_trusted_when_it_answers() -> None:
-    front = refused()
-    front.deliveries.failed("t", 0)
-    for _ in range(7):
-        front.listen(0.05)
-        front.sent(0)
-        front.answered(0)
-    front.listen(0.05)
-    assert not front.deliveries.avoidance
-    assert front.deliveries.stuck() == {}
 
 
 def test_a_partition_that_refused_is_trusted_untried_when_only_keys_write_its_topic() -> None:
@@ -481,17 +295,6 @@ def test_a_partition_that_refused_counts_again_on_every_handle() -> None:
     front.listen(12)
     assert not front.deliveries.avoidance
     assert not front.deliveries._detector.seen.aside
-
-
-def test_where_deliveries_are_not_reported_no_probe_tells_so_a_lost_connection_counts_for_a_while() -> None:
-    """As with ``delivery.report.only.error``: one loss would be for good."""
-    writer = Writer(cluster_of({"t": [1, 2, 3]}))
-    writer.deliveries.unreachable(3)
-    assert writer.write(5, reported=False) == []
-    assert writer.deliveries.suspects() == {3}
-    (event,) = writer.write(15, reported=False)
-    assert isinstance(event, BrokerCleared)
-    assert event.reason is Clearance.LEFT
 
 
 class TestAProducerThatEnds:
@@ -546,12 +349,6 @@ class TestAProducerThatEnds:
 
 
 class TestBacklogs:
-    def test_nothing_is_overdue_while_all_answer_as_usual(self) -> None:
-        front = Front()
-        front.sent(*[0] * 50, 1)
-        front.listen(0.4)
-        assert front.backlogs(range(3)) == [0, 0, 0]
-
     def test_are_counted_in_turns_not_in_records(self) -> None:
         front = Front()
         front.learn()
@@ -561,23 +358,6 @@ class TestBacklogs:
         front.answered(*[0] * 550)
         assert front.backlogs(range(3)) == [3, 0, 0]  # 450 less what is usual, 150
 
-    def test_partitions_that_take_longer_than_the_others_are_behind(self) -> None:
-        front = Front()
-        for _ in range(6):
-            front.turn_began()
-            front.sent(*[0] * 9, 1)
-        # Ten records a turn: partition 0 has 54 on the way, the others 6 and none, and nobody is silent.
-        assert front.backlogs(range(3)) == [3, 0, 0]
-
-    def test_what_all_have_in_common_is_usual(self) -> None:
-        front = Front()
-        for partition in (0, 1, 2) * 4:
-            front.turn_began()
-            front.sent(*[partition] * 10)
-        front.sent(*[2] * 10)
-        assert front.backlogs(range(3)) == [0, 0, 0]
-
-    @pytest.mark.slow
     def test_what_a_turn_holds_is_of_this_topic_and_of_lately(self) -> None:
         """A rate that was high for hours, or that another topic has, must not hide what is stuck now."""
         front = Front()
@@ -597,12 +377,6 @@ class TestBacklogs:
         (behind, *others) = front.backlogs(range(3))
         assert behind > 15
         assert others == [0, 0]
-
-    def test_unknown_and_offline_partitions_have_none(self) -> None:
-        front = Front()
-        front.deliveries.sent("t", 0, None)
-        front.listen(2)
-        assert front.backlogs([0, 77]) == [0, 0]
 
 
 class TestLaggingBrokers:
@@ -627,14 +401,6 @@ class TestLaggingBrokers:
             front.answered(0, latency=0.01)
         assert front.deliveries.lagging() == {1}
         front.answered(*[0] * 5, latency=0.05)
-        assert front.deliveries.lagging() == set()
-
-    def test_that_are_far_away_do_not_lag_by_that(self) -> None:
-        front = Front(DetectorPolicy(shortest_stall=0.02, longest_stall=0.5))
-        front.sent(0, 0)
-        front.listen(0.1)
-        front.answered(0, latency=0.1)
-        front.listen(0.1)
         assert front.deliveries.lagging() == set()
 
 

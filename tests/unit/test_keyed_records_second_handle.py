@@ -14,12 +14,6 @@ from tests.unit.keyed_rig import Make, Rig, make, make_either, queued
 __all__ = ["make", "make_either", "queued"]
 
 
-def test_while_all_is_well_all_go_by_the_first_handle(make_either: Make) -> None:
-    rig = make_either()
-    rig.produce(*[b"k%d" % (n % 7) for n in range(100)])
-    assert rig.queued == (100, 0)
-
-
 def test_a_new_key_goes_by_the_second_one_and_one_that_is_outstanding_waits(make_either: Make) -> None:
     rig = make_either()
     rig.suspect()
@@ -31,18 +25,6 @@ def test_a_new_key_goes_by_the_second_one_and_one_that_is_outstanding_waits(make
     rig.report_all()
     assert len(rig.partitions) == 6
     assert rig.keys.waiting == 0
-
-
-def test_a_key_comes_back_when_nothing_of_it_is_outstanding_on_the_second_one(make_either: Make) -> None:
-    rig = make_either()
-    rig.suspect()
-    rig.produce(b"a", b"b")
-    rig.trust()
-    rig.produce(b"a", b"c")
-    assert rig.queued == (1, 2)
-    rig.report_all()
-    rig.produce(*[b"a", b"b", b"c"] * 10)
-    assert rig.queued == (30, 0)
 
 
 def test_a_batch_of_keys_alone_is_followed_by_its_first_record() -> None:

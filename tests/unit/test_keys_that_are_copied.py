@@ -43,7 +43,7 @@ def hang(rig: Rig, stuck: dict[tuple[int, str, int], int]) -> None:
 
 def serve(rig: Any) -> None:
     flight = rig.adapter.flight if hasattr(rig, "adapter") else rig.producer._flight
-    flight._next_hedge = flight.keyed._next_recall = 0.0
+    flight._next_search = flight.keyed._next_recall = 0.0
     flight.served()
 
 
@@ -98,23 +98,6 @@ def test_what_was_sent_over_two_seconds_waits(make_either: Make, stuck: Any) -> 
     assert rig.queued == (4, 2)
 
 
-def test_where_there_is_no_room_polling_goes_on(queued: Any, stuck: Any) -> None:
-    for make in making(Rig, queued):
-        rig = make({"queue.buffering.max.messages": 2}, **HEDGE)
-        key = rig.a_key(1)
-        rig.produce(key, key)
-        hang(rig, stuck)
-        assert rig.queued == (2, 0)
-
-
-def test_what_was_purged_is_not_sent_again(make_either: Make, stuck: Any) -> None:
-    rig = make_either(**HEDGE)
-    rig.produce(rig.a_key(1))
-    (rig.adapter if hasattr(rig, "adapter") else rig.producer._adapter).flight.purge()
-    hang(rig, stuck)
-    assert rig.queued == (1, 0)
-
-
 class TestOnKafkaPython:
     @pytest.fixture
     def rig(self, queued: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
@@ -149,35 +132,6 @@ class TestOnKafkaPython:
         assert [metadata.partition for metadata in rig.heard] == [rig._handles[1].sent[0].partition] * 2
         assert rescue_stats(rig.producer).saved == 2
         assert rescue_stats(rig.producer).held_bytes == 0
-
-    def test_the_outcome_is_that_of_the_copy_if_it_fails(self, rig: Any, stuck: Any) -> None:
-        rig.produce(rig.a_key(1))
-        hang(rig, stuck)
-        error = TimeoutError()
-        rig._handles[1].sent[0].fail(error)
-        rig.report(0)
-        assert rig.heard == [error]
-
-    def test_once_home_again_it_names_the_stand_in(self, rig: Any, stuck: Any) -> None:
-        key = rig.a_key(1)
-        rig.produce(key)
-        hang(rig, stuck)
-        rig.report(1)
-        stuck.clear()
-        rig.trust()
-        rig.produce(key)
-        assert self.headers(rig, 0, 1)["kpe-after"] == b"%d:0" % rig._handles[1].sent[0].partition
-
-    def test_a_copy_that_is_stuck_as_well_goes_on(self, rig: Any, stuck: Any) -> None:
-        rig.produce(rig.a_key(1))
-        hang(rig, stuck)
-        away = rig._handles[1].sent[0].partition
-        rig.suspect(2, away + 1)
-        stuck[STANDBY, "t", away] = away + 1
-        serve(rig)
-        (_, again) = rig._handles[1].sent
-        assert again.partition == ({0, 2} - {away}).pop()
-        assert dict(again.headers)["kpe-attempt"] == b"3"
 
     def test_what_is_just_handed_over_is_left(
         self, rig: Any, stuck: Any, monkeypatch: pytest.MonkeyPatch

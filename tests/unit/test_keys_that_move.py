@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException
-from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -145,14 +144,6 @@ class TestARecordThatWaits:
         rig.producer._adapter.flight.keyed.order._ready.append(("t", b"key"))  # type: ignore[union-attr]
         rig.producer.poll(0)
         assert [error.code() for error, _ in rig.outcomes if error] == [KafkaError._MSG_TIMED_OUT] * 2
-
-    def test_that_librdkafka_refuses_is_reported(self, make: Make) -> None:
-        rig = self.waiting(make, count=1)
-        rig.producer.produce("t", b"v" * 2_000_000, b"key", on_delivery=rig._note)
-        for _ in range(2):
-            Producer.purge(rig.producer)  # of the first handle alone: what waits is sent
-            rig.producer.flush(0.2)
-        assert "MSG_SIZE_TOO_LARGE" in [error.name() for error, _ in rig.outcomes if error]
 
     def test_keeps_the_time_at_which_it_was_produced(
         self, make: Make, monkeypatch: pytest.MonkeyPatch

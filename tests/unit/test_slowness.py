@@ -46,10 +46,6 @@ def test_who_is_in_all_of_them_is_named_once_there_are_enough() -> None:
     assert named_by([(1, 2, 3), (2, 4, 5), (6, 2, 1)] * 5)[:14] == [()] * 12 + [BOTH, ()]
 
 
-def test_one_that_leads_all_of_them_is_slow_as_a_leader() -> None:
-    assert named_by([(2, 1, 3), (2, 4, 5), (2, 6, 1)] * 5)[12] == (Subject(Role.LEADER, 2),)
-
-
 def test_of_one_that_was_slow_lately_four_are_enough() -> None:
     slowness = Slowness()
     for number in range(5):
@@ -63,26 +59,14 @@ def test_the_count_begins_anew() -> None:
     assert [number for number, name in enumerate(names) if name] == [12, 25]
 
 
-def test_where_every_answer_needs_the_same_brokers_nobody_is_named() -> None:
-    assert set(named_by([(1, 2, 3)] * 100, [(1, 2, 3)])) == {()}
-
-
 def test_where_nearly_all_is_sent_to_one_broker_that_is_no_evidence() -> None:
     assert set(named_by([(2, 1), (2, 3), (2, 4)] * 40, [(2, 1), (2, 5), (2, 6)])) == {()}
-
-
-def test_one_that_is_needed_by_two_thirds_is_not_to_blame() -> None:
-    assert set(named_by([(1, 2, 3), (2, 4, 5), (6, 4, 1)] * 40)) == {()}
 
 
 def test_where_most_that_needs_it_is_answered_soon_it_is_those_partitions_and_not_the_broker() -> None:
     """Two partitions with large records have one replica in common."""
     soon = [(2, 3, 4), (4, 5, 6), (5, 2, 6), (3, 4, 5), (6, 3, 2), (4, 2, 5)]
     assert set(named_by([(1, 2, 3), (5, 6, 2)] * 50, soon)) == {()}
-
-
-def test_now_and_then_a_long_one_says_nothing() -> None:
-    assert set(named_by([(1, 2), (2, 3), (4, 2)] * 20, step=0.2)) == {()}
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -162,7 +162,7 @@ class Adapter:
     async def _flush(self, flush: Callable[[], Any]) -> None:
         """Wait as ``AIOKafkaProducer.flush`` does, also for the second way, copies, and what is held."""
         copies, keyed = self.flight.copies, self.flight.keyed
-        outcomes = [] if copies is None else [record.outcome for record in copies.open]
+        outcomes = [] if copies is None else [record.given.outcome for record in copies.open]
         outcomes += [] if keyed is None else [it.record.outcome for it in keyed.order.held()]
         await flush()
         for second in tuple(self.made):
@@ -244,7 +244,7 @@ class Adapter:
         self._reports_due += 1
         self._see_to()
         if rescuable is not None:
-            return rescuable.outcome
+            return rescuable.given.outcome
         # The application may cancel what it gets (`asyncio.wait_for`); the record goes on, and its report
         # counts.
         return asyncio.shield(future) if outcome is None else outcome
@@ -290,7 +290,7 @@ class Adapter:
 
     def finish(self, record: RescuableRecord, arrived: Any) -> None:
         """Resolve the application's future."""
-        _resolve(record.outcome, arrived, record.error if arrived is None else None)
+        _resolve(record.given.outcome, arrived, record.error if arrived is None else None)
 
     def _reported(
         self, attempt: Attempt, sent_at: float, outcome: Any, future: "asyncio.Future[Any]"

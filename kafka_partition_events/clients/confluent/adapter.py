@@ -247,14 +247,14 @@ class ConfluentAdapter:
         handle.plain(topic, value, key, partition, report, None, timestamp or 0, headers)
 
     def hold(self, record: Record, waiting: int) -> tuple[Record, None]:
-        """See `KeyedClient.hold`."""
+        """See `Client.hold`."""
         if _len(self._first()) + sum(map(len, self._detours.open)) + waiting >= self._most_waiting:
             raise BufferError(_QUEUE_FULL.str())
         timestamp_ms = record.timestamp_ms or int(time.time() * 1000)  # not that of its release
         return record._replace(headers=as_list(record.headers), timestamp_ms=timestamp_ms), None
 
     def reject(self, record: Record, home: int, error: BaseException) -> None:
-        """See `KeyedClient.reject`; it is the application's delivery callback that is called."""
+        """See `Client.reject`; it is the application's delivery callback that is called."""
         if (outcome := record.outcome or self._default_outcome) is None:
             return
         if isinstance(error, KafkaException):
@@ -273,7 +273,7 @@ class ConfluentAdapter:
         outcome(reason, message)
 
     def knows_no_such_partition(self, error: BaseException) -> bool:
-        """See `KeyedClient.knows_no_such_partition`."""
+        """See `Client.knows_no_such_partition`."""
         return isinstance(error, KafkaException) and error.args[0].code() == batches.UNKNOWN_PARTITION
 
     def is_too_large(self, error: BaseException) -> bool:
@@ -289,7 +289,7 @@ class ConfluentAdapter:
 
     def finish(self, record: RescuableRecord, arrived: Message | None) -> None:
         """See `Client.finish`; it is the application's delivery callback that is called."""
-        if (outcome := record.outcome or self._default_outcome) is None:
+        if (outcome := record.given.outcome or self._default_outcome) is None:
             return
         if arrived is not None:
             outcome(None, arrived)
@@ -328,8 +328,6 @@ class ConfluentAdapter:
                     attempt, arrived=message, offset=offset, latency_s=message.latency() or 0.0
                 )
             else:
-                if attempt.rescuable is not None and attempt.rescuable.home is None:
-                    attempt.rescuable.home = message.partition()  # librdkafka chose, and says so by now
                 self.flight.reported(
                     attempt,
                     error=KafkaException(error, message),

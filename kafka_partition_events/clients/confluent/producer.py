@@ -186,7 +186,7 @@ class PartitioningProducer(Handle):
         if (handles or moves is not None) and tracks:
             may_move, probe = None if policies is None else policies.may_move, tracker.take_keyed_probe
             chooser.keys = KeyOrder(chooser.close_short_cut, moves, may_move, probe, recalls=flight.hedges)
-            flight.keep_order(chooser.keys, adapter)
+            flight.keep_order(chooser.keys)
 
     # -- producing -----------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ class Client(Protocol):
     no_room: ClassVar[tuple[type[BaseException], ...]]
     """What the library raises where a record has to wait until there is room for it."""
 
+    most_held_s: float
+    """For how long a keyed record may wait: what the application gave as the limit of a delivery."""
+
     def choose(self, record: Record, tried: Collection[int] = ()) -> int:
         """Return the partition of a record, `UNASSIGNED` if the library shall choose; may raise.
 
@@ -65,13 +68,6 @@ class Client(Protocol):
 
     def finish(self, record: RescuableRecord, arrived: Any) -> None:
         """Give the application a record's outcome: what arrived, or its error if that is None."""
-
-
-class KeyedClient(Client, Protocol):
-    """What an adapter does beside that where the order of keys is kept over several places."""
-
-    most_held_s: float
-    """For how long a record may wait: what the application gave as the limit of a delivery, in seconds."""
 
     def hold(self, record: Record, waiting: int) -> tuple[Record, Any]:
         """Return a record that is to be kept for later, and what the application gets for it.

@@ -1,24 +1,26 @@
 """Which records get a copy: those of one producer that may be rescued, their copies, and the budget."""
 
+import math
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from kafka_partition_events.clients.flight.record import Attempt, RescuableRecord
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueStats
 
-Stuck = Mapping[tuple[int, str, int], int | None]
-"""Handles, topics and partitions where records wait for a suspect, and the broker that leads there."""
+Where = tuple[int, str, int]
+"""Handle, topic and partition."""
+
+Stuck = Mapping[Where, int | None]
+"""Where records wait for a suspect, and the broker that leads there."""
 
 BURST_S: Final = 5.0
-"""A burst of copies is at most what the producer has sent in so many seconds: one whose own uplink is full
-would else make it fuller."""
+"""A burst of copies is about what the producer has sent in so many seconds at the most: one whose own uplink
+is full would else make it fuller."""
 LEAST_BURST: Final = 100  # however little is sent: one at a time waits for each of them
-HEDGE_EVERY_S: Final = (
-    0.005  # between two searches for stuck records: an application may poll for each record
-)
+SEARCH_EVERY_S: Final = 0.005  # for what is stuck, or may go by now: applications poll for each record
 _IDLE_S: Final = 0.5  # the longest that `Copies.wait_for_work` waits
 
 
@@ -32,18 +34,15 @@ class CopyBudget:
         self._limits = limits
         self._clock = clock
         self._size = self._left = float(min(limits.burst, LEAST_BURST))
-        self._sent = self._before = 0  # in this window, and in the one before
-        self._window_ends = clock() + BURST_S
+        self._lately, self._sent_at = 0.0, clock()  # records, each of which counts for less with time
 
     def record_sent(self) -> None:
         """Add a record's share of a copy."""
-        self._sent += 1
-        if (now := self._clock()) >= self._window_ends:
-            self._before = self._sent if now - self._window_ends < BURST_S else 0
-            self._sent, self._window_ends = 0, now + BURST_S
-        size = float(min(self._limits.burst, max(LEAST_BURST, self._before, self._sent)))
-        grown = max(0.0, size - self._size)
-        self._left = min(size, self._left + grown + self._limits.share)
+        now = self._clock()
+        self._lately = 1 + self._lately * math.exp((self._sent_at - now) / BURST_S)
+        self._sent_at = now
+        size = min(self._limits.burst, max(LEAST_BURST, self._lately))
+        self._left = min(size, self._left + max(0.0, size - self._size) + self._limits.share)
         self._size = size
 
     def allows(self, copies: int = 1) -> bool:
@@ -59,17 +58,12 @@ class Copies:
     """All records of one producer that may be rescued. Thread-safe.
 
     Each has one outcome: the first attempt that arrives, or the last one that fails.
-
-    Attributes:
-        queue: The copies to be sent.
-        waiting: How many copies are queued, or about to be sent.
-        is_short: Whether the budget was used up when `copy_stuck` was called last.
     """
 
     def __init__(self, limits: RescueLimits, clock: Callable[[], float] = time.monotonic) -> None:
-        self.queue: deque[RescuableRecord] = deque()
-        self.waiting = 0
-        self.is_short = False
+        self.queue: deque[RescuableRecord] = deque()  # the copies to be sent
+        self.waiting = 0  # how many are queued, or about to be sent
+        self.is_short = False  # the budget was used up when `copy_stuck` was called last
         self._limits = limits
         self._budget = CopyBudget(limits, clock)
         # Re-entrant: a signal handler may produce in here.
@@ -77,9 +71,9 @@ class Copies:
         self._closed = False
         self._waits_for_first = False  # `wait_for_work` does, and nothing is open
         self._open: set[RescuableRecord] = set()
-        # By handle, topic and partition, what is in flight: without a key, and has no copy yet; with one.
-        self._uncopied: dict[tuple[int, str, int], dict[RescuableRecord, None]] = {}
-        self._keyed: dict[tuple[int, str, int], dict[RescuableRecord, None]] = {}
+        # What is in flight, apart as each is searched often: without a key, and has no copy yet; with one.
+        self._uncopied: dict[Where, dict[RescuableRecord, None]] = {}
+        self._keyed: dict[Where, dict[RescuableRecord, None]] = {}
         self._bytes = 0
         self._counts: Counter[str] = Counter()  # by the names of `RescueStats`
         self._news: dict[int | None, tuple[int, int]] = {}
@@ -119,7 +113,8 @@ class Copies:
     def launched(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Note an attempt, of a record that was admitted or of a copy that was taken."""
         with self._changed:
-            self._counts["copies"] += bool(record.tried)
+            attempt.is_copy = bool(record.tried)
+            self._counts["copies"] += attempt.is_copy
             self._due(record, is_due=False)
             record.tried.append(attempt.partition)
             record.in_flight.append(attempt)
@@ -138,19 +133,16 @@ class Copies:
             if not self._landed(record, attempt):
                 return  # it was withdrawn
             record.tried.pop()
-            if record.tried:  # it was a copy
+            if attempt.is_copy:
                 self._counts["copies"] -= 1
                 self._due(record, is_due=record.key is None)
-            else:
-                record.home = None
 
     def arrived(self, record: RescuableRecord, attempt: Attempt) -> bool:
         """Note that an attempt was delivered; return whether that is the record's outcome."""
         with self._changed:
             if not self._landed(record, attempt) or record.finished:
                 return False
-            if record.home not in (None, attempt.partition):
-                self._counts["saved"] += 1
+            self._counts["saved"] += attempt.is_copy
             record.finished = True
             return True
 
@@ -167,8 +159,8 @@ class Copies:
             record.error = error
             if record.finished or record.copy_is_due or record.in_flight:
                 return False
-            record.purged = record.purged and record.key is None  # of a key it is only not sent again
-            worth_a_copy = worth_a_copy and record.key is None
+            if record.key is not None:
+                record.purged = worth_a_copy = False  # it is only not sent again
             record.finished = not (worth_a_copy and self._queue_copy(record, None))
             return record.finished
 
@@ -209,21 +201,20 @@ class Copies:
             for broker, count in short.items():
                 self._note(broker, withheld=count)
 
-    def stuck_keys(self, stuck: Stuck) -> dict[tuple[tuple[int, str, int], bytes], list[RescuableRecord]]:
+    def stuck_keys(self, stuck: Stuck) -> dict[tuple[Where, bytes], list[RescuableRecord]]:
         """Return the keyed records that wait there, by place and key, as they were sent one after another."""
-        found: dict[tuple[tuple[int, str, int], bytes], list[RescuableRecord]] = {}
+        found: defaultdict[tuple[Where, bytes], list[RescuableRecord]] = defaultdict(list)
         with self._changed:
             for place in stuck:
                 for record in self._keyed.get(place, ()):
-                    found.setdefault((place, record.key or b""), []).append(record)
+                    found[place, record.key or b""].append(record)
         return found
 
     def withdraw(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
         """End the attempts of a key's records, which are to be sent again; return whether they may be."""
         with self._changed:
             are_open = all(
-                len(r.tried) < self._limits.attempts and not (r.finished or r.bare or r.purged)
-                for r in records
+                len(r.tried) < self._limits.attempts and not (r.finished or r.purged) for r in records
             )
             if self._closed or not are_open or not self._budget.allows(len(records)):
                 return False
@@ -293,7 +284,7 @@ class Copies:
         with self._changed:
             if not self.queue:
                 self._waits_for_first = hedges and not self._open
-                self._changed.wait(HEDGE_EVERY_S if hedges and self._open else _IDLE_S)
+                self._changed.wait(SEARCH_EVERY_S if hedges and self._open else _IDLE_S)
                 self._waits_for_first = False
 
     def _queue_copy(self, record: RescuableRecord, broker: int | None) -> bool:
@@ -326,8 +317,6 @@ class Copies:
         return True
 
     def _note_place(self, record: RescuableRecord, attempt: Attempt) -> None:
-        if record.home is None and attempt.partition >= 0:
-            record.home = attempt.partition
         self._places_of(record).setdefault(attempt.place, {})[record] = None
 
     def _forget_place(self, record: RescuableRecord, attempt: Attempt) -> None:
@@ -337,5 +326,5 @@ class Copies:
         if not there:
             places.pop(attempt.place, None)
 
-    def _places_of(self, record: RescuableRecord) -> dict[tuple[int, str, int], dict[RescuableRecord, None]]:
+    def _places_of(self, record: RescuableRecord) -> dict[Where, dict[RescuableRecord, None]]:
         return self._uncopied if record.key is None else self._keyed

@@ -24,13 +24,9 @@ StandbyMode = Literal["auto", "off"]
 """``"auto"``: a second handle is made when it is first needed, and closed when it was idle for a minute.
 ``"off"``: there is none."""
 
-IDLE_S: Final = (
-    60.0  # a handle that no record has taken for so long is closed: it has threads and connections
-)
+IDLE_S: Final = 60.0  # what no record has taken for so long is closed: it has threads and connections
 RETRY_S: Final = 5.0  # after a failure: a token server or a certificate is seldom back sooner
-COMING_S: Final = (
-    1.0  # copies wait so long for one that is being made; it takes 10 ms, if no token is missing
-)
+COMING_S: Final = 1.0  # copies wait so long for one that is being made; that takes 10 ms, without a token
 CHECK_S: Final = 5.0  # how long a handle outlives a producer that was dropped without `close`
 GRACE_S: Final = 1.0  # for so long one that is idle is still there after it was taken away
 
@@ -41,23 +37,14 @@ H = TypeVar("H")
 
 @define(eq=False)
 class Detour(Generic[H]):
-    """One further handle of one producer, to which it holds no reference. Thread-safe.
+    """One further handle of one producer, to which it holds no reference. Thread-safe."""
 
-    Attributes:
-        make: Makes the handle, on a thread of its own. May take long, and may raise.
-        close: Closes one, and waits for what it has.
-        outstanding: Returns how many records it has.
-        is_wanted: Returns whether there still is a producer; without one the handle is closed soon.
-        clock: For tests.
-        open: The handle, as long as there is one to be used.
-    """
-
-    _make: Callable[[], H]
-    _close: Callable[[H], object]
-    _outstanding: Callable[[H], int]
-    _is_wanted: Callable[[], bool] = lambda: True
+    _make: Callable[[], H]  # on a thread of its own: may take long, and may raise
+    _close: Callable[[H], object]  # waits for what it has
+    _outstanding: Callable[[H], int]  # how many records it has
+    _is_wanted: Callable[[], bool] = lambda: True  # there still is a producer
     _clock: Clock = field(factory=Clock)
-    open: H | None = field(default=None, init=False)
+    open: H | None = field(default=None, init=False)  # as long as there is one to be used
     _used_at: float = field(default=0.0, init=False)
     _begun_at: float = field(default=0.0, init=False)
     # Re-entrant: a signal handler may produce in here.
@@ -150,10 +137,7 @@ def _report(error: BaseException) -> None:
 def checked_standby(mode: str, transaction: str | None, *, waits_for_replicas: bool) -> StandbyMode:
     """Return the mode, or raise `ConfigurationError`; ``"off"`` where two handles can't be or are no use.
 
-    Args:
-        mode: What was asked for.
-        transaction: The setting that makes the producer transactional; None when it is not.
-        waits_for_replicas: Whether its records wait for every in-sync replica.
+    ``transaction``: the setting that makes the producer transactional; None when it is not.
     """
     if mode not in get_args(StandbyMode):
         raise ConfigurationError(f"standby must be one of {', '.join(get_args(StandbyMode))}, not {mode!r}")

@@ -22,13 +22,8 @@ from typing import Any, Final, TypeVar
 
 from attrs import define, field
 
-from kafka_partition_events.clients.flight.client import (
-    Client,
-    HandleClosedError,
-    KeyedClient,
-    PurgedError,
-)
-from kafka_partition_events.clients.flight.copies import HEDGE_EVERY_S, Copies
+from kafka_partition_events.clients.flight.client import Client, HandleClosedError, PurgedError
+from kafka_partition_events.clients.flight.copies import SEARCH_EVERY_S, Copies
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
 from kafka_partition_events.clients.flight.keyed import KeyedRecords
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord, as_list
@@ -47,34 +42,21 @@ nothing, as a broker is suspected after 25 ms at the soonest."""
 
 @define(eq=False, slots=False)
 class Flight:
-    """The records of one producer, to which it holds no reference. Thread-safe.
+    """The records of one producer, to which it holds no reference. Thread-safe."""
 
-    Attributes:
-        partitioner: Chooses partitions, and has the routes.
-        client: The adapter.
-        reports: The failure detector's door.
-        rescue: Whether records without a key get copies, and when.
-        limits: How many.
-        tracks: Whether every delivery is reported; else nothing is tracked.
-        clock: Monotonic seconds; for tests.
-        copies: Of records that may be rescued; None without a rescue.
-        keyed: Sends keyed records where order is kept over several places; see `keep_order`.
-        next_sample: When the next record is to be tracked; monotonic seconds.
-    """
-
-    _partitioner: Partitioner
+    _partitioner: Partitioner  # chooses partitions, and has the routes
     _client: Client
-    reports: ProducerReports
-    _rescue: RescueMode | None = None
+    reports: ProducerReports  # the failure detector's door
+    _rescue: RescueMode | None = None  # whether records get copies, and when
     _limits: RescueLimits | None = None
-    _tracks: bool = field(default=True, kw_only=True)
-    _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
-    copies: Copies | None = field(default=None, init=False)
-    keyed: KeyedRecords | None = field(default=None, init=False)
-    next_sample: float = field(default=-math.inf, init=False)
+    _tracks: bool = field(default=True, kw_only=True)  # every delivery is reported; else nothing is tracked
+    _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)  # monotonic seconds
+    copies: Copies | None = field(default=None, init=False)  # None without a rescue
+    keyed: KeyedRecords | None = field(default=None, init=False)  # see `keep_order`
+    next_sample: float = field(default=-math.inf, init=False)  # when the next record is to be tracked
     _copies: Copies = field(init=False)  # always there, and empty without a rescue
     _has_answers: bool = field(default=False, init=False)
-    _next_hedge: float = field(default=-math.inf, init=False)
+    _next_search: float = field(default=-math.inf, init=False)
     _producer_id: str = field(factory=lambda: secrets.token_hex(8), init=False)
     _numbers: Iterator[int] = field(factory=lambda: count(1), init=False)
 
@@ -88,10 +70,10 @@ class Flight:
         """Whether records that are stuck get copies."""
         return self._rescue == "hedge"
 
-    def keep_order(self, order: KeyOrder, client: KeyedClient) -> None:
+    def keep_order(self, order: KeyOrder) -> None:
         """Keep the order of keys over several places, from before the first record on; else all go home."""
         self.keyed = KeyedRecords(
-            order, client, self.reports, self._route, self._launch_placed, self._copies, self._admitted,
+            order, self._client, self.reports, self._route, self._hand_over, self._copies, self._admitted,
             clock=self._clock,
         )  # fmt: skip
 
@@ -100,12 +82,8 @@ class Flight:
     def send(self, record: Record, partition: int | None = None) -> Any:
         """Send a record whose partition the application has not given; return what the client returns.
 
-        Args:
-            record: The record. Of one that may be rescued the value is serialized.
-            partition: Where it goes, if that was chosen already.
-
-        Raises:
-            BaseException: whatever the partitioner or the client raises; the record was not taken then.
+        Of one that may be rescued the value is serialized. ``partition``: where it goes, if that was chosen
+        already. Whatever the partitioner or the client raises: the record was not taken then.
         """
         rescuable = self._admitted(record) if self.copies is not None and record.key is None else None
         try:
@@ -124,17 +102,10 @@ class Flight:
 
     def _admitted(self, record: Record) -> RescuableRecord | None:
         """Return a record that may get a copy; None if too much is kept already."""
-        rescuable = RescuableRecord(
-            topic=record.topic,
-            value=record.value,
-            headers=as_list(record.headers),
-            # A copy is to have the time of the original, which librdkafka does not report of a failed record.
-            timestamp_ms=record.timestamp_ms or int(time.time() * 1000),
-            id=f"{self._producer_id}-{next(self._numbers)}",
-            outcome=record.outcome,
-            key=record.key,
-            since=self._clock(),
-        )
+        # A copy is to have the time of the original, which librdkafka does not report of a failed record.
+        timestamp_ms = record.timestamp_ms or int(time.time() * 1000)
+        given = record._replace(headers=as_list(record.headers), timestamp_ms=timestamp_ms)
+        rescuable = RescuableRecord(given, f"{self._producer_id}-{next(self._numbers)}", self._clock())
         return rescuable if self._copies.admit(rescuable) else None
 
     def launch(
@@ -159,15 +130,13 @@ class Flight:
             attempt = Attempt(record.topic, partition, FIRST, rescuable=rescuable)
             if keyed is not None and self._must_place(keyed.order, attempt, record.key, route):
                 return keyed.send(record, partition) if alone is None else alone()
-            self._track(attempt, record.key, route, keyed)
-            if rescuable is not None:
-                self._copies.launched(rescuable, attempt)
+            if route is not None and not is_key(record.key):
+                attempt.handle = self._handle(record.topic, partition, route)
             try:
-                taken = hand_over(record, attempt)
+                taken = self._hand_over(record, attempt, hand_over, None if keyed is None else keyed.order)
+            except HandleClosedError:  # it was idle until a moment ago
+                continue
             except BaseException as error:
-                self.take_back(attempt)
-                if isinstance(error, HandleClosedError):  # it was idle until a moment ago
-                    continue
                 if partition == UNASSIGNED or not self._client.knows_no_such_partition(error):
                     raise
                 if not self._client.may_choose(record):  # a shared poller may be ahead of this handle
@@ -178,24 +147,26 @@ class Flight:
                     keyed.order.log(record.topic, record.key)
                 return taken
 
-    def _launch_placed(self, record: Record, attempt: Attempt) -> Any:
+    def _hand_over(
+        self,
+        record: Record,
+        attempt: Attempt,
+        hand_over: Callable[[Record, Attempt], T],
+        log: KeyOrder | None = None,
+    ) -> T:
+        """Track an attempt, have it marked in a log of keys, and hand it over; take it back if refused."""
         self._report_sent(attempt, self._route(attempt.topic, attempt.partition))
+        if log is not None and attempt.tracked:
+            attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
         if attempt.rescuable is not None:
             self._copies.launched(attempt.rescuable, attempt)
         try:
-            given = self._client.hand_over(record, attempt)
+            taken = hand_over(record, attempt)
         except BaseException:
             self.take_back(attempt)
             raise
         attempt.taken = True
-        return given
-
-    def _track(self, attempt: Attempt, key: Any, route: Route | None, keyed: KeyedRecords | None) -> None:
-        if route is not None and not self._partitioner.keying.is_key(key):
-            attempt.handle = self._handle(attempt.topic, attempt.partition, route)
-        self._report_sent(attempt, route)
-        if keyed is not None and attempt.tracked:
-            attempt.mark = keyed.order.mark(attempt.topic, key, attempt.partition)
+        return taken
 
     def _must_place(self, order: KeyOrder, attempt: Attempt, key: Any, route: Route | None) -> bool:
         if attempt.partition == UNASSIGNED:
@@ -264,14 +235,9 @@ class Flight:
     ) -> None:
         """Take the client's report of an attempt.
 
-        Args:
-            attempt: What it is of.
-            arrived: What the client says of a record that was delivered.
-            error: Why it was not.
-            offset: Where it is in its partition; negative: the client does not say.
-            answered: Whether a broker answered, be it with an error.
-            latency_s: How many seconds after it was sent.
-            worth_a_copy: Whether another attempt might do better.
+        It has ``arrived``, which is what the client says of it, at an ``offset`` (negative: not known). Or
+        there is an ``error``, and another attempt might do better, or not. ``answered``: whether a broker
+        has, be it with an error, so many seconds after it was sent.
         """
         self._has_answers = self._has_answers or answered
         try:
@@ -293,7 +259,7 @@ class Flight:
     def _has_failed(
         self, attempt: Attempt, rescuable: RescuableRecord, error: BaseException, worth_a_copy: bool
     ) -> bool:
-        if not self._has_answers and self._partitioner.route(rescuable.topic) is None:
+        if not self._has_answers and self._partitioner.route(attempt.topic) is None:
             worth_a_copy = False  # no broker has ever answered: a copy would wait for just the same
         if not rescuable.bare and self._client.is_too_large(error):
             rescuable.bare = worth_a_copy = True  # a broker's limit: the record alone may be within it
@@ -326,28 +292,26 @@ class Flight:
     def served(self, *, hedges: bool = True) -> None:
         """Judge the brokers after reports were served, and send the copies that follow from it.
 
-        Args:
-            hedges: Whether to search for records that are stuck, too; not where there is no time for copies.
+        ``hedges``: whether to search for records that are stuck, too; not where there is no time for copies.
         """
         self.reports.polled()
+        if is_due := (now := self._clock()) >= self._next_search:
+            self._next_search = now + SEARCH_EVERY_S
         if self.keyed is not None:
-            self.keyed.served()
-        if hedges and self.hedges:
+            self.keyed.served(ask_again=is_due)
+        if is_due and hedges and self.hedges:
             self._hedge()
         if self.copies is not None:
             self.drain()
 
     def _hedge(self) -> None:
         """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
-        if (now := self._clock()) < self._next_hedge:
-            return
-        self._next_hedge = now + HEDGE_EVERY_S
         if self._client.is_coming(self.reports.handle):
             return  # a moment later copies have a handle that is not blocked
         if (stuck := self.reports.stuck()) or self._copies.is_short:
-            routes = {topic: self._partitioner.route(topic) for topic in {topic for _, topic, _ in stuck}}
+            routes = {topic: self._partitioner.route(topic) for _, topic, _ in stuck}
             safe = {
-                topic for topic, found in routes.items() if found is not None and found.safe != frozenset()
+                topic for topic, route in routes.items() if route is not None and route.safe != frozenset()
             }
             stuck = {place: broker for place, broker in stuck.items() if place[1] in safe}
             self._copies.copy_stuck(stuck)

@@ -16,21 +16,13 @@ SETTLED_AFTER_S: Final = 30.0
 
 @define
 class _Episode:
-    """What one topic's keys are doing.
+    """What one topic's keys are doing."""
 
-    Attributes:
-        since: When the first key left; monotonic seconds.
-        before: How many had left before.
-        brokers: Who was suspect since.
-        calm_since: Since when no broker is suspect; None while one is.
-        is_announced: Whether `KeysMoved` was published.
-    """
-
-    since: float
-    before: int
-    brokers: set[int] = field(factory=set)
-    calm_since: float | None = None
-    is_announced: bool = False
+    since: float  # when the first key left; monotonic seconds
+    before: int  # how many had left before
+    brokers: set[int] = field(factory=set)  # that were suspect since
+    suspected_at: float = 0.0  # when one of them was seen to be the last time
+    is_announced: bool = False  # `KeysMoved` was published
 
 
 @define
@@ -45,10 +37,7 @@ class KeyEpisodes:
     ) -> Iterator[Event]:
         """Return what is to be published by now.
 
-        Args:
-            counts: By topic, how many keys are away from home, and how many have left so far.
-            suspects: The brokers that are suspect.
-            now: Monotonic seconds.
+        ``counts``: by topic, how many keys are away from home, and how many have left so far.
         """
         brokers = frozenset(suspects)
         for topic, (away, moved) in counts.items():
@@ -56,13 +45,11 @@ class KeyEpisodes:
             if (episode := self._open.get(topic)) is None:
                 if moved == before:
                     continue
-                episode = self._open[topic] = _Episode(now, before)
+                episode = self._open[topic] = _Episode(now, before, suspected_at=now)
             episode.brokers |= brokers
             if brokers:
-                episode.calm_since = None
-            elif episode.calm_since is None:
-                episode.calm_since = now
-            is_calm = episode.calm_since is not None and now - episode.calm_since >= SETTLED_AFTER_S
+                episode.suspected_at = now
+            is_calm = now - episode.suspected_at >= SETTLED_AFTER_S
             is_over = is_calm or (not away and not brokers)
             if not episode.is_announced and (is_over or now - episode.since >= ANNOUNCED_AFTER_S):
                 episode.is_announced = True

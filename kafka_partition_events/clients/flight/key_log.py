@@ -22,14 +22,17 @@ from typing import Any, Final
 
 from attrs import define
 
-FAILED: Final = -4
-PENDING: Final = -3
-UNNAMED: Final = -2
-"""What a mark says in place of an offset: its record was given up, or not sent, while others before it may be
-on their way; there is no report yet; it was delivered, and the client does not say where."""
-
 NOTHING: Final = -1
 """In place of an offset: no record of the key was acknowledged."""
+
+PENDING: Final = -2
+"""There is no report yet."""
+
+FAILED: Final = -3
+"""A marked record was given up, not sent, or delivered at no known offset: no report of it says more."""
+
+UNVOUCHED: Final = -4
+"""A record may be outstanding, and no report is to come that shows when it is not."""
 
 UNKNOWN: Final = 2**63
 """In place of an offset: nothing is outstanding, and the last offset is not known."""
@@ -47,58 +50,23 @@ def as_bytes(key: Any) -> bytes:
 
 @define(eq=False)
 class Mark:
-    """A record that is followed, in the log. One thread at a time reports it.
+    """A record that is followed, in the log. One thread at a time reports it."""
 
-    Attributes:
-        key: Its key, as the application gave it.
-        partition: Its partition.
-        offset: Its offset, `FAILED`, `PENDING` or `UNNAMED`.
-        sequence: Its place in the index.
-        before: That of its key's entry before; None: there is none.
-    """
-
-    key: Any
+    key: Any  # as the application gave it
     partition: int
-    offset: int = PENDING
-    sequence: int = 0
-    before: int | None = None
-
-
-@define
-class Earlier:
-    """What is known of a key's records that were logged.
-
-    Attributes:
-        outstanding: Whether one may be.
-        is_awaited: Whether a report is to come that will show when none is.
-        offset: Else an offset that is not before their last one, `NOTHING` or `UNKNOWN`.
-    """
-
-    outstanding: bool = False
-    is_awaited: bool = False
-    offset: int = UNKNOWN
-
-
-_AWAITED, _UNVOUCHED = Earlier(outstanding=True, is_awaited=True), Earlier(outstanding=True)
-_NEVER_SENT, _UNBOUNDED = Earlier(offset=NOTHING), Earlier()
+    offset: int = PENDING  # or `FAILED`
+    sequence: int = 0  # its place in the index
+    before: int | None = None  # that of its key's entry before, if there is one
 
 
 class KeyLog:
-    """The log of one topic. ``append`` is thread-safe; all else is for one thread at a time.
-
-    Attributes:
-        append: Takes a key, or a mark; in one step.
-    """
+    """The log of one topic. All but ``append`` is for one thread at a time."""
 
     def __init__(self, room: int) -> None:
-        """Begin with nothing sent.
-
-        Args:
-            room: How many entries are kept; what is older is forgotten.
-        """
+        """Keep so many entries at the most; what is older is forgotten."""
         self._room = room
         self._entries: deque[Any] = deque(maxlen=room + _SPARE)
-        self.append = self._entries.append
+        self.append = self._entries.append  # takes a key, or a mark, in one step
         self._sequence = 0
         self._gone = 0  # what was before this sequence is forgotten
         self._last: dict[bytes, int] = {}
@@ -107,31 +75,28 @@ class KeyLog:
         self._highest: dict[int, int] = {}  # offset of marks that were let go of, by partition
         self._late: dict[int, list[Mark]] = {}  # those that had no report then
 
-    def earlier(self, key: bytes, partition: int, *, recalled: bool = False) -> Earlier:
-        """Return what is known of a key's records in a partition, on the first handle.
+    def earlier(self, key: bytes, partition: int, *, recalled: bool = False) -> int:
+        """Return an offset that is not before a key's last record in a partition, on the first handle.
 
-        ``recalled``: what is outstanding of them counts as given up.
+        Or `NOTHING`; or `PENDING` or `UNVOUCHED` as long as one may be outstanding. ``recalled``: what is
+        outstanding counts as given up.
         """
         if self._entries:
             self._read()
         late, marks = self._let_go(partition, self._late.pop(partition, ())), self._marks.get(partition, ())
         if not recalled and any(as_bytes(mark.key) == key for mark in late):
-            return _AWAITED
+            return PENDING
         sequence = self._last_sent(key, marks, (FAILED, PENDING) if recalled else (FAILED,))
         if sequence is None:
             if not self._gone:
-                return _NEVER_SENT
+                return NOTHING
             sequence = self._gone
-        vouched, highest = _UNVOUCHED, self._highest.get(partition, NOTHING)
         for at in range(bisect_left(marks, sequence, key=_sequence), len(marks)):
-            offset = marks[at].offset
-            if offset >= 0:
-                return Earlier(offset=max(offset, highest))
+            if (offset := marks[at].offset) >= 0:
+                return max(offset, self._highest.get(partition, NOTHING))
             if offset == PENDING:
-                return vouched if vouched is _UNBOUNDED else _AWAITED
-            if offset == UNNAMED:
-                vouched = _UNBOUNDED
-        return vouched
+                return PENDING
+        return UNVOUCHED
 
     def _last_sent(self, key: bytes, marks: Sequence[Mark], skipped: Collection[int]) -> int | None:
         """Return a key's last entry, but for marks of which there is nothing to wait for."""

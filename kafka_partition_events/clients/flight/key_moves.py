@@ -71,12 +71,8 @@ def checked_keys(
 ) -> MoveKeys | None:
     """Return how keys move, None if they stay; raise `ConfigurationError` where they can't move.
 
-    Args:
-        keys: What was asked for.
-        transaction: The setting that makes the producer transactional; None when it is not.
-        partitioner: Who places keys. One that ignores them needs no such thing.
-        acks: The producer's setting.
-        is_reported: Whether each delivery is reported to the producer.
+    ``transaction``: the setting that makes the producer transactional; None when it is not. ``is_reported``:
+    whether each delivery is reported to the producer.
     """
     if keys == "stay":
         return None

@@ -18,14 +18,14 @@ a reader knows them by their id.
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka_partition_events.clients.flight.key_log import (
     FAILED,
     NOTHING,
     PENDING,
     UNKNOWN,
-    UNNAMED,
+    UNVOUCHED,
     KeyLog,
     Mark,
 )
@@ -55,6 +55,17 @@ LEAST_LOGGED = 512
 """How many of one topic are, where there are many topics."""
 
 
+class _Next(NamedTuple):
+    """A record that is to be placed."""
+
+    topic: str
+    key: bytes
+    home: int  # the key's partition by its hash
+    here: Place  # where the key is now
+    route: Route | None
+    handle: int  # for records that need no suspect
+
+
 class KeyOrder:
     """The keys of one producer's records. Thread-safe.
 
@@ -77,7 +88,7 @@ class KeyOrder:
         close: Callable[[str], object],
         moves: MoveKeys | None = None,
         may_move: Callable[[str], bool] | None = None,
-        probe: Callable[[str, Route, int], int | None] | None = None,
+        probe: Callable[[str, Route, int], int | None] = lambda *_: None,
         *,
         recalls: bool = False,
     ) -> None:
@@ -87,8 +98,7 @@ class KeyOrder:
             close: Closes a topic's short cut.
             moves: How keys move to other partitions; None: they stay.
             may_move: Returns whether a topic's keys may; None: all may.
-            probe: Returns by which handle one record shall go to a partition, to try a broker that is
-                suspect; None: by none.
+            probe: `DeliveryTracker.take_keyed_probe`.
             recalls: Whether `recall` is used, so that each record is placed, and no short cut opened.
         """
         self.moves = moves
@@ -119,15 +129,10 @@ class KeyOrder:
         self._of(topic).log.append(key)
 
     def mark(self, topic: str, key: Any, partition: int) -> Mark:
-        """Log a record that is followed, for `mark_reported`, before it is handed over."""
+        """Log a record that is followed, and will be `reported`, before it is handed over."""
         mark = Mark(key, partition)
         self._of(topic).log.append(mark)
         return mark
-
-    def mark_reported(self, mark: Mark, offset: int | None) -> None:
-        """Take note that a marked record is delivered (negative: at no known offset), or not (None)."""
-        mark.offset = FAILED if offset is None else offset if offset >= 0 else UNNAMED
-        self._reports += 1
 
     def must_place(self, topic: str, key: Any, route: Route | None) -> bool:
         """Return whether a key's next record must be placed even if no broker is suspect."""
@@ -152,17 +157,9 @@ class KeyOrder:
     ) -> tuple[Place, Mark | None, bytes | None] | None:  # fmt: skip
         """Return where a record goes, and count it there until it is `reported`; None: it is to be held.
 
-        Args:
-            topic: The record's topic.
-            key: Its key.
-            home: The key's partition.
-            route: The topic's route.
-            handle: The handle for records that need no suspect.
-            held: Whether it is the first of those that are held.
-            recalled: Whether it was sent before; then it is no probe.
-
-        Returns:
-            The place, what marks it in the log, and the value of its ``kpe-after``.
+        Also what marks it in the log, and the value of its ``kpe-after``. ``handle``: for records that need
+        no suspect. ``held``: it is the first of those that are held. ``recalled``: it was sent before; then
+        it is no probe.
         """
         with self._lock:
             of = self._of(topic)
@@ -171,8 +168,9 @@ class KeyOrder:
             if (state := of.keys.get(key)) is None:
                 self._close(topic)
             here = Place(home, FIRST) if state is None else state.place
-            probe = None if recalled else self._probe
-            place = self._wanted(of, topic, key, home, state, here, route, handle, probe)
+            it = _Next(topic, key, home, here, route, handle)
+            is_idle = state is None or not state.outstanding
+            place = self._wanted(of, it, is_idle=is_idle, may_probe=not recalled)
             if place is None:
                 return None
             last = NOTHING
@@ -185,49 +183,44 @@ class KeyOrder:
                 state = of.keys[key] = KeyState(home, here)
             self._move(of, state, place, home, last)
             state.outstanding += 1
-            mark = None
-            if place == (home, FIRST):
-                mark = self.mark(topic, key, home)
+            mark = self.mark(topic, key, home) if place == (home, FIRST) else None
             return place, mark, format_after(state.after) if state.after else None
 
-    def _wanted(
-        self, of: TopicKeys, topic: str, key: bytes, home: int,
-        state: KeyState | None, here: Place, route: Route | None, handle: int,
-        probe: Callable[[str, Route, int], int | None] | None,
-    ) -> Place | None:  # fmt: skip
-        """Return where a key's next record goes, if its last offset is known; None: not yet."""
-        is_idle = state is None or not state.outstanding
-        wanted, waits_here = Place(home, handle), False
+    def _wanted(self, of: TopicKeys, it: "_Next", *, is_idle: bool, may_probe: bool) -> Place | None:
+        """Return where a record goes, if its key's last offset is known; None: not yet."""
+        home, here, route = it.home, it.here, it.route
+        wanted, waits_here = Place(home, it.handle), False
         if route is None:  # no poller follows the topic: only the first handle is sure to be there
             wanted = Place(here.partition, FIRST)
         elif not is_well(route, home):
-            wanted = self._away(topic, key, home, here, route, handle)
+            wanted = self._away(it, route)
             if wanted.partition == home and route.is_online(home) and home not in route.held_up:
                 # Its leader is suspect, so that by no handle its records are in the way of others. Should it
                 # be a mistake, they show that by the further one: on the first they may stand behind others.
-                waits_here, wanted = True, Place(home, handle if is_idle else here.handle)
-            elif is_idle and probe and (by := probe(topic, route, home)) is not None:
-                wanted = Place(home, FIRST if by == FIRST else handle)
+                waits_here, wanted = True, Place(home, it.handle if is_idle else here.handle)
+            elif is_idle and may_probe and (by := self._probe(it.topic, route, home)) is not None:
+                wanted = Place(home, FIRST if by == FIRST else it.handle)
         if wanted == here:
             return here
         if not is_idle:
             return None
         if here == (home, FIRST):  # what was logged counts, too
-            earlier = of.log.earlier(key, home)
-            if earlier.outstanding:
-                return here if waits_here or not earlier.is_awaited else None
+            earlier = of.log.earlier(it.key, home)
+            if earlier < NOTHING:
+                return here if waits_here or earlier == UNVOUCHED else None
         return wanted
 
-    def _away(self, topic: str, key: bytes, home: int, here: Place, route: Route, handle: int) -> Place:
+    def _away(self, it: "_Next", route: Route) -> Place:
         """Return where a key goes whose home is not well."""
-        may_move = self._may_move is None or self._may_move(topic)
+        home, here = it.home, it.here
+        may_move = self._may_move is None or self._may_move(it.topic)
         if self.moves is None or not has_stand_ins(route) or not may_move:
             return Place(home, FIRST)
         if here.partition != home and here.partition < route.count and is_well(route, here.partition):
-            return Place(here.partition, handle)
+            return Place(here.partition, it.handle)
         if here.partition == home and self._displaced >= self.moves.most_displaced:
             return Place(home, FIRST)
-        return Place(stand_in(route, key), handle)
+        return Place(stand_in(route, it.key), it.handle)
 
     def _last(
         self, of: TopicKeys, key: bytes, state: KeyState | None, home: int, *, recalled: bool = False
@@ -239,7 +232,8 @@ class KeyOrder:
             if state.after or state.place.partition != home:
                 return offset
         offset = max(offset, of.delivered_offset(key, home))
-        return max(offset, of.log.earlier(key, home, recalled=recalled).offset)
+        logged = of.log.earlier(key, home, recalled=recalled)
+        return UNKNOWN if logged < NOTHING else max(offset, logged)
 
     def _move(self, of: TopicKeys, state: KeyState, place: Place, home: int, last: int) -> None:
         """Let a key of which nothing is outstanding go to another place; its home may be another by now."""
@@ -256,10 +250,11 @@ class KeyOrder:
 
     def reported(self, attempt: Attempt, offset: int | None) -> None:
         """Note that a record is delivered, at an offset (negative: unknown), failed or not taken (None)."""
-        if attempt.mark is not None:
-            self.mark_reported(attempt.mark, offset)
+        if (mark := attempt.mark) is not None:
             if offset is not None and offset < 0 and (attempt.key is not None or not self.recalls):
-                self.log(attempt.topic, attempt.mark.key)
+                self.log(attempt.topic, mark.key)  # what is marked from now on is behind it
+            mark.offset = FAILED if offset is None or offset < 0 else offset
+            self._reports += 1
         with self._lock:
             if attempt.key is None:  # recalled, or only marked
                 return
@@ -278,12 +273,9 @@ class KeyOrder:
     ) -> bool:
         """Have records of one key held again, in their order, if another place takes them; return whether.
 
-        Args:
-            attempts: What is outstanding of the key, all of it, oldest first; else nothing is done.
-            route: The topic's route.
-            handle: The handle for records that need no suspect.
-            withdraw: Is given the key's home; ends the attempts elsewhere, and returns what is to be held.
-                Nothing: that can't be.
+        Nothing is done but with all ``attempts`` that are outstanding of the key, oldest first. ``withdraw``
+        is given the key's home; it ends them elsewhere, and returns what is to be held, or nothing if that
+        can't be.
         """
         first = attempts[0]
         with self._lock:
@@ -291,9 +283,10 @@ class KeyOrder:
             if key is None or any(it.key is None for it in attempts):
                 return False  # a report has just come in
             state, held = of.keys[key], of.held.get(key)
-            if state.outstanding != len(attempts) or (held is not None and held.releasing):
+            if state.outstanding != len(attempts) or (held is not None and held.released_at is not None):
                 return False  # a record of it can't be recalled, or is just sent
-            if not self._may_recall(of, topic, key, state, route, handle):
+            it = _Next(topic, key, state.home, state.place, route, handle)
+            if not self._may_recall(of, state, it, route):
                 return False
             # A report that comes in now finds a key that is None, and the record withdrawn.
             if not (records := withdraw(state.home)):
@@ -310,19 +303,14 @@ class KeyOrder:
             self._ready.append((topic, key))
             return True
 
-    def _may_recall(
-        self, of: TopicKeys, topic: str, key: bytes, state: KeyState, route: Route, handle: int
-    ) -> bool:
+    def _may_recall(self, of: TopicKeys, state: KeyState, it: _Next, route: Route) -> bool:
         """Return whether another place takes what is outstanding, and it is known what that follows."""
-        home, here = state.home, state.place
-        place = Place(home, handle)
-        if not is_well(route, home):
-            place = self._away(topic, key, home, here, route, handle)
-        if place == here or not is_well(route, place.partition):
+        place = Place(it.home, it.handle) if is_well(route, it.home) else self._away(it, route)
+        if place == it.here or not is_well(route, place.partition):
             return False
-        if place.partition == here.partition:
+        if place.partition == it.here.partition:
             return True
-        return self._last(of, key, state, home, recalled=True) != UNKNOWN
+        return self._last(of, it.key, state, it.home, recalled=True) != UNKNOWN
 
     def _settle(self, topic: str, of: TopicKeys, key: bytes) -> None:
         """Let go of a key that is home and finished, and of the first record that waits for it."""
@@ -344,15 +332,15 @@ class KeyOrder:
             of = self._of(topic)
             if (held := of.held.get(key)) is None:
                 held = of.held[key] = HeldRecords()
-                self._await(topic, key, held)
+                self._await(topic, key, -1)
             held.records.append(record)
             self.waiting += 1
 
-    def _await(self, topic: str, key: bytes, held: HeldRecords) -> None:
+    def _await(self, topic: str, key: bytes, asked: int) -> None:
         """Have a key asked about again: once its last record is reported, or after any report."""
         state = self._of(topic).keys.get(key)
         if state is None or not state.outstanding:
-            self._awaiting[topic, key] = held.asked
+            self._awaiting[topic, key] = asked
 
     def take_ready(self, *, ask_again: bool) -> list[tuple[str, bytes]]:
         """Return the keys whose first record may go by now; ``ask_again``: those that the log held, too."""
@@ -375,24 +363,20 @@ class KeyOrder:
         """Return the first record of a key that waits, for one thread at a time; None: none, or not now."""
         with self._lock:
             held = self._of(topic).held.get(key)
-            if held is None or held.releasing:
+            if held is None or held.released_at is not None:
                 return None
-            held.releasing, held.asked = True, self._reports
+            held.released_at = self._reports
             return held.records[0]
 
     def end_release(self, topic: str, key: bytes, *, released: bool, again: bool = False) -> None:
-        """Note whether the record was handed over, or refused for good; else it goes on waiting.
+        """Note whether a record is gone: handed over, or refused for good; else it goes on waiting.
 
-        Args:
-            topic: The record's topic.
-            key: Its key.
-            released: Whether it is gone.
-            again: Whether it is to be tried the next time in any case.
+        ``again``: it is to be tried the next time in any case.
         """
         with self._lock:
             of = self._of(topic)
             held = of.held[key]
-            held.releasing = False
+            asked, held.released_at = held.released_at, None
             if released:
                 held.records.popleft()
                 self.waiting -= 1
@@ -403,7 +387,7 @@ class KeyOrder:
             elif again:
                 self._ready.append((topic, key))
             else:
-                self._await(topic, key, held)
+                self._await(topic, key, -1 if asked is None else asked)
 
     def held(self) -> list[Any]:
         """Return all records that wait, and have each be asked about again."""

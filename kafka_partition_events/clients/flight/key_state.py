@@ -11,56 +11,33 @@ from kafka_partition_events.clients.flight.key_moves import Place
 
 @define(eq=False)
 class KeyState:
-    """A key with outstanding records, all in one place, or one that is away from home.
+    """A key with outstanding records, all in one place, or one that is away from home."""
 
-    Attributes:
-        home: Its partition by its hash.
-        place: Where its records go.
-        after: What they name until one is acknowledged here: offsets by partition.
-        last: The last offset that was acknowledged here; `NOTHING`, or `UNKNOWN`.
-        outstanding: How many records there are.
-    """
-
-    home: int
-    place: Place
-    after: dict[int, int] = field(factory=dict)
-    last: int = NOTHING
+    home: int  # its partition by its hash
+    place: Place  # where its records go
+    after: dict[int, int] = field(factory=dict)  # offsets that these name until one is acknowledged here
+    last: int = NOTHING  # the last offset that was acknowledged here; or `UNKNOWN`
     outstanding: int = 0
 
 
 @define(eq=False)
 class HeldRecords:
-    """Records of one key that wait.
+    """Records of one key that wait."""
 
-    Attributes:
-        records: Oldest first; what they are `KeyedRecords` knows.
-        releasing: Whether a thread just hands over the first one.
-        asked: How many reports there had been when that began.
-    """
-
-    records: deque[Any] = field(factory=deque)
-    releasing: bool = False
-    asked: int = -1
+    records: deque[Any] = field(factory=deque)  # oldest first; what they are `KeyedRecords` knows
+    released_at: int | None = None  # of how many reports, if a thread just hands over the first one
 
 
 @define(eq=False)
 class TopicKeys:
-    """What is known of one topic's keys.
+    """What is known of one topic's keys."""
 
-    Attributes:
-        log: The keys that went home by the first handle.
-        keys: Those that are counted.
-        held: The records of keys that wait.
-        displaced: How many keys are away from home.
-        moved: How often a key has left it.
-        delivered: The last offset of keys whose last record went home by a further handle, and its partition.
-    """
-
-    log: KeyLog
-    keys: dict[bytes, KeyState] = field(factory=dict)
+    log: KeyLog  # of those that went home by the first handle
+    keys: dict[bytes, KeyState] = field(factory=dict)  # that are counted
     held: dict[bytes, HeldRecords] = field(factory=dict)
-    displaced: int = 0
-    moved: int = 0
+    displaced: int = 0  # how many keys are away from home
+    moved: int = 0  # how often a key has left it
+    # Partition and offset of the last record of keys where that went home by a further handle:
     delivered: dict[bytes, tuple[int, int]] = field(factory=dict)
     floor: dict[int, int] = field(factory=dict)  # the highest offset that was dropped from ``delivered``
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 from attrs import define, field
 
 from kafka_partition_events.clients.flight.client import (
+    Client,
     HandleClosedError,
     HeldTooLongError,
-    KeyedClient,
     PurgedError,
 )
 from kafka_partition_events.clients.flight.copies import Copies, Stuck
@@ -34,128 +34,105 @@ seconds. The originals stay with the client, and the time of the first one ends 
 back then, a later one is written where it was, and may be read before the first one's copy."""
 _NEWS_EVERY_S: Final = 0.25
 _RECALL_S: Final = 0.02  # how long the application's poll may take for that
-_ASK_EVERY_S: Final = 0.005  # between two questions whether what was logged is finished by now
 
 
 @define(eq=False)
-class _HeldRecord:
-    """A record that waits.
-
-    Attributes:
-        record: What the application gave.
-        home: Its key's partition.
-        since: Since when; monotonic seconds.
-        rescuable: What is known of it, if it may be recalled.
-        purged: Whether the application has dropped it.
-    """
+class _KeyedRecord:
+    """A record that is placed, or waits for that."""
 
     record: Record
-    home: int
-    since: float
-    rescuable: RescuableRecord | None = None
-    purged: bool = False
+    home: int  # its key's partition
+    since: float  # monotonic seconds
+    rescuable: RescuableRecord | None = None  # what is known of it, if it may be recalled
+    purged: bool = False  # the application has dropped it
+
+    def to_send(self, after: bytes | None) -> Record:
+        """Return the record as it is sent, with what it comes after."""
+        record = self.record if self.rescuable is None else self.rescuable.to_send()
+        if after is None:
+            return record
+        return record._replace(headers=[*as_list(record.headers), (AFTER_HEADER, after)])
 
 
 @define(eq=False)
 class KeyedRecords:
-    """The keyed records of one producer that have to be placed. Thread-safe.
+    """The keyed records of one producer that have to be placed. Thread-safe."""
 
-    Attributes:
-        order: Where they go, and when.
-        client: The adapter.
-        reports: Has the handle for records that need no suspect.
-        route: Returns the route of a topic and a partition of it.
-        launch: Tracks an attempt and hands it over, or takes it back.
-        copies: Those of the producer.
-        admit: Returns what is known of a record that may be recalled from now on; None: it may not.
-        clock: Monotonic seconds; for tests.
-    """
-
-    order: KeyOrder
-    _client: KeyedClient
-    _reports: ProducerReports
-    _route: Callable[[str, int], Route | None]
-    _launch: Callable[[Record, Attempt], Any]
+    order: KeyOrder  # where they go, and when
+    _client: Client
+    _reports: ProducerReports  # has the handle for records that need no suspect
+    _route: Callable[[str, int], Route | None]  # of a topic, and a partition of it
+    _hand_over: Callable[[Record, Attempt, Callable[[Record, Attempt], Any]], Any]  # `Flight`'s
     _copies: Copies
-    _admit: Callable[[Record], RescuableRecord | None]
+    _admit: Callable[[Record], RescuableRecord | None]  # what may be recalled from now on; None: it may not
     _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
     _episodes: KeyEpisodes = field(factory=KeyEpisodes, init=False)
     _next_news: float = field(default=-math.inf, init=False)
-    _next_question: float = field(default=-math.inf, init=False)
     _next_recall: float = field(default=-math.inf, init=False)
 
     def send(self, record: Record, home: int) -> Any:
         """Send a record to where it may go, or hold it; return what the application gets.
 
-        Raises:
-            BaseException: whatever the client raises; the record was not taken then.
+        Whatever the client raises: the record was not taken then.
         """
         key = as_bytes(record.key)
         rescuable = self._admit(record._replace(key=key)) if self.order.recalls else None
+        it = _KeyedRecord(record, home, self._clock(), rescuable)
         try:
-            is_sent, result = self._send(record, key, home, rescuable, held=False)
+            is_sent, result = self._send(it, key, held=False)
             if not is_sent:
-                kept, result = self._client.hold(record, self.order.waiting)
-                held = _HeldRecord(kept, home, self._clock(), rescuable)
-                self.order.hold(record.topic, key, held)
+                it.record, result = self._client.hold(record, self.order.waiting)
+                self.order.hold(record.topic, key, it)
         except BaseException:
-            self._let_go(rescuable)
+            self._let_go(it)
             raise
         return result
 
-    def _send(
-        self, record: Record, key: bytes, home: int, rescuable: RescuableRecord | None, *, held: bool
-    ) -> tuple[bool, Any]:
-        topic, by_further = record.topic, True
+    def _send(self, it: _KeyedRecord, key: bytes, *, held: bool) -> tuple[bool, Any]:
+        topic, home, by_further = it.record.topic, it.home, True
         while True:
             route = self._route(topic, home)
             if (handle := self._reports.handle if by_further else FIRST) != FIRST:
                 handle = self._client.pick(handle, topic)
-            was_sent = rescuable is not None and bool(rescuable.tried)
+            was_sent = it.rescuable is not None and bool(it.rescuable.tried)
             placed = self.order.place(topic, key, home, route, handle, held=held, recalled=was_sent)
             if placed is None:
                 return False, None
             place, mark, after = placed
-            attempt = Attempt(topic, place.partition, place.handle, key=key, mark=mark, rescuable=rescuable)
+            attempt = Attempt(
+                topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
+            )
             try:
-                return True, self._launch(_with_headers(record, rescuable, after), attempt)
+                return True, self._hand_over(it.to_send(after), attempt, self._client.hand_over)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
             except Exception as error:
-                if self._drops_headers(rescuable, error):
+                if it.rescuable is not None and not was_sent and self._client.is_too_large(error):
+                    self._let_go(it, unheld=True)  # our header is never why a record can't be sent
                     continue
                 if not self._client.knows_no_such_partition(error):
                     raise
                 if place.handle == FIRST:
                     is_away = place.partition != home or after is not None
-                    if held or is_away or not self._client.may_choose(record):
+                    if held or is_away or not self._client.may_choose(it.record):
                         raise
-                    self._let_go(rescuable)
-                    return True, self._by_client(record)
+                    self._let_go(it)
+                    # The client puts its key where it did until now: a shared poller is ahead of it.
+                    result = self._client.hand_over(it.record, Attempt(topic, UNASSIGNED, FIRST))
+                    self.order.log(topic, it.record.key)
+                    return True, result
                 by_further = False  # it learns that a topic has grown later than the first handle
 
-    def _drops_headers(self, rescuable: RescuableRecord | None, error: Exception) -> bool:
-        """Leave our headers out if a record is too large with them; return whether that is to be tried."""
-        if rescuable is None or rescuable.bare or not self._client.is_too_large(error):
-            return False
-        rescuable.bare = True
-        return True
+    def _let_go(self, it: _KeyedRecord, *, unheld: bool = False) -> None:
+        if it.rescuable is not None:
+            self._copies.finish(it.rescuable, unheld=unheld)
+            it.rescuable = None
 
-    def _let_go(self, rescuable: RescuableRecord | None) -> None:
-        if rescuable is not None:
-            self._copies.finish(rescuable)
+    def served(self, *, ask_again: bool = True) -> None:
+        """Send what may go by now, and publish which keys have moved.
 
-    def _by_client(self, record: Record) -> Any:
-        """Send a record where the client puts its key, as until now: a shared poller is ahead of it."""
-        result = self._client.hand_over(record, Attempt(record.topic, UNASSIGNED, FIRST))
-        self.order.log(record.topic, record.key)
-        return result
-
-    def served(self) -> None:
-        """Send what may go by now, and publish which keys have moved."""
-        now = self._clock()
-        if ask_again := now >= self._next_question:
-            self._next_question = now + _ASK_EVERY_S
+        ``ask_again``: whether to ask the log again for what waits, which takes long.
+        """
         self._release_ready(ask_again=ask_again)
         self.publish()
 
@@ -196,16 +173,13 @@ class KeyedRecords:
                 self._release_ready(ask_again=False)  # before the next one asks for a place away from home
         return is_any
 
-    def _retake(self, records: Sequence[RescuableRecord], broker: int | None, home: int) -> list[_HeldRecord]:
+    def _retake(
+        self, records: Sequence[RescuableRecord], broker: int | None, home: int
+    ) -> list[_KeyedRecord]:
         """End the attempts of records, if they may have more; return what is to be held."""
         if not self._copies.withdraw(records, broker):
             return []
-        return [
-            _HeldRecord(
-                Record(r.topic, r.value, r.key, r.outcome, r.timestamp_ms, r.headers), home, self._clock(), r
-            )
-            for r in records
-        ]
+        return [_KeyedRecord(it.given, home, self._clock(), it) for it in records]
 
     def _release_ready(self, *, ask_again: bool) -> None:
         ready = self.order.take_ready(ask_again=ask_again)
@@ -223,7 +197,7 @@ class KeyedRecords:
             refused = self._refusal(held)
             try:
                 if refused is None:
-                    is_gone, _ = self._send(held.record, key, held.home, held.rescuable, held=True)
+                    is_gone, _ = self._send(held, key, held=True)
             except self._client.no_room:
                 again = True
             except Exception as error:  # noqa: BLE001 - the application gets it
@@ -234,12 +208,12 @@ class KeyedRecords:
             finally:
                 self.order.end_release(topic, key, released=is_gone or refused is not None, again=again)
             if refused is not None:
-                self._let_go(held.rescuable)
+                self._let_go(held)
                 self._client.reject(held.record, held.home, refused)
             elif not is_gone:
                 return
 
-    def _refusal(self, held: _HeldRecord) -> BaseException | None:
+    def _refusal(self, held: _KeyedRecord) -> BaseException | None:
         """Return why a record is not to be sent any more; None if it is."""
         if held.purged:
             return PurgedError()
@@ -249,11 +223,3 @@ class KeyedRecords:
         """Let nothing that is held now be sent; the application gets its outcomes when it is served."""
         for held in self.order.held():
             held.purged = True
-
-
-def _with_headers(record: Record, rescuable: RescuableRecord | None, after: bytes | None) -> Record:
-    """Return a record as it is sent."""
-    sent = record if rescuable is None else rescuable.to_send()
-    if after is None:
-        return sent
-    return sent._replace(headers=[*as_list(sent.headers), (AFTER_HEADER, after)])

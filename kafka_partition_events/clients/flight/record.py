@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from attrs import define, field
 
 from kafka_partition_events.clients.flight.key_log import Mark
-from kafka_partition_events.clients.flight.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, Headers
+from kafka_partition_events.clients.flight.rescue import ID_HEADER, Headers
 
 RECORD_BYTES = 950
 HEADER_BYTES = 100
@@ -36,27 +36,17 @@ def as_list(headers: Any) -> Headers:
 
 @define(eq=False)
 class Attempt:
-    """One try to deliver a record: a partition, by a handle.
-
-    Attributes:
-        topic: The record's topic.
-        partition: Where it goes; `UNASSIGNED` as long as only the client knows.
-        handle: The number of the client's handle (0 is the application's own).
-        tracked: Whether the failure detector was given it.
-        key: The record's key, if `KeyOrder` counts it until it is reported; it sets None to recall it.
-        mark: The record's place in the log of keys, if it is there.
-        rescuable: The record, if it may get a copy.
-        taken: Whether a handle has taken it; until then it can't be recalled, as it may be refused.
-    """
+    """One try to deliver a record: a partition, by a handle."""
 
     topic: str
-    partition: int
-    handle: int
-    tracked: bool = False
-    taken: bool = False
-    key: bytes | None = None
-    mark: Mark | None = None
-    rescuable: "RescuableRecord | None" = None
+    partition: int  # `UNASSIGNED` as long as only the client knows
+    handle: int  # the number of the client's; 0 is the application's own
+    tracked: bool = False  # the failure detector was given it
+    is_copy: bool = False  # the record was sent before
+    taken: bool = False  # by a handle; until then it can't be recalled, as it may be refused
+    key: bytes | None = None  # if `KeyOrder` counts it until it is reported; it sets None to recall it
+    mark: Mark | None = None  # the record's place in the log of keys, if it is there
+    rescuable: "RescuableRecord | None" = None  # the record, if it may get a copy
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -75,35 +65,30 @@ class RescuableRecord:
             +-- arrives, or fails with no other attempt in flight and no copy due --> finished
     """
 
-    topic: str
-    value: Any  # serialized
-    headers: Headers
-    timestamp_ms: int
+    given: Record  # serialized, its headers a list, with the time that copies are to have
     id: str
-    outcome: Any
-    key: bytes | None = None  # copies of these follow one another, so that the latest attempt alone counts
     since: float = 0.0  # when the application sent it; monotonic seconds
-    home: int | None = None  # where the original went; None as long as only the client knows
     in_flight: list[Attempt] = field(factory=list)
     tried: list[int] = field(factory=list)  # the partitions of its attempts
     copy_is_due: bool = False  # queued, or taken and neither in flight nor refused yet
     error: BaseException | None = None  # the latest
     finished: bool = False  # its outcome is decided
     purged: bool = False
-    bare: bool = False  # sent without headers of ours, which would make it too large
+    bare: bool = False  # sent without our header, which would make it too large
     size: int = field(init=False)  # bytes that are kept for it
 
     def __attrs_post_init__(self) -> None:
         """Count the bytes."""
-        headers = sum(HEADER_BYTES + len(name) + len(value or "") for name, value in self.headers)
-        self.size = RECORD_BYTES + len(self.value or b"") + len(self.key or b"") + headers
+        given = self.given
+        headers = sum(HEADER_BYTES + len(name) + len(value or "") for name, value in given.headers)
+        self.size = RECORD_BYTES + len(given.value or b"") + len(given.key or b"") + headers
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key. Copies of those with one follow one another: the latest attempt alone counts."""
+        return self.given.key  # type: ignore[no-any-return]
 
     def to_send(self) -> Record:
-        """Return the record for its next attempt, with the headers that this one carries."""
-        headers = self.headers
-        if not self.bare or (self.key is not None and self.tried):  # without an id it would be another record
-            headers = [*headers, (ID_HEADER, self.id.encode())]
-            if self.tried and not self.bare:
-                home = -1 if self.home is None else self.home
-                headers += [(PARTITION_HEADER, b"%d" % home), (ATTEMPT_HEADER, b"%d" % (len(self.tried) + 1))]
-        return Record(self.topic, self.value, self.key, None, self.timestamp_ms, headers)
+        """Return the record as each attempt sends it, with the header that names it."""
+        name = [] if self.bare else [(ID_HEADER, self.id.encode())]
+        return self.given._replace(outcome=None, headers=[*self.given.headers, *name])

@@ -13,14 +13,10 @@ from kafka_partition_events.routing.table import Route
 
 
 class ProducerReports:
-    """What one producer reports to the failure detector that its partitioner shares. Thread-safe.
-
-    Attributes:
-        poller: Publishes the events that follow; None as long as there is none.
-    """
+    """What one producer reports to the failure detector that its partitioner shares. Thread-safe."""
 
     def __init__(self, partitioner: Partitioner, poller: MetadataPoller | None = None) -> None:
-        self.poller = poller
+        self.poller = poller  # publishes the events that follow; None as long as there is none
         self._deliveries = partitioner.deliveries
         self._producer = self._deliveries.new_producer()
 

@@ -17,12 +17,6 @@ become suspect, or stands behind one that does, before it fails (a *hedged reque
 ID_HEADER = "kpe-id"
 """The same for a record and all its copies: 16 hex digits of the producer, a dash, a number."""
 
-PARTITION_HEADER = "kpe-original-partition"
-"""On copies only: where the original was sent, as decimal text."""
-
-ATTEMPT_HEADER = "kpe-attempt"
-"""On copies only: 2 for the first copy, and so on, as decimal text."""
-
 Headers = list[tuple[str, str | bytes | None]]
 
 
@@ -82,11 +76,8 @@ def checked_mode(
 ) -> RescueMode | None:
     """Return the mode, or raise `ConfigurationError` where the producer's settings leave nothing to rescue.
 
-    Args:
-        mode: What was asked for.
-        limits: What was asked for beside it.
-        transaction: The setting that makes the producer transactional; None when it is not.
-        acknowledged: Whether brokers acknowledge records (``acks`` is not 0).
+    ``transaction``: the setting that makes the producer transactional; None when it is not.
+    ``acknowledged``: whether brokers acknowledge records (``acks`` is not 0).
     """
     if mode is None and limits is not None:
         raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')

@@ -272,8 +272,8 @@ class Adapter:
             self.flight.placed(attempt, chosen)
         rescuable, given = attempt.rescuable, future
         if rescuable is not None and len(rescuable.tried) == 1:
-            rescuable.outcome.topic_partition = TopicPartition(record.topic, attempt.partition)
-            given = FutureRecordMetadata(rescuable.outcome, 0, *future.args[1:])
+            rescuable.given.outcome.topic_partition = TopicPartition(record.topic, attempt.partition)
+            given = FutureRecordMetadata(rescuable.given.outcome, 0, *future.args[1:])
         if attempt.tracked:
             self.flight.reports.polled()  # so that those that send notice a silence
             if self.flight.keyed is not None:
@@ -314,7 +314,7 @@ class Adapter:
 
     def finish(self, record: RescuableRecord, arrived: Any) -> None:
         """Resolve the application's future."""
-        _resolve(record.outcome, record.error if arrived is None else arrived)
+        _resolve(record.given.outcome, record.error if arrived is None else arrived)
 
     def _reported(self, attempt: Attempt, sent_at: float, outcome: Any, what: Any) -> None:
         """Bring a future's outcome to the engine: on the I/O thread, before the application's callbacks."""

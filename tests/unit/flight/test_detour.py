@@ -10,7 +10,6 @@ from attrs import evolve
 from kafka_partition_events import Node
 from kafka_partition_events.clients.flight.detour import (
     CHECK_S,
-    COMING_S,
     GRACE_S,
     IDLE_S,
     RETRY_S,
@@ -78,12 +77,6 @@ def test_nothing_waits_for_a_handle_that_is_being_made(rig: Rig) -> None:
     assert rig.detour.is_coming
     assert rig.opened() == 1
     assert rig.detour.handle() == 1
-    assert not rig.detour.is_coming
-
-
-def test_copies_wait_a_second_for_one_and_no_longer(rig: Rig) -> None:
-    rig.detour.handle()
-    rig.clock.advance(COMING_S)
     assert not rig.detour.is_coming
 
 

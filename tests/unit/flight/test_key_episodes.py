@@ -51,7 +51,7 @@ def test_what_is_over_within_the_second_is_said_all_the_same() -> None:
 def test_keys_that_are_not_written_any_more_are_waited_for_30_s() -> None:
     told = Told()
     told.at(0, 5, 5, 3)
-    told.at(6, 3, 9)
+    told.at(6, 3, 9, 3)
     assert told.at(35.9, 3, 9) == []
     assert told.at(36, 3, 9) == [returned(9, away=3)]
     assert told.at(100, 3, 9) == []

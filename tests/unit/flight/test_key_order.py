@@ -8,7 +8,7 @@ from attrs import evolve
 
 from kafka_partition_events.clients.flight import key_order
 from kafka_partition_events.clients.flight.key_log import Mark
-from kafka_partition_events.clients.flight.key_moves import MoveKeys, Place, stand_in
+from kafka_partition_events.clients.flight.key_moves import MoveKeys, stand_in
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
 from kafka_partition_events.clients.flight.record import Attempt
 from kafka_partition_events.routing.table import Route, compile_route
@@ -51,7 +51,10 @@ class Keys:
         if offset is None:
             self.order.log("t", key)
         else:
-            self.order.mark_reported(self.order.mark("t", key, key[0] % 4), offset)
+            self.mark_reported(self.order.mark("t", key, key[0] % 4), offset)
+
+    def mark_reported(self, mark: Mark, offset: int | None) -> None:
+        self.order.reported(Attempt("t", mark.partition, FIRST, mark=mark), offset)
 
 
 @pytest.fixture
@@ -69,28 +72,11 @@ class TestAKeyThatStays:
     def test_takes_the_handle_that_is_wanted_if_nothing_of_it_is_outstanding(self, keys: Keys) -> None:
         assert keys.send() == (HOME, SECOND)
 
-    def test_is_held_as_long_as_a_record_is_outstanding_elsewhere(self, keys: Keys) -> None:
-        assert keys.send(handle=FIRST) == (HOME, FIRST)
-        mark = keys.mark
-        assert keys.send() is None
-        keys.mark = mark
-        keys.report()
-        assert keys.send() == (HOME, SECOND)
-
-    def test_is_held_on_its_way_back_too(self, keys: Keys) -> None:
-        assert keys.send() == (HOME, SECOND)
-        assert keys.send(handle=FIRST) is None
-        keys.report()
-        assert keys.send(handle=FIRST) == (HOME, FIRST)
-
     def test_returns_to_the_first_handle_where_nobody_follows_the_topic_any_more(self, keys: Keys) -> None:
         assert keys.send() == (HOME, SECOND)
         assert keys.send(route=None) is None, "the second handle may be closed"
         keys.report()
         assert keys.send(route=None) == (HOME, FIRST)
-
-    def test_follows_its_records_where_they_are(self, keys: Keys) -> None:
-        assert [keys.send(), keys.send()] == [(HOME, SECOND)] * 2
 
     def test_waits_at_home_for_a_sick_broker(self, keys: Keys) -> None:
         assert keys.send(route=SICK) == (HOME, FIRST)
@@ -103,34 +89,14 @@ class TestAKeyThatStays:
         assert keys.send(handle=FIRST) == (HOME, FIRST)
         assert keys.send(route=LED_BADLY) == (HOME, FIRST)
 
-    def test_waits_for_its_suspect_leader_behind_what_was_logged(self, keys: Keys) -> None:
-        keys.order.mark("t", KEY, HOME)
-        assert keys.send(route=LED_BADLY) == (HOME, FIRST)
-
     def test_waits_by_the_first_handle_where_its_home_has_no_leader(self, keys: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
         route = evolve(compile_route(topic), safe=frozenset({0, 2, 3}))
         assert keys.send(route=route) == (HOME, FIRST)
 
-    def test_is_held_for_what_was_logged_and_not_reported(self, keys: Keys) -> None:
-        keys.log()
-        mark = keys.order.mark("t", KEY, HOME)
-        assert keys.send() is None
-        keys.order.mark_reported(mark, 5)
-        assert keys.send() == (HOME, SECOND)
-
-    def test_is_held_no_more_once_it_is_delivered_at_an_offset_that_nobody_knows(self, keys: Keys) -> None:
-        keys.log(offset=-1)
-        assert keys.send() == (HOME, SECOND)
-
     def test_follows_what_was_logged_where_no_report_will_say_when_it_is_finished(self, keys: Keys) -> None:
         keys.log()
         assert keys.send() == (HOME, FIRST)
-
-    def test_may_take_another_handle_after_a_failure(self, keys: Keys) -> None:
-        assert keys.send(handle=FIRST) == (HOME, FIRST)
-        keys.report(None)
-        assert keys.send() == (HOME, SECOND)
 
 
 class TestAKeyThatMoves:
@@ -138,22 +104,6 @@ class TestAKeyThatMoves:
         moving.log(offset=41)
         assert moving.send(route=SICK) == (stand_in(SICK, KEY), SECOND)
         assert moving.after == b"1:41"
-
-    def test_names_nothing_if_it_had_no_record(self, moving: Keys) -> None:
-        assert moving.send(route=SICK) == (stand_in(SICK, KEY), SECOND)
-        assert moving.after is None
-
-    def test_names_it_until_a_record_is_acknowledged(self, moving: Keys) -> None:
-        moving.log(offset=41)
-        for _ in range(2):
-            moving.send(route=SICK)
-            assert moving.after == b"1:41"
-        moving.report(None)
-        moving.send(route=SICK)
-        assert moving.after == b"1:41"
-        moving.report(7)
-        moving.send(route=SICK)
-        assert moving.after is None
 
     def test_comes_home_when_that_is_well_and_names_the_stand_in(self, moving: Keys) -> None:
         moving.log(offset=41)
@@ -165,38 +115,6 @@ class TestAKeyThatMoves:
         assert moving.order.counts_some("t"), "not before a record is acknowledged there"
         moving.report(42)
         assert not moving.order.counts_some("t")
-
-    def test_is_held_until_nothing_is_outstanding(self, moving: Keys) -> None:
-        assert moving.send(handle=FIRST) == (HOME, FIRST)
-        assert moving.send(route=SICK) is None
-
-    def test_stays_if_nobody_knows_its_last_offset(self, moving: Keys) -> None:
-        moving.log(offset=None)
-        moving.order.mark_reported(moving.order.mark("t", KEY, HOME), None)
-        assert moving.send(route=SICK) == (HOME, FIRST)
-
-    def test_stays_where_its_last_record_was_acknowledged_without_an_offset(self, moving: Keys) -> None:
-        away = moving.send(route=SICK)
-        moving.report(-1)
-        assert moving.send() == away
-        moving.report(3)
-        assert moving.send() == (HOME, SECOND)
-
-    def test_goes_on_from_a_stand_in_that_becomes_sick(self, moving: Keys) -> None:
-        moving.log(offset=41)
-        away, _ = moving.send(route=SICK) or (0, 0)
-        moving.report(7)
-        worse = evolve(WELL, safe=frozenset({0, 2, 3}) - {away})
-        other, _ = moving.send(route=worse) or (0, 0)
-        assert other not in {HOME, away}
-        assert moving.after == b"%d:7" % away
-
-    def test_names_its_home_if_the_stand_in_acknowledged_nothing(self, moving: Keys) -> None:
-        moving.log(offset=41)
-        away, _ = moving.send(route=SICK) or (0, 0)
-        moving.report(None)
-        moving.send(route=evolve(WELL, safe=frozenset({0, 2, 3}) - {away}))
-        assert moving.after == b"1:41"
 
     def test_names_its_record_in_a_partition_to_which_it_came_back_in_vain(self, moving: Keys) -> None:
         away, _ = moving.send(route=SICK) or (0, 0)
@@ -210,40 +128,25 @@ class TestAKeyThatMoves:
         moving.send(route=others)
         assert moving.after == b"%d:7" % away
 
-    def test_names_the_stand_in_until_its_home_has_acknowledged_something(self, moving: Keys) -> None:
-        moving.log(offset=41)
-        away, _ = moving.send(route=SICK) or (0, 0)
-        moving.report(7)
-        assert moving.send() == (HOME, SECOND)
-        moving.report(None)
-        assert moving.send(route=evolve(WELL, safe=frozenset({0, 2, 3}) - {away})) not in {
-            None,
-            (HOME, FIRST),
-        }
-        assert moving.after == b"%d:7" % away
-
-    def test_stays_at_home_where_no_partition_is_well(self, moving: Keys) -> None:
-        assert moving.send(route=HOPELESS) == (HOME, FIRST)
-
     def test_leaves_a_home_without_a_leader(self, moving: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
         route = compile_route(topic)
         assert moving.order.must_place("t", KEY, route)
         assert (moving.send(route=route) or (HOME, 0))[0] != HOME
 
-    def test_knows_its_last_offset_by_a_further_handle(self, moving: Keys) -> None:
-        assert moving.send() == (HOME, SECOND)
-        moving.report(12)
+    def test_names_no_offset_that_is_too_early_where_its_own_is_forgotten(
+        self, moving: Keys, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(key_order, "LOGGED", 1)
+        for key in (KEY, b"\5"):
+            assert moving.send(key) == (HOME, SECOND)
+            moving.report(12, key)
         moving.send(route=SICK)
         assert moving.after == b"1:12"
 
     def test_may_be_a_probe(self) -> None:
         keys = Keys(MoveKeys(), probe=lambda _topic, _route, partition: FIRST if partition == HOME else None)
         assert keys.send(route=SICK) == (HOME, FIRST)
-
-    def test_is_a_probe_by_a_further_handle_where_the_first_is_blocked(self) -> None:
-        keys = Keys(MoveKeys(), probe=lambda _topic, _route, _partition: SECOND)
-        assert keys.send(route=SICK) == (HOME, SECOND)
 
     def test_stays_in_a_topic_where_it_may_not(self) -> None:
         keys = Keys(MoveKeys(), may_move=lambda _topic: False)
@@ -276,14 +179,6 @@ class TestATopicThatChangesWhileAKeyIsAway:
         assert (placed[0], placed[2]) == ((5, FIRST), b"%d:7" % away)
         assert moving.order.stats.displaced == 0
         moving.order.reported(attempt(), 0)
-        assert not moving.order.counts_some("t")
-
-    def test_may_have_made_its_stand_in_its_home(self, moving: Keys) -> None:
-        away, _ = moving.send(route=SICK) or (0, 0)
-        moving.report(7)
-        assert moving.order.place("t", KEY, away, WELL, SECOND)
-        assert moving.order.stats.displaced == 0
-        moving.order.reported(attempt(), 8)
         assert not moving.order.counts_some("t")
 
     def test_may_have_fewer_partitions(self, moving: Keys) -> None:
@@ -328,58 +223,12 @@ class TestWhatIsHeld:
         assert self.mark is not None
         keys.order.reported(attempt(KEY, self.mark), 3)
 
-    def test_goes_in_its_order_once_nothing_is_outstanding(self, keys: Keys) -> None:
-        self.held(keys, "a", "b")
-        assert keys.order.take_ready(ask_again=True) == []
-        self.report(keys)
-        assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
-        for record in "ab":
-            assert keys.order.begin_release("t", KEY) == record
-            assert keys.order.begin_release("t", KEY) is None, "one thread at a time"
-            assert keys.order.place("t", KEY, HOME, WELL, SECOND, held=True)
-            keys.order.end_release("t", KEY, released=True)
-        assert keys.order.begin_release("t", KEY) is None
-        assert keys.order.waiting == 0
-
-    def test_keeps_later_records_behind_it_until_it_is_handed_over(self, keys: Keys) -> None:
-        self.held(keys, "a")
-        self.report(keys)
-        assert keys.send() is None
-        assert keys.order.must_place("t", KEY, WELL)
-        keys.order.begin_release("t", KEY)
-        assert keys.send() is None
-        keys.order.end_release("t", KEY, released=True)
-        assert keys.send() == (HOME, SECOND)
-
     def test_that_finds_no_room_is_tried_again(self, keys: Keys) -> None:
         self.held(keys, "a")
         self.report(keys)
         keys.order.take_ready(ask_again=True)
         keys.order.begin_release("t", KEY)
         keys.order.end_release("t", KEY, released=False, again=True)
-        assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
-
-    def test_waits_for_reports_of_what_was_logged(self, keys: Keys) -> None:
-        keys.log()
-        mark = keys.order.mark("t", KEY, HOME)
-        assert keys.send() is None
-        keys.order.hold("t", KEY, "a")
-        assert keys.order.take_ready(ask_again=True) == [("t", KEY)], "the report may have come in meanwhile"
-        keys.order.begin_release("t", KEY)
-        keys.order.end_release("t", KEY, released=False)
-        assert keys.order.take_ready(ask_again=True) == []
-        keys.order.mark_reported(mark, 4)
-        assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
-
-    def test_is_asked_about_again_if_what_it_waits_for_was_not_sent_after_all(self, keys: Keys) -> None:
-        keys.log()
-        mark = keys.order.mark("t", KEY, HOME)
-        assert keys.send() is None
-        keys.order.hold("t", KEY, "a")
-        keys.order.take_ready(ask_again=True)
-        keys.order.begin_release("t", KEY)
-        keys.order.end_release("t", KEY, released=False)
-        keys.order.mark_reported(mark, None)
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
 
     @pytest.mark.parametrize("offset", [3, None], ids=["sent", "not taken"])
@@ -421,26 +270,9 @@ class TestARecall:
         assert placed is not None
         assert placed[0] == (stand_in(SICK, KEY), SECOND), "though no report has come in of the former ones"
 
-    def test_leaves_a_key_of_which_something_was_just_reported(self, hedging: Keys) -> None:
-        first, _ = self.sent(hedging, 2)
-        hedging.order.reported(first, 7)
-        assert not self.recall(hedging, [first])
-        assert hedging.order.waiting == 0
-
     def test_leaves_a_key_of_which_not_all_can_be_sent_again(self, hedging: Keys) -> None:
         first, _ = self.sent(hedging, 2)
         assert not self.recall(hedging, [first])
-
-    def test_leaves_a_key_that_may_not_be(self, hedging: Keys) -> None:
-        attempts = self.sent(hedging)
-        assert not hedging.order.recall(attempts, SICK, SECOND, lambda _home: [])
-        hedging.order.reported(attempts[0], 7)
-        assert not hedging.order.counts_some("t")
-
-    def test_leaves_a_key_of_which_the_last_offset_is_not_known(self, hedging: Keys) -> None:
-        (first,) = self.sent(hedging)
-        hedging.order.reported(first, -1)
-        assert not self.recall(hedging, self.sent(hedging))
 
     def test_forgets_no_offset_that_was_acknowledged_by_a_further_handle(self, hedging: Keys) -> None:
         first, second = self.sent(hedging, 2, handle=SECOND)
@@ -454,6 +286,12 @@ class TestARecall:
         hedging.order.reported(Attempt("t", *placed[0], key=KEY, mark=placed[1]), None)
         self.sent(hedging, handle=SECOND, route=SICK)
         assert hedging.after == b"1:7"
+
+    def test_leaves_a_key_of_which_something_was_just_reported(self, hedging: Keys) -> None:
+        first, _ = self.sent(hedging, 2)
+        hedging.order.reported(first, 7)
+        assert not self.recall(hedging, [first])
+        assert hedging.order.waiting == 0
 
     def test_that_is_purged_leaves_nothing(self, hedging: Keys) -> None:
         assert self.recall(hedging, self.sent(hedging))
@@ -499,18 +337,3 @@ def test_topics_share_the_room(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(key_order, "LEAST_LOGGED", 4)
     monkeypatch.setattr(key_order, "LOGGED", 8)
     assert [keys.order._of(topic).log._room for topic in "abc"] == [8, 4, 4]
-
-
-def test_a_place_is_a_partition_and_a_handle() -> None:
-    assert Place(3, FIRST) == (3, 0)
-
-
-def test_a_mark_from_before_a_report_without_an_offset_does_not_say_where_that_record_is() -> None:
-    order = KeyOrder(lambda _topic: None, MoveKeys())
-    first, second = order.mark("t", b"key", 0), order.mark("t", b"other", 0)
-    order.mark_reported(second, 0)  # another thread's, handed over sooner
-    order.reported(Attempt("t", 0, FIRST, mark=first), -1)
-    log = order._of("t").log
-    assert log.earlier(b"key", 0).outstanding
-    order.mark_reported(order.mark("t", b"other", 0), 2)
-    assert log.earlier(b"key", 0).offset == 2
