@@ -100,7 +100,8 @@ class FailureDetector:
         self.seen.discount(it, it.outstanding, now, leaves=True)
         if it.leader is not None and (connection := self.seen.connection(it)).given_up is it:
             connection.given_up = None  # its broker, which waited for others, learns of the change, too
-        it.leader, it.followers, it.moved_at = leader, followers, now
+        it.move(leader, followers)
+        it.moved_at = now
         self.seen.count(it, it.outstanding, now)
 
     def answered(self, it: InFlight, latency: float, now: float) -> tuple[Change, ...]:

@@ -48,21 +48,23 @@ class InFlight:
     sent_at: deque[float] = field(factory=deque)  # of each record, the oldest first
     moved_at: float = -math.inf  # when leader or followers changed last
     is_aside: bool = False  # counts against the partition: it takes nothing, its brokers answer for others
+    brokers: tuple[Subject, ...] = field(init=False)  # that a record here needs, the leader first
+    itself: Subject = field(init=False)  # the partition as a subject
+
+    def __attrs_post_init__(self) -> None:
+        """Name once what each record counts against."""
+        self.itself = Subject(None, (self.topic, self.partition))
+        self.move(self.leader, self.followers)
+
+    def move(self, leader: int | None, followers: frozenset[int]) -> None:
+        """Have another leader, or other followers."""
+        self.leader, self.followers = leader, followers
+        self.brokers = brokers_needed(leader, followers)
 
     @property
     def outstanding(self) -> int:
         """How many records are in flight."""
         return len(self.sent_at)
-
-    @property
-    def itself(self) -> Subject:
-        """The partition as a subject."""
-        return Subject(None, (self.topic, self.partition))
-
-    @property
-    def brokers(self) -> tuple[Subject, ...]:
-        """The brokers that a record here needs, the leader first."""
-        return brokers_needed(self.leader, self.followers)
 
 
 @define(eq=False)
