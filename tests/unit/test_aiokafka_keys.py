@@ -89,7 +89,7 @@ async def test_a_second_way_that_has_failed_is_not_used_any_more() -> None:
 @on_a_loop
 async def test_there_is_no_second_way_where_no_record_waits_for_replicas(acks: int) -> None:
     rig = await a_rig(config={"acks": acks})
-    assert rig.adapter.detour is None
+    assert rig.adapter._detour is None
     await rig.stop()
 
 

@@ -18,7 +18,6 @@ from kafka.structs import TopicPartition
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.flight.engine import Flight
-from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import (
     ATTEMPT_HEADER,
@@ -279,9 +278,6 @@ def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> No
             headers.append(("by", b"serializer"))
             return repr(value).encode()
 
-        def close(self) -> str:
-            return "closed"
-
     theirs = Serializer()
     rig = make("failed", value_serializer=theirs)
     value, own = {"n": 1}, [("own", b"1")]
@@ -293,18 +289,6 @@ def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> No
     assert type(rig.last().value) is bytes
     assert rig.last().headers[:2] == [("own", b"1"), ("by", b"serializer")]
     assert (theirs.calls, own) == (1, [("own", b"1")])
-    assert rig.producer.config["value_serializer"].close() == "closed"
-
-
-def test_a_serializer_of_the_old_kind_is_called_as_kafka_python_does(make: Make) -> None:
-    class Old:
-        def serialize(self, _topic: str, value: object) -> bytes:
-            return repr(value).encode()
-
-    rig = make("failed", value_serializer=Old())
-    ready = rig.adapter._serialized(Record("t", 1))
-    assert ready is not None
-    assert ready.value == b"1"
 
 
 def test_a_key_of_the_serializers_own_is_a_key(make: Make) -> None:
