@@ -16,7 +16,7 @@ from kafka.errors import (
 )
 from kafka.structs import TopicPartition
 
-from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events import ConfigurationError, DefaultPartitioner
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import (
@@ -27,10 +27,12 @@ from kafka_partition_events.clients.flight.rescue import (
     RescueMode,
     RescueStats,
 )
+from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.second import Second
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.kafka_python_kit import FakeProducer, Sent
+from tests.unit.keyed_rig import a_poller
 
 CLUSTER = cluster_of({"t": [1, 2, 3], "u": [1, 2, 3]}, brokers=[1, 2, 3])
 
@@ -108,6 +110,28 @@ def test_an_attached_producer_is_what_it_was_but_for_its_methods(make: Make) -> 
     assert rig.producer.send.__doc__ == "Send."
     rig.adapter.end()
     assert type(rig.producer) is FakeProducer
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "why"),
+    [
+        ({"partitioner": print}, {}, "partitioner is a builtin_function_or_method"),
+        ({"acks": 0}, {"rescue": "hedge"}, "acks=0"),
+        ({"transactional_id": "t"}, {"keys": "move"}, "transactional_id"),
+    ],
+)
+def test_what_can_not_be_is_refused(config: dict[str, Any], options: dict[str, Any], why: str) -> None:
+    producer: Any = FakeProducer(**{"partitioner": DefaultPartitioner(), **config})
+    with pytest.raises(ConfigurationError, match=why):
+        attach(producer, poller=a_poller(), **options)
+    assert type(producer) is FakeProducer
+
+
+def test_a_producer_is_attached_once() -> None:
+    producer, poller = FakeProducer(partitioner=DefaultPartitioner()), a_poller()
+    attach(producer, poller=poller, standby="off")
+    with pytest.raises(ConfigurationError, match="attached already"):
+        attach(producer, poller=poller, standby="off")
 
 
 def test_a_producer_that_was_dropped_is_gone_at_once(make: Make) -> None:

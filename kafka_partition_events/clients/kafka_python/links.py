@@ -1,10 +1,6 @@
-"""The connections over which metadata is asked for: a producer's, or our own.
+"""The connections over which metadata is asked for: a producer's, or our own."""
 
-It relies on kafka-python 3.0's ``KafkaNetClient._net`` and ``._manager``, ``ClusterMetadata._manager``,
-``MetadataRequest``, and ``kafka.net``: ``KafkaConnectionManager.call_soon`` (thread-safe: runs a coroutine on
-the client's I/O thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
-``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``.
-"""
+# ruff: noqa: SLF001 - see `private`
 
 import random
 import threading
@@ -57,8 +53,8 @@ class Link:
         if self._client is None:
             self._settings = up_to_date(self._config)
             self._client = KafkaNetClient(**self._settings)
-            self._client._net.start()  # noqa: SLF001
-        return self._client._manager  # noqa: SLF001
+            self._client._net.start()
+        return self._client._manager
 
     def config(self) -> Mapping[str, Any]:
         """Return how the client connects, as far as it is still there."""
@@ -71,7 +67,7 @@ class Link:
     def learn(self, response: Any) -> None:
         """Have the client remember the brokers: the bootstrap addresses may go away. Changes the response."""
         response.topics = []
-        self._client._manager.cluster.update_metadata(response)  # noqa: SLF001
+        self._client._manager.cluster.update_metadata(response)
 
     def failed(self) -> None:
         """Make another client if a password was replaced in its file; certificates are always read again."""
@@ -156,7 +152,7 @@ class ProducerLink(Link):
         producer = self._producer()
         if producer is None or is_closed(producer):
             raise MetadataFetchError("the producer of this metadata source is closed")
-        return self._cluster._manager  # noqa: SLF001
+        return self._cluster._manager
 
     def config(self) -> Mapping[str, Any]:
         """Return the producer's settings."""

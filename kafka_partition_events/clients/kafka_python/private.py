@@ -9,9 +9,15 @@ Of kafka-python 3.0; there is no other way:
 5. ``KafkaProducer._sender._client._manager``, its ``get_connection`` and ``closed``;
    ``KafkaConnection.close_future`` and ``init_future``: connections that are lost, or can't be made.
 6. ``KafkaProducer._serialize``: what was serialized here is not to be serialized by ``send``.
-7. ``_transaction_manager``, ``_accumulator`` and more, for a producer that would send nothing any more:
-   ``idempotence.py``.
-8. ``ClusterMetadata._manager`` and its loop, for leader epochs and topic ids: ``links.py``.
+7. ``KafkaProducer._transaction_manager`` with ``reset_producer_id``, ``_enqueue_request``,
+   ``_current_state`` and ``_lock``; ``._sender`` with ``_create_produce_requests``, ``_in_flight_batches``
+   and ``_maybe_remove_from_inflight_batches``; ``._accumulator`` with ``_batches``, ``_tp_lock`` and
+   ``muted``: for a producer that would send nothing any more (``idempotence.py``).
+8. ``KafkaNetClient._net`` and ``._manager``, ``ClusterMetadata._manager``, ``MetadataRequest``, and of
+   ``kafka.net``: ``KafkaConnectionManager.call_soon`` (thread-safe: runs a coroutine on the client's I/O
+   thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
+   ``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``:
+   for leader epochs and topic ids (``links.py``), and topics' policies (``cleanup_policy.py``).
 """
 
 # ruff: noqa: SLF001 - that is what it is for
