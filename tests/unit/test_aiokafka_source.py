@@ -232,9 +232,16 @@ class Connected:
     def _on_connection_closed(self, connection: Any, reason: Any) -> None:
         self.closings.append(reason)
 
+    async def close(self) -> None:
+        pass
+
 
 class Connection:
     _on_close_cb: Any = None
+    closed: Any = None
+
+    def close(self, reason: Any) -> None:
+        self.closed = reason
 
 
 @on_a_loop
@@ -281,6 +288,30 @@ async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
         assert client.connecting == 2, "and it is connected to once"
         hangs.set()
         await asyncio.gather(first, second)
+
+
+@on_a_loop
+async def test_what_is_connected_to_while_the_client_closes_is_closed() -> None:
+    """A poller may ask in that moment; aiokafka closes what it has, and no more."""
+    client: Any = Connected()
+    slow, get, made = asyncio.Event(), Connected._get_conn, Connection()
+
+    async def later(client: Any, node_id: int, **more: Any) -> Any:
+        await slow.wait()
+        return await get(client, node_id, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connected, "_get_conn", later)
+        watch_connections(client, print, bool)
+        client.next = lambda: made
+        asking = asyncio.ensure_future(client._get_conn(1))
+        await asyncio.sleep(0)
+        await client.close()
+        slow.set()
+        assert await asking is None
+        assert made.closed is CloseReason.SHUTDOWN
+        assert await client._get_conn(2) is None
+        assert client.connecting == 1
 
 
 # -- where keys may move -------------------------------------------------------------------------------

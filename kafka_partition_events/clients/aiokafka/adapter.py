@@ -88,7 +88,8 @@ class Adapter(FutureAdapter):
     ) -> None:
         """Make the producer an instance of a subclass of its class, for as long as it lives.
 
-        ``began`` is called with each topic that is written, once; ``stopped`` when the producer was stopped.
+        ``began`` is called with each topic that is written, once; ``stopped`` when the producer is about to
+        stop, and has stopped.
         """
         kind: Any = type(producer)  # its methods are read each time: a tracer may wrap them later
 
@@ -97,7 +98,7 @@ class Adapter(FutureAdapter):
 
         async def stop(producer: AIOKafkaProducer) -> None:
             try:
-                await self._stop(producer, functools.partial(kind.stop, producer))
+                await self._stop(producer, functools.partial(kind.stop, producer), stopped)
             finally:  # also where who waits for it gives up
                 self.calls.end()
                 stopped()
@@ -161,9 +162,14 @@ class Adapter(FutureAdapter):
         if outcomes:
             await asyncio.wait(outcomes)
 
-    async def _stop(self, producer: AIOKafkaProducer, stop: Callable[[], Any]) -> None:
+    async def _stop(
+        self, producer: AIOKafkaProducer, stop: Callable[[], Any], stopped: Callable[[], None]
+    ) -> None:
         await producer.flush()
         self.end()
+        self.calls.end()
+        stopped()  # the poller is to ask nothing of a client that closes
+        await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be
         for second in tuple(self.made):
             await second.close()
         await stop()

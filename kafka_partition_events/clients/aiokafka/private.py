@@ -242,16 +242,28 @@ def watch_connections(
     aiokafka hangs up, as an answer takes too long, is no sign either: that broker may wait for a replica.
 
     It also has each broker connected to by itself: aiokafka has one lock for all, so one that hangs would
-    hold up the connections to all others for ``request_timeout_ms``. Returns what ends the watch.
+    hold up the connections to all others for ``request_timeout_ms``. And what is connected to while the
+    client closes is closed, too: aiokafka would leave it open. Returns what ends the watch.
     """
     kind, reference = type(client), weakref.ref(client)
     locks: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
-    watched, ended = weakref.WeakSet[Any](), False
+    watched, ended, is_closing = weakref.WeakSet[Any](), False, False
+
+    async def close(client: Any) -> None:
+        nonlocal is_closing
+        is_closing = True
+        await kind.close(client)
 
     async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
+        if is_closing:
+            return None
         is_known = isinstance(node_id, int) and client.cluster.broker_metadata(node_id) is not None
         async with locks[node_id, options.get("group")]:
             connection = await kind._get_conn(client, node_id, **options)
+        if is_closing:
+            if connection is not None:
+                connection.close(reason=CloseReason.SHUTDOWN)
+            return None
         if connection is None:
             if is_known and not ended:
                 lost(node_id)
@@ -273,6 +285,6 @@ def watch_connections(
         nonlocal ended
         ended = True
 
-    embed(client, _get_conn=_get_conn)
+    embed(client, _get_conn=_get_conn, close=close)
     client._get_conn_lock_value = contextlib.nullcontext()
     return stop
