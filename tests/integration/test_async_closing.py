@@ -1,4 +1,4 @@
-"""Clients of asyncio that are opened and closed again and again leave nothing, and debug mode says nothing."""
+"""Producers of asyncio that are opened and closed many times leave nothing, and debug mode says nothing."""
 
 import asyncio
 import threading

@@ -12,7 +12,6 @@ import pytest
 from kafka import KafkaProducer
 
 from kafka_partition_events import (
-    ConfigurationError,
     DefaultPartitioner,
     ForkedError,
     MetadataFetchError,
@@ -124,18 +123,6 @@ def test_who_still_uses_a_partitioner_keeps_its_table(
         left.close(timeout=LIMIT_S)
         assert partitioner.route(topic) is None
         assert poller.health.running, "it was given"
-
-
-def test_a_partitioner_that_would_follow_two_pollers_is_refused(make: Make) -> None:
-    partitioner = RoundRobinPartitioner()
-    producers = [make(partitioner), make(partitioner)]
-    with attach(producers[0]) as poller:
-        with pytest.raises(ConfigurationError, match="already follows another poller"):
-            attach(producers[1])
-        with pytest.raises(ConfigurationError, match="ends with the producer that it was attached to"):
-            attach(producers[1], poller=poller)
-        producers[0].close(timeout=LIMIT_S)
-    attach(producers[1]).close()
 
 
 def test_growth_loses_nothing_with_a_shared_poller(

@@ -256,20 +256,6 @@ class TestAsAPlainConsumer:
         assert member.paused == {0}
         assert polled(member) == []
 
-    def test_a_rebalance_drops_what_waits_and_it_is_read_again(self, group: Group, clock: Any) -> None:
-        revoked: list[int] = []
-        member = reader(group, 0, 2)
-        member.subscribe([TOPIC], on_revoke=lambda _who, those: revoked.extend(p.partition for p in those))
-        group.partitions[0].append("waits", headers({1: 0}))
-        polled(member)
-        other = reader(group, 0)
-        member.target = {2}
-        assert polled(member) == []
-        assert revoked == [0]
-        group.committed[1] = 1
-        assert polled(other) == ["waits"]
-        assert polled(member) == []
-
     def test_seek_drops_what_waits(self, group: Group) -> None:
         member = reader(group, 0)
         group.partitions[0].append("waits", headers({1: 0}))

@@ -13,6 +13,7 @@ from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
 from kafka_partition_events.clients.aiokafka.private import (
     THEIRS,
     Settings,
+    connect_apart,
     is_started,
     settings_of,
     watch_connections,
@@ -105,6 +106,7 @@ def attach(
         linger_s=settings.linger_s, last_closes=source is not None,
     )  # fmt: skip
     reports = adapter.flight.reports
+    connect_apart(client)
     unwatch = watch_connections(client, reports.unreachable, reports.has_in_flight)
 
     def stopped() -> None:

@@ -233,21 +233,14 @@ def further_way(lane: Lane, first: Any) -> tuple[Any, Any]:
 # -- connections ---------------------------------------------------------------------------------------
 
 
-def watch_connections(
-    client: Any, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]
-) -> Callable[[], None]:
-    """Call ``lost`` with the broker's id whenever a connection can't be made, or fails in use.
+def connect_apart(client: Any) -> None:
+    """Have a client connect to each broker by itself, and to none while it closes.
 
-    A connection over which nothing is waited for was idle: a proxy or the broker closes those. One that
-    aiokafka hangs up, as an answer takes too long, is no sign either: that broker may wait for a replica.
-
-    It also has each broker connected to by itself: aiokafka has one lock for all, so one that hangs would
-    hold up the connections to all others for ``request_timeout_ms``. And what is connected to while the
-    client closes is closed, too: aiokafka would leave it open. Returns what ends the watch.
+    aiokafka has one lock for all, so one that hangs would hold up the connections to all others for
+    ``request_timeout_ms``; and what is connected to while it closes would stay open.
     """
-    kind, reference = type(client), weakref.ref(client)
+    kind, is_closing = type(client), False
     locks: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
-    watched, ended, is_closing = weakref.WeakSet[Any](), False, False
 
     async def close(client: Any) -> None:
         nonlocal is_closing
@@ -257,13 +250,31 @@ def watch_connections(
     async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
         if is_closing:
             return None
-        is_known = isinstance(node_id, int) and client.cluster.broker_metadata(node_id) is not None
         async with locks[node_id, options.get("group")]:
             connection = await kind._get_conn(client, node_id, **options)
-        if is_closing:
-            if connection is not None:
-                connection.close(reason=CloseReason.SHUTDOWN)
-            return None
+        if not is_closing or connection is None:
+            return connection
+        connection.close(reason=CloseReason.SHUTDOWN)
+        return None
+
+    embed(client, _get_conn=_get_conn, close=close)
+    client._get_conn_lock_value = contextlib.nullcontext()
+
+
+def watch_connections(
+    client: Any, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]
+) -> Callable[[], None]:
+    """Call ``lost`` with the broker's id whenever a connection can't be made, or fails in use.
+
+    A connection over which nothing is waited for was idle: a proxy or the broker closes those. One that
+    aiokafka hangs up, as an answer takes too long, is no sign either: that broker may wait for a replica.
+    Returns what ends it.
+    """
+    kind, reference, watched, ended = type(client), weakref.ref(client), weakref.WeakSet[Any](), False
+
+    async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
+        is_known = isinstance(node_id, int) and client.cluster.broker_metadata(node_id) is not None
+        connection = await kind._get_conn(client, node_id, **options)
         if connection is None:
             if is_known and not ended:
                 lost(node_id)
@@ -285,6 +296,5 @@ def watch_connections(
         nonlocal ended
         ended = True
 
-    embed(client, _get_conn=_get_conn, close=close)
-    client._get_conn_lock_value = contextlib.nullcontext()
+    embed(client, _get_conn=_get_conn)
     return stop

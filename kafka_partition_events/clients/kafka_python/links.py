@@ -113,18 +113,15 @@ class Link:
             if (left := deadline - time.monotonic()) <= 0:
                 break
             connection: Any = None
-            reply: Any = None
             is_new = False
             try:
                 connection = manager.get_connection(node_id, refresh_metadata_on_err=not self.exclusive)
                 is_new = not connection.connected
-                reply = connection.send_request(_request(topics))
-                response = await manager.wait_for(reply, 1000 * min(left, max(left / 2, _LEAST_TRY_S)))
+                asked = connection.send_request(_request(topics))
+                response = await manager.wait_for(asked, 1000 * min(left, max(left / 2, _LEAST_TRY_S)))
             except errors.NodeNotReadyError as error:  # it failed a moment ago, or is busy
                 complaints.setdefault(node_id, str(error))
             except (errors.KafkaError, OSError) as error:  # OSError: a file of keys or certificates
-                if reply is not None:
-                    reply.add_callback(_let_go)  # it may still come
                 complaints[node_id] = f"{error}{_explanation(error, connection, manager) if is_new else ''}"
             else:
                 complaints.clear()
@@ -186,14 +183,6 @@ class ProducerLink(Link):
         """Return the topics that the producer knows, but with fewer partitions."""
         known = {name: self._cluster.partitions_for_topic(name) for name in counts}
         return [name for name, ids in known.items() if ids is not None and len(ids) < counts[name]]
-
-
-def _let_go(response: Any) -> None:
-    """Drop what an answer holds that came too late: 75 MB for 200,000 partitions.
-
-    Its future, the error and its traceback refer to each other until a full garbage collection.
-    """
-    response.topics = []
 
 
 def _explanation(error: Exception, connection: Any, manager: Any) -> str:
