@@ -330,6 +330,18 @@ def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> No
     assert (theirs.calls, own) == (1, [("own", b"1")])
 
 
+def test_a_poller_that_closes_within_send_has_nothing_serialized_twice(make: Make) -> None:
+    class Closing:
+        def serialize(self, _topic: str, _headers: Any, value: bytes) -> bytes:
+            rig.adapter.end()
+            return value + b"!"
+
+    rig = make(value_serializer=Closing())
+    for _ in range(2):
+        rig.producer.send("t", b"v")
+        assert rig.last().value == b"v!"
+
+
 def test_a_key_of_the_serializers_own_is_a_key(make: Make) -> None:
     class Keys:
         def serialize(self, _topic: str, _headers: Any, _key: object) -> bytes:

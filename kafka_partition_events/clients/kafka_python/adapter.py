@@ -47,6 +47,9 @@ class Adapter(FutureAdapter):
         self._producer = weakref.ref(producer)
         self._kind: Any = type(producer)  # its methods are read each time: a tracer may wrap them later
         self._own: type | None = None
+        self._serializes = any(
+            producer.config[it] is not None for it in ("key_serializer", "value_serializer")
+        )
         self._is_open = True
         self._batch_size = producer.config["batch_size"]
         self._turns: dict[str, int] = {}  # bytes by topic, since the last one ended
@@ -106,11 +109,13 @@ class Adapter(FutureAdapter):
     def end(self) -> None:
         """Give the producer its class back, as far as nothing is left to be done for its records.
 
-        A rescue and keys that move go on, and what the second producer has is still waited for.
+        A rescue and keys that move go on, and what the second producer has is still waited for. One with a
+        serializer keeps our class: a thread that is within ``send`` by now would serialize a second time.
         """
         self._is_open = False
         keyed = self.flight.keyed
         is_needed = self.flight.copies is not None or (keyed is not None and keyed.order.moves is not None)
+        is_needed = is_needed or self._serializes
         if self._detour is not None:
             is_needed = is_needed or self._detour.open is not None
             self._detour.end()

@@ -126,8 +126,8 @@ def _checked(
     check_poller(partitioner, poller, poller_options, example)
     if is_embedded(producer):
         raise ConfigurationError(
-            "this producer is attached already: to end that, close its poller; a rescue, and keys that move, "
-            "last as long as the producer"
+            "this producer is attached already: to end that, close its poller. With a rescue, keys that "
+            "move, or a serializer it lasts as long as the producer: make a new one"
         )
     return partitioner
 
