@@ -1,8 +1,11 @@
 """Puts methods of ours into one object of a client's, which has no interceptors for what we need."""
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
+
+_ours: "weakref.WeakSet[type]" = weakref.WeakSet()
 
 
 def embed(one: Any, **methods: Callable[..., Any]) -> type:
@@ -15,4 +18,10 @@ def embed(one: Any, **methods: Callable[..., Any]) -> type:
     wrapped = {name: functools.wraps(getattr(kind, name))(method) for name, method in methods.items()}
     names = {"__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
     own = one.__class__ = type(kind.__name__, (kind,), {**names, **wrapped})
+    _ours.add(own)
     return own
+
+
+def is_embedded(one: Any) -> bool:
+    """Return whether an object has methods of ours."""
+    return type(one) in _ours

@@ -206,21 +206,6 @@ async def test_an_application_that_blocks_its_loop_suspects_no_one(cluster: Kafk
 
 
 @on_a_loop
-async def test_stopping_ends_the_poller_and_waits_for_no_thread(cluster: KafkaCluster, topic: str) -> None:
-    before = asyncio.all_tasks()
-    for _ in range(20):
-        producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks="all")
-        await producer.start()
-        poller = attach(producer, "hedge")
-        await producer.send_and_wait(topic, b"v")
-        # Its next question needs the loop that waits for the stop.
-        poller.refresh("in flight")
-        await producer.stop()
-        assert poller.subscriptions.closed
-    await until(lambda: asyncio.all_tasks() == before, "tasks")
-
-
-@on_a_loop
 async def test_two_producers_share_a_poller_and_a_class_attaches_itself(
     cluster: KafkaCluster, topic: str
 ) -> None:

@@ -1,7 +1,6 @@
 """kafka-python's real producer with our partitioners, and `KafkaPythonMetadataSource`."""
 
 import gc
-import itertools
 import threading
 import time
 import uuid
@@ -11,11 +10,8 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
-from kafka.partitioner import Partitioner as KafkaPythonPartitioner
 
 from kafka_partition_events import (
-    BufferBudget,
-    ConfigurationError,
     DefaultPartitioner,
     ForkedError,
     MetadataFetchError,
@@ -23,7 +19,6 @@ from kafka_partition_events import (
     Observation,
     PartitionsAdded,
     RoundRobinPartitioner,
-    TopicRecreated,
 )
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.routing.hashing import murmur2_partition
@@ -64,33 +59,6 @@ def placed(futures: list[Any]) -> Counter[int]:
 # -- KAFKA-9965 --------------------------------------------------------------------------------------
 
 
-class NaiveRoundRobin(KafkaPythonPartitioner):  # type: ignore[misc]
-    """What one would write first: the next partition at each call."""
-
-    def __init__(self) -> None:
-        self.turn = itertools.count()
-
-    def partition(
-        self,
-        topic: str,
-        key: object,
-        serialized_key: object,
-        value: object,
-        serialized_value: object,
-        cluster: Any,
-    ) -> int:
-        return next(self.turn) % len(cluster.partitions_for_topic(topic))
-
-
-def test_a_naive_round_robin_reaches_every_other_partition_only(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer = kafka_topic(partitions=6), make(NaiveRoundRobin(), linger_ms=0)
-    futures = []
-    for _ in range(60):  # each record opens a batch, so kafka-python asks twice about each
-        futures.append(producer.send(topic, b"v"))
-        futures[-1].get(LIMIT_S)
-    assert len(placed(futures)) == 3
-
-
 @pytest.mark.parametrize("linger_ms", [0, 20])
 def test_ours_reaches_every_partition_evenly(linger_ms: int, make: Make, kafka_topic: MakeTopic) -> None:
     topic, producer = kafka_topic(partitions=6), make(RoundRobinPartitioner(), linger_ms=linger_ms)
@@ -127,30 +95,6 @@ def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: Ma
         assert set(poller.cluster.by_topic) == {topic}
 
 
-def test_the_cap_holds_and_ends_with_the_poller(make: Make, kafka_topic: MakeTopic) -> None:
-    topic = kafka_topic(partitions=6)
-    producer = make(RoundRobinPartitioner(budget=BufferBudget(max_partitions={topic: 2}, instance_id="a")))
-    producer.partitions_for(topic)
-    poller = attach(producer)
-    assert poller.refresh("test", wait=LIMIT_S)
-    assert len(placed([producer.send(topic, b"v") for _ in range(60)])) == 2
-    poller.close()
-    assert len(placed([producer.send(topic, b"v") for _ in range(60)])) == 6
-
-
-def test_a_recreated_topic_is_known_by_its_id(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, producer, heard = kafka_topic(partitions=3), make(DefaultPartitioner()), RecordingListener()
-    producer.partitions_for(topic)
-    with attach(producer, interval=0.2) as poller:
-        poller.register(heard)
-        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
-        kafka_cluster.delete_topic(topic)
-        kafka_cluster.create_topic(topic, 3)
-        heard.wait_for(lambda events: any(isinstance(e, TopicRecreated) for e in events), LIMIT_S)
-
-
 def test_the_poller_ends_with_the_producer(make: Make) -> None:
     producer = make(DefaultPartitioner())
     poller = attach(producer)
@@ -181,18 +125,6 @@ def test_who_still_uses_a_partitioner_keeps_its_table(
         assert poller.health.running, "it was given"
 
 
-def test_a_partitioner_that_would_follow_two_pollers_is_refused(make: Make) -> None:
-    partitioner = RoundRobinPartitioner()
-    producers = [make(partitioner), make(partitioner)]
-    with attach(producers[0]) as poller:
-        with pytest.raises(ConfigurationError, match="already follows another poller"):
-            attach(producers[1])
-        with pytest.raises(ConfigurationError, match="ends with the producer that it was attached to"):
-            attach(producers[1], poller=poller)
-        producers[0].close(timeout=LIMIT_S)
-    attach(producers[1]).close()
-
-
 def test_growth_loses_nothing_with_a_shared_poller(
     make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
@@ -208,11 +140,6 @@ def test_growth_loses_nothing_with_a_shared_poller(
             assert time.monotonic() < deadline
             assert poller.refresh("test", wait=LIMIT_S)
         assert placed([producer.send(topic, b"v") for _ in range(40)]) == dict.fromkeys(range(4), 10)
-
-
-def test_another_partitioner_is_refused(make: Make) -> None:
-    with pytest.raises(ConfigurationError, match="NaiveRoundRobin"):
-        attach(make(NaiveRoundRobin()))
 
 
 # -- the source --------------------------------------------------------------------------------------

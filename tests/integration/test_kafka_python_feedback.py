@@ -1,7 +1,6 @@
 """A producer of kafka-python that hears sooner than metadata tells, and sends again what is stuck."""
 
 import gc
-import json
 import threading
 import time
 import weakref
@@ -13,13 +12,11 @@ import pytest
 from attrs import define, field
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.producer.future import FutureRecordMetadata
-from kafka.serializer import Serializer
 
 from kafka_partition_events import (
     AdaptivePartitioner,
     BrokerCleared,
     BrokerSuspected,
-    ConfigurationError,
     MetadataPoller,
     PartitionOffline,
     RecordsRescued,
@@ -215,11 +212,8 @@ def test_futures_callbacks_threads_and_errors_are_the_applications_own(topic: st
 
 def test_closing_the_poller_gives_the_producer_back(topic: str, make: Make) -> None:
     ours = make()
-    manager = ours.producer._sender._client._manager
-    assert "get_connection" in vars(manager)
     ours.poller.close()
     assert type(ours.producer) is KafkaProducer
-    assert "get_connection" not in vars(manager)
     ours.producer.send(topic, b"v").get(LIMIT_S)
     attach(ours.producer).refresh("test", wait=LIMIT_S)
     ours.producer.send(topic, b"v").get(LIMIT_S)
@@ -341,75 +335,3 @@ def test_a_hedge_does_not_wait_for_the_frozen_broker(
     ours.producer.flush(LIMIT_S)
     assert outcomes.errors == {}
     assert set(outcomes.heard.values()) == {1}  # the originals arrive as well, and are not told again
-
-
-def test_a_copy_is_what_was_sent_and_not_what_became_of_it(
-    cluster: KafkaCluster, topic: str, make: Make
-) -> None:
-    """The application changes the value after it was sent; the serializer runs once for each record."""
-    serialized: list[int] = []
-
-    class Numbers(Serializer):  # type: ignore[misc]
-        def serialize(self, topic: str, headers: Any, value: Any) -> bytes:
-            if isinstance(value, dict):
-                serialized.append(value["n"])
-                return json.dumps(value).encode()
-            return bytes(value)
-
-    ours = make("hedge", value_serializer=Numbers(), request_timeout_ms=20_000, delivery_timeout_ms=30_000)
-    value = {"n": 0}
-    futures = []
-    cluster.freeze(VICTIM)
-    try:
-        for n in range(150):
-            value["n"] = n
-            futures.append(ours.producer.send(topic, value, headers=[("own", b"1")]))
-            time.sleep(0.004)
-        metadata = [future.get(LIMIT_S) for future in futures]
-    finally:
-        cluster.thaw(VICTIM)
-    ours.producer.flush(LIMIT_S)
-    assert serialized == list(range(150))
-    assert rescue_stats(ours.producer).copies > 0
-    stored = {(record.partition, record.offset): record for record in read_back(cluster, topic)}
-    for n, place in enumerate(metadata):
-        record = stored[place.partition, place.offset]
-        assert json.loads(record.value) == {"n": n}
-        assert record.timestamp == place.timestamp
-        assert [name for name, _ in record.headers][:2] == ["own", ID_HEADER]
-
-
-def test_a_rescue_keeps_to_its_limits_and_ends_with_the_poller(
-    cluster: KafkaCluster, topic: str, make: Make
-) -> None:
-    ours = make("failed", RescueLimits(burst=1, share=1e-9), delivery_timeout_ms=1500)
-    for partition in (None, 3):
-        for key in (None, b"k"):
-            ours.producer.send(topic, b"plain", key, partition=partition)
-    ours.producer.flush(LIMIT_S)
-    outcomes = Outcomes()
-    for _ in range(5):  # a busy machine may leave the victim a single record, which has its copy
-        cluster.freeze(VICTIM)
-        try:
-            write(ours.producer, topic, outcomes, 0.3)
-            ours.producer.flush(LIMIT_S)
-        finally:
-            cluster.thaw(VICTIM)
-        write(ours.producer, topic, outcomes, 0.5)  # it answers again, and is chosen again
-        ours.producer.flush(LIMIT_S)
-        if outcomes.errors:
-            break
-    stats = rescue_stats(ours.producer)
-    assert stats.copies <= 1
-    assert stats.withheld == len(outcomes.errors) > 0
-    assert len(outcomes.heard) == outcomes.sent
-    ours.poller.close()
-    ours.producer.send(topic, b"plain").get(LIMIT_S)
-    marked = [bool(r.headers) for r in read_back(cluster, topic) if r.value == b"plain"]
-    assert Counter(marked) == {True: 1, False: 4}  # what is neither keyed nor placed, while it is attached
-
-
-def test_a_second_rescue_is_refused(make: Make) -> None:
-    ours = make("failed")
-    with pytest.raises(ConfigurationError, match="already"):
-        attach(ours.producer, "failed")

@@ -140,7 +140,7 @@ class Rig:
 
     async def second_way(self) -> None:
         """Wait until the second way is there, with a sender that sends nothing."""
-        detour = self.adapter.detour
+        detour = self.adapter._detour
         await until(lambda: detour.handle() is not None)
         (second,) = self.adapter.made
         second._sender._sender_task.cancel()

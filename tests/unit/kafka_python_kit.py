@@ -3,7 +3,9 @@
 from typing import Any, ClassVar
 
 from attrs import define
+from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
+from kafka.future import Future
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition
 
@@ -44,6 +46,25 @@ class Metadata:
         pass
 
 
+class FakeConnection:
+    def __init__(self, *, made: bool = True) -> None:
+        self.close_future, self.init_future = Future(), Future()
+        if made:
+            self.init_future.success(True)
+
+
+class FakeManager:
+    """A connection manager, and the producer that has it."""
+
+    def __init__(self) -> None:
+        self.connections: dict[Any, FakeConnection] = {1: FakeConnection()}
+        self.closed = False
+        self._sender = self._client = self._manager = self
+
+    def get_connection(self, node_id: Any, *, made: bool = True) -> Any:
+        return self.connections.setdefault(node_id, FakeConnection(made=made))
+
+
 class FakeProducer:
     """Asks its partitioner as kafka-python does, and lets the test say what becomes of records."""
 
@@ -58,7 +79,7 @@ class FakeProducer:
         self.config = {**self.DEFAULT_CONFIG, **config}
         self.known = {"t"}
         self.sent: list[Sent] = []
-        self._metadata = Metadata()
+        self._metadata, self._sender = Metadata(), FakeManager()
         self.raises: BaseException | None = None
         self.flushed = 0
         self._closed = False
@@ -80,10 +101,8 @@ class FakeProducer:
         headers = [] if headers is None else headers
         if not isinstance(headers, list):
             raise TypeError(headers)
-        if (serializer := self.config["key_serializer"]) is not None:
-            key = serializer.serialize(topic, headers, key)
-        if (serializer := self.config["value_serializer"]) is not None:
-            value = serializer.serialize(topic, headers, value)
+        key = self._serialize(self.config["key_serializer"], topic, headers, key)
+        value = self._serialize(self.config["value_serializer"], topic, headers, value)
         partitioner: Partitioner | None = self.config["partitioner"]
         if partition is None and partitioner is not None:
             chosen = partitioner.partition(topic, key, key, value, value, None)
@@ -92,6 +111,8 @@ class FakeProducer:
         future = FutureRecordMetadata(produced, 0, 1234, None, -1, 1, -1)
         self.sent.append(Sent(partition, value, key, headers, timestamp_ms, future))
         return future
+
+    _serialize = KafkaProducer._serialize
 
     def partitions_for(self, topic: str) -> set[int]:
         if topic not in self.known:

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
-    KafkaConnectionError,
     KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    NotEnoughReplicasError,
     ProducerClosed,
     RequestTimedOutError,
 )
@@ -283,30 +280,6 @@ async def test_a_record_is_in_flight_until_it_is_answered_whether_or_not_who_wai
     await rig.stop()
 
 
-@pytest.mark.parametrize(
-    ("error", "answers"),
-    [
-        (NotEnoughReplicasError(), True),
-        (RequestTimedOutError(), False),
-        (KafkaTimeoutError(), False),
-        (KafkaConnectionError(), False),
-    ],
-)
-@on_a_loop
-async def test_only_an_error_of_the_broker_is_an_answer(
-    error: Exception, answers: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[bool] = []
-    monkeypatch.setattr(ProducerReports, "answered", lambda *_: said.append(True))
-    monkeypatch.setattr(ProducerReports, "failed", lambda *_: said.append(False))
-    rig = await a_rig()
-    future = await rig.producer.send("t", b"v")
-    rig.taken()[0].fail(error)
-    assert type(await outcome(future)) is type(error)
-    assert said == [answers]
-    await rig.stop()
-
-
 @on_a_loop
 async def test_brokers_are_judged_while_a_record_waits_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
     polled: list[bool] = []
@@ -387,21 +360,6 @@ async def test_an_application_that_gives_up_on_a_record_leaves_it_its_copy() -> 
     rig.adapter.flight.served()
     await rig.deliver()
     assert rescue_stats(rig.producer).saved == 1
-    await rig.stop()
-
-
-@on_a_loop
-async def test_what_is_not_worth_it_fails_as_it_did(caplog: pytest.LogCaptureFixture) -> None:
-    rig = await a_rig(rescue="failed")
-    future = await rig.producer.send("t", b"v")
-    rig.taken()[0].fail(ValueError("never"))
-    assert str(await outcome(future)) == "never"
-    future = await rig.producer.send("t", b"v")
-    rig.taken()[0].fail(MessageSizeTooLargeError())  # the topic's limit: our header may be what was too much
-    await reports()
-    rig.adapter.flight.served()
-    await rig.deliver()
-    assert (await outcome(future)).topic == "t"
     await rig.stop()
 
 

@@ -4,12 +4,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, ProducerClosed
 
 from kafka_partition_events.clients.aiokafka import key_stats
+from kafka_partition_events.clients.aiokafka.second import Second
 from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
+from tests.poller_kit import until
 from tests.unit.aiokafka_kit import Rig, a_rig, on_a_loop, outcome
 
 MOVE = MoveKeys(compacted_ok=True)
@@ -89,7 +92,7 @@ async def test_a_second_way_that_has_failed_is_not_used_any_more() -> None:
 @on_a_loop
 async def test_there_is_no_second_way_where_no_record_waits_for_replicas(acks: int) -> None:
     rig = await a_rig(config={"acks": acks})
-    assert rig.adapter.detour is None
+    assert rig.adapter._detour is None
     await rig.stop()
 
 
@@ -124,3 +127,32 @@ async def test_what_waits_when_the_producer_is_gone_is_refused() -> None:
     rig.adapter.flight.served()
     assert type(await outcome(second)) is ProducerClosed
     await rig.stop()
+
+
+@on_a_loop
+async def test_a_second_way_that_is_just_being_made_is_not_left_when_the_producer_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = await a_rig()
+    begun, may_go_on, start, stop = asyncio.Event(), asyncio.Event(), Second.start, AIOKafkaProducer.stop
+
+    async def start_late(second: Second) -> None:
+        begun.set()
+        await may_go_on.wait()
+        await start(second)
+
+    async def stop_late(producer: AIOKafkaProducer) -> None:
+        may_go_on.set()
+        for _ in range(4):
+            await asyncio.sleep(0)
+        rig.adapter.calls.end()  # before its thread closes it
+        await stop(producer)
+
+    monkeypatch.setattr(Second, "start", start_late)
+    monkeypatch.setattr(AIOKafkaProducer, "stop", stop_late)
+    before = asyncio.all_tasks()
+    rig.adapter._detour.handle()
+    await begun.wait()
+    await rig.producer.stop()
+    rig.poller.close()
+    await until(lambda: asyncio.all_tasks() <= before)

@@ -16,7 +16,7 @@ from kafka_partition_events.clients.aiokafka import AiokafkaMetadataSource
 from kafka_partition_events.clients.aiokafka.calls import Calls, LoopEndedError
 from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
 from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata
-from kafka_partition_events.clients.aiokafka.private import watch_connections
+from kafka_partition_events.clients.aiokafka.private import connect_apart, watch_connections
 from kafka_partition_events.clients.aiokafka.source import OWN_GROUP
 from tests.poller_kit import until
 from tests.unit.aiokafka_kit import a_producer, learn, on_a_loop
@@ -232,15 +232,23 @@ class Connected:
     def _on_connection_closed(self, connection: Any, reason: Any) -> None:
         self.closings.append(reason)
 
+    async def close(self) -> None:
+        pass
+
 
 class Connection:
     _on_close_cb: Any = None
+    closed: Any = None
+
+    def close(self, reason: Any) -> None:
+        self.closed = reason
 
 
 @on_a_loop
 async def test_a_connection_that_can_not_be_made_or_breaks_in_use_is_a_sign() -> None:
     client, waited_for = Connected(), {1}
     lost: list[int] = []
+    connect_apart(client)
     stop = watch_connections(client, lost.append, waited_for.__contains__)
     assert await client._get_conn(1) is None
     assert await client._get_conn(9) is None, "which is not known"
@@ -273,7 +281,7 @@ async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Connected, "_get_conn", slow)
-        watch_connections(client, print, bool)
+        connect_apart(client)
         client.next = Connection
         first, second = (asyncio.ensure_future(client._get_conn(1)) for _ in range(2))
         assert await client._get_conn(2) is not None
@@ -281,6 +289,30 @@ async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
         assert client.connecting == 2, "and it is connected to once"
         hangs.set()
         await asyncio.gather(first, second)
+
+
+@on_a_loop
+async def test_what_is_connected_to_while_the_client_closes_is_closed() -> None:
+    """A poller may ask in that moment; aiokafka closes what it has, and no more."""
+    client: Any = Connected()
+    slow, get, made = asyncio.Event(), Connected._get_conn, Connection()
+
+    async def later(client: Any, node_id: int, **more: Any) -> Any:
+        await slow.wait()
+        return await get(client, node_id, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connected, "_get_conn", later)
+        connect_apart(client)
+        client.next = lambda: made
+        asking = asyncio.ensure_future(client._get_conn(1))
+        await asyncio.sleep(0)
+        await client.close()
+        slow.set()
+        assert await asking is None
+        assert made.closed is CloseReason.SHUTDOWN
+        assert await client._get_conn(2) is None
+        assert client.connecting == 1
 
 
 # -- where keys may move -------------------------------------------------------------------------------

@@ -59,14 +59,7 @@ def test_tls_and_a_login_are_translated(tmp_path: Path) -> None:
         ("security.protocol", "sasl_plaintext", "security_protocol", "SASL_PLAINTEXT"),
         ("sasl.mechanisms", "plain", "sasl_mechanism", "PLAIN"),
         ("ssl.endpoint.identification.algorithm", "https", "ssl_check_hostname", True),
-        ("client.id", "noc", "client_id", "noc"),
-        ("client.dns.lookup", "use_all_dns_ips", "client_dns_lookup", "use_all_dns_ips"),
         ("socket.timeout.ms", "5000", "request_timeout_ms", 5_000),
-        ("socket.connection.setup.timeout.ms", "900", "socket_connection_setup_timeout_ms", 900),
-        ("reconnect.backoff.ms", "100", "reconnect_backoff_ms", 100),
-        ("reconnect.backoff.max.ms", "1000", "reconnect_backoff_max_ms", 1_000),
-        ("receive.message.max.bytes", "5000000", "receive_message_max_bytes", 5_000_000),
-        ("connections.max.idle.ms", "60000", "connections_max_idle_ms", 60_000),
         ("connections.max.idle.ms", "0", "connections_max_idle_ms", 2**31 - 1),  # never, to librdkafka
     ],
 )

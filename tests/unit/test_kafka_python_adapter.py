@@ -16,9 +16,9 @@ from kafka.errors import (
 )
 from kafka.structs import TopicPartition
 
-from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller
+from kafka_partition_events.clients.attaching import EndsWithProducer
 from kafka_partition_events.clients.flight.engine import Flight
-from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import (
     ID_HEADER,
@@ -26,10 +26,13 @@ from kafka_partition_events.clients.flight.rescue import (
     RescueMode,
     RescueStats,
 )
+from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.second import Second
-from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events.testing import ScriptedSource
+from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.unit.kafka_python_kit import FakeProducer, Sent
+from tests.unit.keyed_rig import a_poller
 
 CLUSTER = cluster_of({"t": [1, 2, 3], "u": [1, 2, 3]}, brokers=[1, 2, 3])
 
@@ -107,6 +110,41 @@ def test_an_attached_producer_is_what_it_was_but_for_its_methods(make: Make) -> 
     assert rig.producer.send.__doc__ == "Send."
     rig.adapter.end()
     assert type(rig.producer) is FakeProducer
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "why"),
+    [
+        ({"partitioner": print}, {}, "partitioner is a builtin_function_or_method"),
+        ({"acks": 0}, {"rescue": "hedge"}, "acks=0"),
+        ({"transactional_id": "t"}, {"keys": "move"}, "transactional_id"),
+    ],
+)
+def test_what_can_not_be_is_refused(config: dict[str, Any], options: dict[str, Any], why: str) -> None:
+    producer: Any = FakeProducer(**{"partitioner": DefaultPartitioner(), **config})
+    with pytest.raises(ConfigurationError, match=why):
+        attach(producer, poller=a_poller(), **options)
+    assert type(producer) is FakeProducer
+
+
+def test_a_producer_is_attached_once() -> None:
+    producer, poller = FakeProducer(partitioner=DefaultPartitioner()), a_poller()
+    attach(producer, poller=poller, standby="off")
+    with pytest.raises(ConfigurationError, match="attached already"):
+        attach(producer, poller=poller, standby="off")
+    with pytest.raises(ConfigurationError, match="already follows another poller"):
+        attach(producer, poller=a_poller())
+
+
+class EndsWithAnother(EndsWithProducer, ScriptedSource):
+    """The source of a poller that another producer was attached with."""
+
+
+def test_a_poller_that_ends_with_its_producer_is_not_shared() -> None:
+    poller = MetadataPoller(EndsWithAnother(observe({"t": [1]}, brokers=[1])))
+    producer: Any = FakeProducer(partitioner=DefaultPartitioner())
+    with pytest.raises(ConfigurationError, match="ends with the producer that it was attached to"):
+        attach(producer, poller=poller)
 
 
 def test_a_producer_that_was_dropped_is_gone_at_once(make: Make) -> None:
@@ -276,9 +314,6 @@ def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> No
             headers.append(("by", b"serializer"))
             return repr(value).encode()
 
-        def close(self) -> str:
-            return "closed"
-
     theirs = Serializer()
     rig = make("failed", value_serializer=theirs)
     value, own = {"n": 1}, [("own", b"1")]
@@ -290,18 +325,18 @@ def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> No
     assert type(rig.last().value) is bytes
     assert rig.last().headers[:2] == [("own", b"1"), ("by", b"serializer")]
     assert (theirs.calls, own) == (1, [("own", b"1")])
-    assert rig.producer.config["value_serializer"].close() == "closed"
 
 
-def test_a_serializer_of_the_old_kind_is_called_as_kafka_python_does(make: Make) -> None:
-    class Old:
-        def serialize(self, _topic: str, value: object) -> bytes:
-            return repr(value).encode()
+def test_a_poller_that_closes_within_send_has_nothing_serialized_twice(make: Make) -> None:
+    class Closing:
+        def serialize(self, _topic: str, _headers: Any, value: bytes) -> bytes:
+            rig.adapter.end()
+            return value + b"!"
 
-    rig = make("failed", value_serializer=Old())
-    ready = rig.adapter._serialized(Record("t", 1))
-    assert ready is not None
-    assert ready.value == b"1"
+    rig = make(value_serializer=Closing())
+    for _ in range(2):
+        rig.producer.send("t", b"v")
+        assert rig.last().value == b"v!"
 
 
 def test_a_key_of_the_serializers_own_is_a_key(make: Make) -> None:

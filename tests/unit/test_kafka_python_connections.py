@@ -4,32 +4,13 @@ from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError, RequestTimedOutError
-from kafka.future import Future
 
 from kafka_partition_events import AdaptivePartitioner
 from kafka_partition_events.clients.flight.record import Attempt
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.kafka_python.private import partition_of, watch_connections
+from kafka_partition_events.clients.kafka_python.private import watch_connections
 from kafka_partition_events.testing.scripted import cluster_of
-
-
-class FakeConnection:
-    def __init__(self, *, made: bool = True) -> None:
-        self.close_future, self.init_future = Future(), Future()
-        if made:
-            self.init_future.success(True)
-
-
-class FakeManager:
-    """A connection manager, and the producer that has it."""
-
-    def __init__(self) -> None:
-        self._conns: dict[Any, FakeConnection] = {1: FakeConnection()}
-        self.closed = False
-        self._sender = self._client = self._manager = self
-
-    def get_connection(self, node_id: Any, *, made: bool = True) -> Any:
-        return self._conns.setdefault(node_id, FakeConnection(made=made))
+from tests.unit.kafka_python_kit import FakeManager
 
 
 class Watched:
@@ -78,14 +59,7 @@ def test_a_producer_that_closes_or_is_watched_no_more_loses_nobody(watched: Watc
     watched.manager.closed = False
     watched.stop()
     left.close_future.failure(KafkaConnectionError())
-    assert "get_connection" not in vars(watched.manager)
     assert watched.lost == []
-
-
-def test_another_kafka_python_is_not_watched() -> None:
-    anything: Any = object()
-    watch_connections(anything, print, bool)()
-    assert partition_of(anything) is None
 
 
 def test_a_broker_has_something_in_flight_until_it_is_answered() -> None:

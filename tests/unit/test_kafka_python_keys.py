@@ -8,9 +8,7 @@ import pytest
 from kafka.errors import IllegalStateError, KafkaTimeoutError
 from kafka.future import Future
 
-from kafka_partition_events import ConfigurationError, KeysMoved
 from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
-from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.health.in_flight import MAIN
@@ -171,21 +169,6 @@ class TestAKeyThatIsAway:
         rig.produce(key)
         return rig, key
 
-    def test_names_what_it_comes_after_until_one_is_acknowledged_there(self, make: Make) -> None:
-        rig, key = self.away(make)
-        rig.produce(key)
-        rig.report(1)
-        rig.produce(key)
-        assert [it.headers for it in sent(rig)] == [[(AFTER_HEADER, b"1:0")]] * 2 + [[]]
-        (place,) = {it.partition for it in sent(rig)}
-        rig.report(1)
-        rig.trust()
-        rig.produce(key)
-        assert rig.producer.sent[-1].partition == 1
-        assert rig.producer.sent[-1].headers == [(AFTER_HEADER, f"{place}:2".encode())]
-        rig.report(0)
-        assert rig.keys == KeyStats(moved=1)
-
     def test_goes_on_in_its_order_when_the_poller_is_closed(
         self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -200,21 +183,6 @@ class TestAKeyThatIsAway:
         assert rig.queued == (1, 0)
         assert rig.producer.sent[-1].partition == sent(rig)[-1].partition
 
-    def test_is_told(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        rig, key = self.away(make)
-        told: list[Any] = []
-        monkeypatch.setattr(
-            type(rig.adapter.flight.reports), "emit", lambda _self, events: told.extend(events)
-        )
-        keyed = rig.adapter.flight.keyed
-        assert keyed is not None
-        keyed._clock = lambda: 1e9
-        keyed.publish()
-        keyed._clock = lambda: 1e9 + 2
-        rig.adapter.flight.next_sample = -1.0
-        rig.produce(key)
-        assert [(type(event), event.keys) for event in told] == [(KeysMoved, 1)]
-
 
 def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_first(make: Make) -> None:
     rig = make()
@@ -222,20 +190,6 @@ def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_firs
     rig._further.producer.raises = ValueError("Unrecognized partition")
     rig.produce(b"key")
     assert rig.queued == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("config", "options", "why"),
-    [
-        ({"transactional_id": "t"}, {}, "transactional_id"),
-        ({"acks": 0}, {}, "acks=0"),
-        ({}, {"keys": "mvoe"}, "'mvoe'"),
-    ],
-)
-def test_what_contradicts_it_is_refused_in_words(make: Make, config: Any, options: Any, why: str) -> None:
-    with pytest.raises(ConfigurationError, match="keys") as refused:
-        make(config, **{"keys": "move", **options})
-    assert why in str(refused.value)
 
 
 class Link:

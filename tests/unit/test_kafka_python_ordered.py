@@ -40,7 +40,6 @@ class Consumer:
     def __init__(self, group: Group, *partitions: int) -> None:
         self.group = group
         self.positions = {TopicPartition(TOPIC, at): 0 for at in partitions}
-        self._paused: set[TopicPartition] = set()
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
@@ -49,7 +48,7 @@ class Consumer:
         left = max_records or 500
         for each in [*self.positions]:
             log, position = self.group.partitions[each.partition], max(self.positions[each], 0)
-            if each not in self._paused and left and (news := log.records[position : position + left]):
+            if left and (news := log.records[position : position + left]):
                 found[each] = [Record(position + n, *record) for n, record in enumerate(news)]
                 self.positions[each] += len(news)
                 left -= len(news)
@@ -66,15 +65,6 @@ class Consumer:
         assert timeout_ms == 0
         assert isinstance(partition, TopicPartition)
         return self.positions[partition]
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        self._paused.update(partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        self._paused.difference_update(partitions)
-
-    def paused(self) -> set[TopicPartition]:
-        return self._paused
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.positions[partition] = offset
@@ -112,7 +102,6 @@ def test_a_record_comes_after_what_it_names(group: Group) -> None:
     assert [r.value for records in consumer.poll().values() for r in records] == ["first"]
     assert consumer.positions == {TopicPartition(TOPIC, 0): 0, TopicPartition(TOPIC, 1): 1}
     assert polled(consumer) == ["second", "third"]
-    assert consumer.paused() == set()
 
 
 def test_iteration_processes_a_record_when_it_asks_for_the_next(group: Group) -> None:
@@ -134,18 +123,6 @@ def test_what_is_beyond_what_is_left_is_processed(group: Group) -> None:
     assert polled(consumer) == ["second"]
 
 
-def test_both_pauses_hold(group: Group) -> None:
-    consumer = reader(group, 0)
-    group.partitions[0].append("waits", headers({1: 0}))
-    polled(consumer)
-    consumer.pause(TopicPartition(TOPIC, 0))
-    group.committed[1] = 1
-    group.clock.advance(0.2)
-    assert polled(consumer) == []
-    consumer.resume(TopicPartition(TOPIC, 0))
-    assert polled(consumer) == ["waits"]
-
-
 def test_a_partition_that_went_and_came_back_is_read_from_where_it_is(group: Group) -> None:
     consumer = reader(group, 0)
     group.partitions[0].append("waits", headers({1: 0}))
@@ -153,7 +130,6 @@ def test_a_partition_that_went_and_came_back_is_read_from_where_it_is(group: Gro
     position = consumer.positions.pop(TopicPartition(TOPIC, 0))
     polled(consumer)
     consumer.positions[TopicPartition(TOPIC, 0)] = position
-    consumer._consumer._paused.clear()  # as a new assignment has it
     assert polled(consumer) == []
     group.committed[1] = 1
     group.clock.advance(0.2)

@@ -41,37 +41,6 @@ def place(partition: int, offset: int = -1001) -> TopicPartition:
 
 
 class TestWaiting:
-    def test_a_record_comes_after_what_it_names(self, group: Group) -> None:
-        member = reader(group, 0, 1)
-        group.partitions[0].append("second", headers({1: 0}))
-        group.partitions[1].append("first")
-        assert polled(member) == ["first", "second"]
-
-    def test_it_waits_until_the_application_asks_for_more(self, group: Group) -> None:
-        member = reader(group, 0, 1)
-        group.partitions[0].append("second", headers({1: 0}))
-        group.partitions[1].append("first")
-        assert values(member.consume(10, 0)) == ["first"]
-        assert values(member.consume(10, 0)) == ["second"]
-
-    def test_only_its_partition_waits(self, group: Group) -> None:
-        member = reader(group, 0, 2)
-        group.partitions[0].append("waits", headers({1: 0}))
-        group.partitions[0].append("stands behind it")
-        group.partitions[2].append("goes on")
-        assert polled(member) == ["goes on"]
-
-    def test_what_other_members_have_counts_when_it_is_committed(self, group: Group, clock: Any) -> None:
-        member = reader(group, 0)
-        group.partitions[0].append("second", headers({1: 4}))
-        assert polled(member) == []
-        group.committed[1] = 4  # the next offset: 3 has been processed
-        clock.advance(0.1)
-        assert polled(member) == []
-        group.committed[1] = 5
-        clock.advance(0.1)
-        assert polled(member) == ["second"]
-
     def test_others_are_asked_every_100_ms_and_only_while_something_waits(
         self, group: Group, clock: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -210,21 +179,6 @@ class TestCopies:
         polled(member)
         assert member.stored == {first: 1, 1 - first: 2}
 
-    def test_who_waits_for_a_dropped_copy_does_not_wait_for_ever(self, group: Group) -> None:
-        member = reader(group, 0, 1, 2)
-        group.partitions[0].append("one", headers(id_=b"a-1"))
-        assert polled(member) == ["one"]
-        group.partitions[2].append("two", headers({1: 0}))
-        group.partitions[1].append("one", headers(id_=b"a-1"))
-        assert member.poll(1.0).value() == "two"  # type: ignore[union-attr]
-
-    def test_what_is_read_again_is_no_copy(self, group: Group) -> None:
-        member = reader(group, 0)
-        group.partitions[0].append("one", headers(id_=b"a-1"))
-        assert polled(member) == ["one"]
-        member.seek(place(0, 0))
-        assert polled(member) == ["one"]
-
     def test_ids_are_remembered_within_bounds(self) -> None:
         ids = RecentIds(remembered=10)
         for number in range(100):
@@ -302,20 +256,6 @@ class TestAsAPlainConsumer:
         assert member.paused == {0}
         assert polled(member) == []
 
-    def test_a_rebalance_drops_what_waits_and_it_is_read_again(self, group: Group, clock: Any) -> None:
-        revoked: list[int] = []
-        member = reader(group, 0, 2)
-        member.subscribe([TOPIC], on_revoke=lambda _who, those: revoked.extend(p.partition for p in those))
-        group.partitions[0].append("waits", headers({1: 0}))
-        polled(member)
-        other = reader(group, 0)
-        member.target = {2}
-        assert polled(member) == []
-        assert revoked == [0]
-        group.committed[1] = 1
-        assert polled(other) == ["waits"]
-        assert polled(member) == []
-
     def test_seek_drops_what_waits(self, group: Group) -> None:
         member = reader(group, 0)
         group.partitions[0].append("waits", headers({1: 0}))
@@ -344,10 +284,3 @@ class TestAsAPlainConsumer:
         error: Any = Message(0, 0, failure=KafkaError(KafkaError._ALL_BROKERS_DOWN))
         monkeypatch.setattr(Plain, "consume", lambda *_: [error])
         assert reader(group, 0).poll(0) is error
-
-    def test_leaving_its_block_closes_it(self, group: Group) -> None:
-        with reader(group, 0) as member:
-            group.partitions[0].append("one")
-            assert member.poll(0) is not None
-        assert group.committed == {0: 1}
-        assert member.positions == {}

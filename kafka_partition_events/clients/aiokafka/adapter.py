@@ -13,14 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import (
-    BrokerResponseError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    ProducerClosed,
-    RequestTimedOutError,
-)
+from aiokafka import AIOKafkaProducer, errors
 from aiokafka.structs import TopicPartition
 
 from kafka_partition_events.clients.aiokafka.calls import Calls
@@ -34,13 +27,11 @@ from kafka_partition_events.clients.aiokafka.private import (
     take_records,
 )
 from kafka_partition_events.clients.aiokafka.second import Second
-from kafka_partition_events.clients.choice import Choice
 from kafka_partition_events.clients.embedding import embed
-from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
 from kafka_partition_events.clients.flight.detour import Detour
-from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_order import FIRST
-from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord
+from kafka_partition_events.clients.flight.record import Attempt, Record
+from kafka_partition_events.clients.futures import FutureAdapter, stamped
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 
 SERVE_EVERY_S: Final = 0.01
@@ -57,10 +48,8 @@ class UnknownPartitionError(Exception):
     """The client has not heard of a partition yet: a poller that is shared is ahead of it."""
 
 
-class Adapter:
+class Adapter(FutureAdapter):
     """Hands the records of one producer to its accumulators. On the loop, but for `end`.
-
-    Set ``flight``, and ``detour`` if there may be one, before it is used.
 
     Attributes:
         topics: Which the producer has written.
@@ -69,20 +58,24 @@ class Adapter:
     """
 
     no_room: ClassVar[tuple[type[BaseException], ...]] = (FullError,)
-    flight: Flight
+    errors: ClassVar[Any] = errors
 
-    def __init__(self, producer: AIOKafkaProducer, partitioner: Partitioner, settings: Settings) -> None:
+    def __init__(
+        self,
+        producer: AIOKafkaProducer,
+        partitioner: Partitioner,
+        settings: Settings,
+        calls: Calls,
+        detour: Detour[Second] | None,
+        made: set[Second],
+    ) -> None:
+        super().__init__(partitioner, producer.client.cluster, settings.limit_s, detour)
         self.topics: set[str] = set()
-        self.detour: Detour[Second] | None = None
-        self.made: set[Second] = set()
-        self.most_held_s = settings.limit_s
-        self.choose = Choice(partitioner, producer.client.cluster, self._take_turns)
-        self._partitioner = partitioner
+        self.calls, self.made = calls, made
         self._known = producer.client.cluster
         self._accumulator = accumulator_of(producer)
         self._queues: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by topic, for room
         self._loop = asyncio.get_running_loop()
-        self.calls = Calls(self._loop)
         self._reports_due = 0  # of records that were handed over
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0  # when the timer is to fire; the loop's time
@@ -95,7 +88,8 @@ class Adapter:
     ) -> None:
         """Make the producer an instance of a subclass of its class, for as long as it lives.
 
-        ``began`` is called with each topic that is written, once; ``stopped`` when the producer was stopped.
+        ``began`` is called with each topic that is written, once; ``stopped`` when the producer is about to
+        stop, and has stopped.
         """
         kind: Any = type(producer)  # its methods are read each time: a tracer may wrap them later
 
@@ -104,7 +98,7 @@ class Adapter:
 
         async def stop(producer: AIOKafkaProducer) -> None:
             try:
-                await self._stop(producer, functools.partial(kind.stop, producer))
+                await self._stop(producer, functools.partial(kind.stop, producer), stopped)
             finally:  # also where who waits for it gives up
                 self.calls.end()
                 stopped()
@@ -122,8 +116,8 @@ class Adapter:
 
         Records go on by the partitioner, which goes by the client's own metadata then.
         """
-        if self.detour is not None:
-            self.detour.end()
+        if self._detour is not None:
+            self._detour.end()
 
     async def _add(self, record: Record, limit_s: float) -> Any:
         """Send a record, and wait for room for so long; return its future for the application.
@@ -131,9 +125,7 @@ class Adapter:
         Records of a topic that may go anywhere wait one behind the other: if all did, room for one of them
         would wake thousands.
         """
-        keyed = self.flight.keyed
-        is_copied = self.flight.copies is not None if record.key is None else keyed and keyed.order.recalls
-        if is_copied:
+        if self._may_be_copied(record):
             record = record._replace(outcome=self._loop.create_future())
         full = self._send(record)
         if not isinstance(full, list):
@@ -144,7 +136,7 @@ class Adapter:
                 while isinstance(full := self._send(record), list):
                     await asyncio.wait(full, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
-            raise KafkaTimeoutError from None
+            raise errors.KafkaTimeoutError from None
         return full
 
     def _send(self, record: Record) -> Any:
@@ -170,9 +162,14 @@ class Adapter:
         if outcomes:
             await asyncio.wait(outcomes)
 
-    async def _stop(self, producer: AIOKafkaProducer, stop: Callable[[], Any]) -> None:
+    async def _stop(
+        self, producer: AIOKafkaProducer, stop: Callable[[], Any], stopped: Callable[[], None]
+    ) -> None:
         await producer.flush()
         self.end()
+        self.calls.end()
+        stopped()  # the poller is to ask nothing of a client that closes
+        await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be
         for second in tuple(self.made):
             await second.close()
         await stop()
@@ -216,26 +213,13 @@ class Adapter:
         known = self.choose.known(record.topic)
         return self._partitioner.partition(record.topic, None, None, None, record.value, known)
 
-    def pick(self, handle: int, topic: str) -> int:
-        """Return the handle to be used: the first, if the second way is not there by now."""
-        if self.detour is None or (second := self.detour.handle()) is None or not second.is_usable:
-            return FIRST
-        return handle
-
-    def is_coming(self, handle: int) -> bool:
-        """Return whether the second way is being made."""
-        detour = self.detour
-        return handle != FIRST and detour is not None and detour.handle() is None and detour.is_coming
-
     def hand_over(self, record: Record, attempt: Attempt) -> Any:
         """Append a record, which is serialized; return the future for the application."""
         sent_at = time.monotonic()
         if attempt.handle == FIRST:
             future = self._append_first(record, attempt)
-        elif self.detour is None or (second := self.detour.open) is None:
-            raise HandleClosedError
         else:
-            future = second.append(record, attempt.partition)
+            future = self._send_by_second(record, attempt.partition)
         rescuable = attempt.rescuable
         if rescuable is None and not attempt.tracked and attempt.key is None:
             return future
@@ -263,34 +247,13 @@ class Adapter:
 
     def hold(self, record: Record, waiting: int) -> tuple[Record, Any]:
         """Return a record that is to be kept for later, and the application's future."""
-        stamp = int(1000 * time.time()) if record.timestamp_ms is None else record.timestamp_ms
         outcome = record.outcome or self._loop.create_future()
         self._see_to()
-        return record._replace(timestamp_ms=stamp, outcome=outcome), outcome
-
-    def reject(self, record: Record, _home: int, error: BaseException) -> None:
-        """Fail the future of a record that was held."""
-        if isinstance(error, HeldTooLongError):
-            error = KafkaTimeoutError(f"for {self.most_held_s} s it waited for an earlier record of its key")
-        elif isinstance(error, PurgedError):
-            error = ProducerClosed()
-        _resolve(record.outcome, None, error)
+        return record._replace(timestamp_ms=stamped(record), outcome=outcome), outcome
 
     def knows_no_such_partition(self, error: BaseException) -> bool:
         """Return whether the client has not heard of a partition."""
         return isinstance(error, UnknownPartitionError)
-
-    def is_too_large(self, error: BaseException) -> bool:
-        """Return whether a record was refused for its size."""
-        return isinstance(error, MessageSizeTooLargeError)
-
-    def may_choose(self, record: Record) -> bool:
-        """Return whether aiokafka may choose: always."""
-        return True
-
-    def finish(self, record: RescuableRecord, arrived: Any) -> None:
-        """Resolve the application's future."""
-        _resolve(record.given.outcome, arrived, record.error if arrived is None else None)
 
     def _reported(
         self, attempt: Attempt, sent_at: float, outcome: Any, future: "asyncio.Future[Any]"
@@ -298,26 +261,14 @@ class Adapter:
         """Bring a future's outcome to the engine."""
         self._reports_due -= 1
         error: BaseException | None = asyncio.CancelledError() if future.cancelled() else future.exception()
-        arrived = None if error is not None else future.result()
-        # A broker has a time-out too, but aiokafka uses the same error for its own.
-        answers = isinstance(error, BrokerResponseError) and not isinstance(error, RequestTimedOutError)
-        self.flight.reported(
-            attempt,
-            arrived=arrived,
-            offset=-1 if arrived is None else arrived.offset,
-            error=error,
-            answered=answers or error is None,
-            latency_s=time.monotonic() - sent_at,
-            worth_a_copy=bool(getattr(error, "retriable", False)),  # it would have tried again, in time
-        )
-        if outcome is not None:
-            _resolve(outcome, arrived, error)
+        self._report(attempt, sent_at, outcome, None if error is not None else future.result(), error)
 
+    def _resolve(self, outcome: Any, arrived: Any, error: BaseException | None) -> None:
+        with contextlib.suppress(asyncio.InvalidStateError):  # the application may have given up
+            if error is None:
+                outcome.set_result(arrived)
+            else:
+                outcome.set_exception(error)
 
-def _resolve(outcome: "asyncio.Future[Any]", arrived: Any, error: BaseException | None) -> None:
-    """Resolve the future that the application was given in place of aiokafka's, unless it has given up."""
-    with contextlib.suppress(asyncio.InvalidStateError):
-        if error is None:
-            outcome.set_result(arrived)
-        else:
-            outcome.set_exception(error)
+    def _closed(self) -> BaseException:
+        return errors.ProducerClosed()  # type: ignore[no-any-return]

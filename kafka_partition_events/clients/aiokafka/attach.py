@@ -8,15 +8,17 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from kafka_partition_events.clients.aiokafka.adapter import Adapter
+from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
 from kafka_partition_events.clients.aiokafka.private import (
     THEIRS,
     Settings,
+    connect_apart,
     is_started,
     settings_of,
     watch_connections,
 )
-from kafka_partition_events.clients.aiokafka.second import detour
+from kafka_partition_events.clients.aiokafka.second import Second, detour
 from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSource
 from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
 from kafka_partition_events.clients.flight.detour import StandbyMode
@@ -91,19 +93,20 @@ def attach(
     if poller is None:
         source = _AttachedSource(producer, suspects)
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
-    adapter = Adapter(producer, partitioner, settings)
+    calls, made, way = Calls(asyncio.get_running_loop()), set[Second](), None
     if plan.has_second:
-        is_wanted = lambda: owner() is not None  # noqa: E731
-        adapter.detour = detour(client, settings, suspects, adapter.calls, adapter.made, is_wanted)
+        way = detour(client, settings, suspects, calls, made, lambda: owner() is not None)
+    adapter = Adapter(producer, partitioner, settings, calls, way, made)
 
     def written() -> tuple[str, ...]:  # on the poller's thread; a set is copied in one step
         return tuple(adapter.topics)
 
     adapter.flight, follower = plan.begin(
-        producer, partitioner, adapter, poller, written, lambda: policies_over(client, adapter.calls),
+        producer, partitioner, adapter, poller, written, lambda: policies_over(client, calls),
         linger_s=settings.linger_s, last_closes=source is not None,
     )  # fmt: skip
     reports = adapter.flight.reports
+    connect_apart(client)
     unwatch = watch_connections(client, reports.unreachable, reports.has_in_flight)
 
     def stopped() -> None:

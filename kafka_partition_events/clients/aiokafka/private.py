@@ -233,6 +233,34 @@ def further_way(lane: Lane, first: Any) -> tuple[Any, Any]:
 # -- connections ---------------------------------------------------------------------------------------
 
 
+def connect_apart(client: Any) -> None:
+    """Have a client connect to each broker by itself, and to none while it closes.
+
+    aiokafka has one lock for all, so one that hangs would hold up the connections to all others for
+    ``request_timeout_ms``; and what is connected to while it closes would stay open.
+    """
+    kind, is_closing = type(client), False
+    locks: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def close(client: Any) -> None:
+        nonlocal is_closing
+        is_closing = True
+        await kind.close(client)
+
+    async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
+        if is_closing:
+            return None
+        async with locks[node_id, options.get("group")]:
+            connection = await kind._get_conn(client, node_id, **options)
+        if not is_closing or connection is None:
+            return connection
+        connection.close(reason=CloseReason.SHUTDOWN)
+        return None
+
+    embed(client, _get_conn=_get_conn, close=close)
+    client._get_conn_lock_value = contextlib.nullcontext()
+
+
 def watch_connections(
     client: Any, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]
 ) -> Callable[[], None]:
@@ -240,18 +268,13 @@ def watch_connections(
 
     A connection over which nothing is waited for was idle: a proxy or the broker closes those. One that
     aiokafka hangs up, as an answer takes too long, is no sign either: that broker may wait for a replica.
-
-    It also has each broker connected to by itself: aiokafka has one lock for all, so one that hangs would
-    hold up the connections to all others for ``request_timeout_ms``. Returns what ends the watch.
+    Returns what ends it.
     """
-    kind, reference = type(client), weakref.ref(client)
-    locks: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
-    watched, ended = weakref.WeakSet[Any](), False
+    kind, reference, watched, ended = type(client), weakref.ref(client), weakref.WeakSet[Any](), False
 
     async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
         is_known = isinstance(node_id, int) and client.cluster.broker_metadata(node_id) is not None
-        async with locks[node_id, options.get("group")]:
-            connection = await kind._get_conn(client, node_id, **options)
+        connection = await kind._get_conn(client, node_id, **options)
         if connection is None:
             if is_known and not ended:
                 lost(node_id)
@@ -274,5 +297,4 @@ def watch_connections(
         ended = True
 
     embed(client, _get_conn=_get_conn)
-    client._get_conn_lock_value = contextlib.nullcontext()
     return stop

@@ -26,14 +26,10 @@ GROUP: Final = "kpe-standby-1"
 
 
 class Second:
-    """A further accumulator, and the records that it has (its length). On the loop, but for its length.
-
-    Attributes:
-        is_usable: Whether it takes records.
-    """
+    """A further accumulator, and the records that it has (its length). On the loop, but for its length."""
 
     def __init__(self, lane: Lane, settings: Settings) -> None:
-        self.is_usable = True
+        self._takes_records = True
         self._lane = lane
         self._accumulator, self._sender = further_way(lane, settings.sender)
         self._closing: asyncio.Task[None] | None = None
@@ -45,10 +41,14 @@ class Second:
         """Begin; of an idempotent producer, with a producer id of its own."""
         await self._sender.start()
 
-    def append(self, record: Record, partition: int) -> "asyncio.Future[Any]":
+    def knows(self, _topic: str) -> bool:
+        """Return whether it takes records; what the client knows is known here."""
+        return self._takes_records
+
+    def send(self, record: Record, partition: int) -> "asyncio.Future[Any]":
         """Append a record; see `append_now`. Raises `HandleClosedError` also where its sender has failed."""
         if not takes_records(self._accumulator):
-            self.is_usable = False
+            self._takes_records = False
             raise HandleClosedError
         return append_now(self._accumulator, record, partition)
 
@@ -58,7 +58,7 @@ class Second:
 
     async def close(self) -> None:
         """Send what it has, and hang up. Idempotent; goes on if who waits for it does not."""
-        self.is_usable = False
+        self._takes_records = False
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)

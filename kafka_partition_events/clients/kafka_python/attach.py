@@ -7,6 +7,7 @@ from typing import Any
 from kafka import KafkaProducer
 
 from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
+from kafka_partition_events.clients.embedding import is_embedded
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
@@ -123,6 +124,11 @@ def _checked(
         )
     example = "settings: MetadataPoller(KafkaPythonMetadataSource(settings), ())"
     check_poller(partitioner, poller, poller_options, example)
+    if is_embedded(producer):
+        raise ConfigurationError(
+            "this producer is attached already: to end that, close its poller. With a rescue, keys that "
+            "move, or a serializer it lasts as long as the producer: make a new one"
+        )
     return partitioner
 
 

@@ -12,6 +12,8 @@ again. And as it asks once, and takes a time-out of the broker that was asked fo
 lost connection instead, after which it asks again.
 """
 
+# ruff: noqa: SLF001 - see `private`
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,9 +31,9 @@ def keep_sending(producer: KafkaProducer) -> None:
     manager = getattr(producer, "_transaction_manager", None)  # kafka-python offers nothing else
     if manager is None or manager.is_transactional() or "reset_producer_id" in vars(manager):
         return
-    sender, accumulator = producer._sender, producer._accumulator  # noqa: SLF001
-    enqueue = manager._enqueue_request  # noqa: SLF001
-    give_up, hand_over = manager.reset_producer_id, sender._create_produce_requests  # noqa: SLF001
+    sender, accumulator = producer._sender, producer._accumulator
+    enqueue = manager._enqueue_request
+    give_up, hand_over = manager.reset_producer_id, sender._create_produce_requests
     handed_over = float("-inf")  # when what was handed over last was drained
 
     def create_produce_requests(batches: dict[Any, list[Any]]) -> Any:
@@ -41,14 +43,14 @@ def keep_sending(producer: KafkaProducer) -> None:
         return hand_over(batches)
 
     def reset_producer_id() -> None:
-        for queue in tuple(sender._in_flight_batches.values()):  # noqa: SLF001
+        for queue in tuple(sender._in_flight_batches.values()):
             for _, batch in tuple(queue):
                 if batch.final_state is None and batch.drained > handed_over:
                     _put_back(batch, sender, accumulator)
         give_up()
-        with manager._lock:  # noqa: SLF001
-            if manager._current_state == TransactionState.READY:  # noqa: SLF001 - else it is about to get one
-                manager._current_state = TransactionState.UNINITIALIZED  # noqa: SLF001
+        with manager._lock:
+            if manager._current_state == TransactionState.READY:  # else it is about to get one
+                manager._current_state = TransactionState.UNINITIALIZED
 
     def enqueue_request(handler: Any) -> None:
         def on_complete(number: int, said: Any) -> None:
@@ -59,18 +61,18 @@ def keep_sending(producer: KafkaProducer) -> None:
         enqueue(handler)
 
     manager.reset_producer_id = reset_producer_id
-    manager._enqueue_request = enqueue_request  # noqa: SLF001
-    sender._create_produce_requests = create_produce_requests  # noqa: SLF001
+    manager._enqueue_request = enqueue_request
+    sender._create_produce_requests = create_produce_requests
 
 
 def _put_back(batch: Any, sender: Any, accumulator: Any) -> None:
     """Queue a batch that was drained and not handed over."""
-    sender._maybe_remove_from_inflight_batches(batch)  # noqa: SLF001
+    sender._maybe_remove_from_inflight_batches(batch)
     if not batch.in_retry():
         _write_again(batch, accumulator.config)
     tp = batch.topic_partition
-    with accumulator._tp_lock(tp):  # noqa: SLF001
-        accumulator._batches[tp].appendleft(batch)  # noqa: SLF001
+    with accumulator._tp_lock(tp):
+        accumulator._batches[tp].appendleft(batch)
     accumulator.muted.discard(tp)
 
 

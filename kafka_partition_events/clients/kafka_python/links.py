@@ -1,10 +1,6 @@
-"""The connections over which metadata is asked for: a producer's, or our own.
+"""The connections over which metadata is asked for: a producer's, or our own."""
 
-It relies on kafka-python 3.0's ``KafkaNetClient._net`` and ``._manager``, ``ClusterMetadata._manager``,
-``MetadataRequest``, and ``kafka.net``: ``KafkaConnectionManager.call_soon`` (thread-safe: runs a coroutine on
-the client's I/O thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
-``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``.
-"""
+# ruff: noqa: SLF001 - see `private`
 
 import random
 import threading
@@ -57,8 +53,8 @@ class Link:
         if self._client is None:
             self._settings = up_to_date(self._config)
             self._client = KafkaNetClient(**self._settings)
-            self._client._net.start()  # noqa: SLF001
-        return self._client._manager  # noqa: SLF001
+            self._client._net.start()
+        return self._client._manager
 
     def config(self) -> Mapping[str, Any]:
         """Return how the client connects, as far as it is still there."""
@@ -71,7 +67,7 @@ class Link:
     def learn(self, response: Any) -> None:
         """Have the client remember the brokers: the bootstrap addresses may go away. Changes the response."""
         response.topics = []
-        self._client._manager.cluster.update_metadata(response)  # noqa: SLF001
+        self._client._manager.cluster.update_metadata(response)
 
     def failed(self) -> None:
         """Make another client if a password was replaced in its file; certificates are always read again."""
@@ -117,18 +113,15 @@ class Link:
             if (left := deadline - time.monotonic()) <= 0:
                 break
             connection: Any = None
-            reply: Any = None
             is_new = False
             try:
                 connection = manager.get_connection(node_id, refresh_metadata_on_err=not self.exclusive)
                 is_new = not connection.connected
-                reply = connection.send_request(_request(topics))
-                response = await manager.wait_for(reply, 1000 * min(left, max(left / 2, _LEAST_TRY_S)))
+                asked = connection.send_request(_request(topics))
+                response = await manager.wait_for(asked, 1000 * min(left, max(left / 2, _LEAST_TRY_S)))
             except errors.NodeNotReadyError as error:  # it failed a moment ago, or is busy
                 complaints.setdefault(node_id, str(error))
             except (errors.KafkaError, OSError) as error:  # OSError: a file of keys or certificates
-                if reply is not None:
-                    reply.add_callback(_let_go)  # it may still come
                 complaints[node_id] = f"{error}{_explanation(error, connection, manager) if is_new else ''}"
             else:
                 complaints.clear()
@@ -156,7 +149,7 @@ class ProducerLink(Link):
         producer = self._producer()
         if producer is None or is_closed(producer):
             raise MetadataFetchError("the producer of this metadata source is closed")
-        return self._cluster._manager  # noqa: SLF001
+        return self._cluster._manager
 
     def config(self) -> Mapping[str, Any]:
         """Return the producer's settings."""
@@ -190,14 +183,6 @@ class ProducerLink(Link):
         """Return the topics that the producer knows, but with fewer partitions."""
         known = {name: self._cluster.partitions_for_topic(name) for name in counts}
         return [name for name, ids in known.items() if ids is not None and len(ids) < counts[name]]
-
-
-def _let_go(response: Any) -> None:
-    """Drop what an answer holds that came too late: 75 MB for 200,000 partitions.
-
-    Its future, the error and its traceback refer to each other until a full garbage collection.
-    """
-    response.topics = []
 
 
 def _explanation(error: Exception, connection: Any, manager: Any) -> str:

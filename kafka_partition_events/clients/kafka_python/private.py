@@ -6,16 +6,21 @@ Of kafka-python 3.0; there is no other way:
 2. ``FutureProduceResult``, ``FutureRecordMetadata.args``: a rescued record has a future of the same class.
 3. ``KafkaProducer._metadata``, ``._topics``: which topics are written; what partitioners get.
 4. ``KafkaProducer._closed``.
-5. ``KafkaProducer._sender._client._manager``, its ``get_connection``, ``_conns`` and ``closed``;
+5. ``KafkaProducer._sender._client._manager``, its ``get_connection`` and ``closed``;
    ``KafkaConnection.close_future`` and ``init_future``: connections that are lost, or can't be made.
-6. ``config["value_serializer"]`` is public, but meant to be read: serialized values are passed through.
-7. ``_transaction_manager``, ``_accumulator`` and more, for a producer that would send nothing any more:
-   ``idempotence.py``.
-8. ``ClusterMetadata._manager`` and its loop, for leader epochs and topic ids: ``links.py``.
-
-Where one of 1 to 4 is missing records go on without feedback; without 5 there is no signal of lost
-connections: deliveries show the same, if later.
+6. ``KafkaProducer._serialize``: what was serialized here is not to be serialized by ``send``.
+7. ``KafkaProducer._transaction_manager`` with ``reset_producer_id``, ``_enqueue_request``,
+   ``_current_state`` and ``_lock``; ``._sender`` with ``_create_produce_requests``, ``_in_flight_batches``
+   and ``_maybe_remove_from_inflight_batches``; ``._accumulator`` with ``_batches``, ``_tp_lock`` and
+   ``muted``: for a producer that would send nothing any more (``idempotence.py``).
+8. ``KafkaNetClient._net`` and ``._manager``, ``ClusterMetadata._manager``, ``MetadataRequest``, and of
+   ``kafka.net``: ``KafkaConnectionManager.call_soon`` (thread-safe: runs a coroutine on the client's I/O
+   thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
+   ``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``:
+   for leader epochs and topic ids (``links.py``), and topics' policies (``cleanup_policy.py``).
 """
+
+# ruff: noqa: SLF001 - that is what it is for
 
 import weakref
 from collections.abc import Callable
@@ -24,9 +29,7 @@ from typing import Any
 from kafka import KafkaProducer
 from kafka.errors import RequestTimedOutError
 
-from kafka_partition_events.log import get_logger
-
-_log = get_logger(__name__)
+from kafka_partition_events.clients.embedding import embed
 
 
 def partition_of(future: Any) -> int | None:
@@ -38,20 +41,27 @@ def partition_of(future: Any) -> int | None:
 
 def is_closed(producer: KafkaProducer) -> bool:
     """Return whether a producer was closed."""
-    closed: bool = producer._closed  # noqa: SLF001
+    closed: bool = producer._closed
     return closed
 
 
 def cluster_of(producer: KafkaProducer) -> Any:
     """Return a producer's metadata, which partitioners get as an argument; it does not keep it alive."""
-    return producer._metadata  # noqa: SLF001
+    return producer._metadata
 
 
 def topics_of(producer: KafkaProducer) -> Callable[[], set[str]]:
     """Return what lists the topics that a producer writes; it does not keep the producer alive."""
     cluster = cluster_of(producer)
     # What is written stays in `_topics`, also while an answer that lags does not list it.
-    return lambda: {*cluster._topics, *cluster.topics()}  # noqa: SLF001
+    return lambda: {*cluster._topics, *cluster.topics()}
+
+
+def serialize(
+    kind: Any, producer: KafkaProducer, serializer: str, topic: str, headers: list[Any], data: Any
+) -> Any:
+    """Call one of a producer's serializers as its class does: those of the old kind have no headers."""
+    return kind._serialize(producer, producer.config[serializer], topic, headers, data)
 
 
 def watch_connections(
@@ -62,25 +72,16 @@ def watch_connections(
     That is on the producer's I/O thread: it must not block. A connection over which nothing is waited for was
     idle: a proxy or the broker closes those. Returns what ends it; keeps no reference to the producer.
     """
-    try:
-        manager = producer._sender._client._manager  # noqa: SLF001
-        known, get = tuple(manager._conns.items()), type(manager).get_connection  # noqa: SLF001
-    except AttributeError as error:
-        _log.warning("kafka_python_connections_not_watched", error=repr(error))
-        return lambda: None
-    alive, watched = weakref.ref(manager), weakref.WeakSet[Any]()
-    ended = False
+    manager = producer._sender._client._manager
+    kind, alive, watched, ended = type(manager), weakref.ref(manager), weakref.WeakSet[Any](), False
 
-    def get_connection(node_id: object, *args: Any, **kwargs: Any) -> Any:
-        connection = get(alive(), node_id, *args, **kwargs)
-        watch(node_id, connection)
-        return connection
-
-    def watch(node_id: object, connection: Any) -> None:
+    def get_connection(manager: Any, node_id: object, *args: Any, **kwargs: Any) -> Any:
+        connection = kind.get_connection(manager, node_id, *args, **kwargs)
         # Bootstrap connections have names for ids; which broker that is is not known.
         if isinstance(node_id, int) and connection not in watched:
             watched.add(connection)
             connection.close_future.add_errback(lambda error: closed(node_id, connection, error))
+        return connection
 
     def closed(broker: int, connection: Any, error: BaseException) -> None:
         manager, worked = alive(), connection.init_future.succeeded()
@@ -90,14 +91,9 @@ def watch_connections(
         if not ended and manager is not None and not manager.closed and not is_no_sign:
             lost(broker)
 
-    def stop() -> None:  # connections that are still watched are not reported any more
+    def stop() -> None:
         nonlocal ended
         ended = True
-        manager = alive()
-        if manager is not None and vars(manager).get("get_connection") is get_connection:
-            del manager.get_connection
 
-    for node, connection in known:
-        watch(node, connection)
-    manager.get_connection = get_connection
+    embed(manager, get_connection=get_connection)
     return stop
