@@ -38,7 +38,7 @@ CONTROL_ROOMS = {
 }
 PURE_CONTROL = (
     "protocol", "changes", "groups/state.py",
-    "agents/producer_duties.py", "agents/consumer_duties.py", "agents/new_partitions.py", "agents/leases.py",
+    "agents/producer_duties.py", "agents/consumer_duties.py", "agents/leases.py",
     "tracker/status.py",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
@@ -230,6 +230,8 @@ DEAR = {"structlog", "rich", "cattrs", "pydantic", "asyncio", "concurrent", "imp
         ("watch --help", None, HELP_OF_WATCH),
         ("", "kpe wa", HELP),
         ("", "kpe events ", HELP | {"cli.events.app"}),
+        ("change --help", None, HELP | {"cli.change.app"}),
+        ("", "kpe change ", HELP | {"cli.change.app"}),
         ("", "kpe watch --to", HELP_OF_WATCH),
     ],
 )

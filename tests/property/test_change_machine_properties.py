@@ -75,7 +75,7 @@ class OneChange(RuleBasedStateMachine):
     def command(self, verb: Verb, actor: str) -> None:
         was = self.story.change
         self.story.command(verb, "alice" if actor == "x" else actor)
-        self.forced |= verb is Verb.OPEN_GATE and self.story.change.gate is not was.gate
+        self.forced |= verb is Verb.FINISH and self.story.change.gate is not was.gate
         self.check(was, self.story.change, by_command=True)
 
     @rule(seconds=st.sampled_from([0.001, 1, 60, 200, 599, 3600]))

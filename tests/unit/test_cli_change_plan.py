@@ -52,7 +52,7 @@ class TestPlan:
     def test_blocked(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN, "--from", "7") == 4
         (plan,) = documents(capsys.readouterr().out)
-        assert plan["refusal"]["reason"] == "conflict"
+        assert plan["refusal"] == "topic orders has 6 partitions, not 7"
 
     def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
         desk = StoryClient(readers=(BILLING,))

@@ -11,7 +11,7 @@ from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
 
 Captured = pytest.CaptureFixture[str]
 
-CURE = "the topic has grown, and Kafka can't shrink it: --open-gate or --finish ends the waiting"
+CURE = "the topic has grown, and Kafka can't shrink it: --finish opens its gate and ends the waiting"
 
 
 def at(story: Story, *news: Callable[[], Any]) -> StoryClient:
@@ -80,7 +80,7 @@ class TestStatus:
             "  deadline 2023-11-14 22:23:20Z",
             "  gate held",
             "  groups that have not followed: billing",
-            f"  2023-11-14 22:13:20Z refused cancel by bob: {ONE} is gated; {CURE} (wrong_state)",
+            f"  2023-11-14 22:13:20Z refused cancel by bob: {ONE} is gated; {CURE}",
         ]
 
     def test_names_that_are_made_for_a_terminal_are_shown_and_not_obeyed(self, capsys: Captured) -> None:

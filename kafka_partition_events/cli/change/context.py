@@ -55,36 +55,36 @@ class CommandOptions:
     """Why a command is given, and how: a group of options."""
 
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to others.")] = ""
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False
     output: OutputChoice = None
 
-    @property
-    def actor(self) -> str:
-        """Who asks: by $USER, or as the system calls who runs this; in a container there may be no name."""
+    def command(self, verb: Verb, change_id: str, spec: Spec | None = None) -> Command:
+        """Return a command of who runs this: by $USER or the system; in a container it may have no name."""
         try:
-            return getpass.getuser()
+            actor = getpass.getuser()
         except (KeyError, OSError):
-            return "nameless"
+            actor = "nameless"
+        return Command(change_id=change_id, verb=verb, actor=actor, reason=self.reason, spec=spec)
 
-    def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask on the terminal whether something is meant that can't be called back; return if it is.
 
-        Args:
-            question: What would be done.
-            yes: Whether that was said already; with --dry-run nothing is done, so nothing is asked.
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on the terminal whether something is meant that can't be called back; return if it is.
 
-        Raises:
-            CliError: there is no terminal to ask on.
-            typer.Exit: the answer is no.
-        """
-        if yes or self.dry_run:
-            return
-        if not sys.stdin.isatty():
-            raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
-        tell(f"{question}. Go on? [y/N]")
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            tell("nothing was done")
-            raise typer.Exit(EXIT_REFUSED)
+    Args:
+        question: What would be done.
+        yes: Whether that was said already.
+
+    Raises:
+        CliError: there is no terminal to ask on.
+        typer.Exit: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
+    tell(f"{question}. Go on? [y/N]")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        tell("nothing was done")
+        raise typer.Exit(EXIT_REFUSED)
 
 
 @frozen
@@ -172,20 +172,13 @@ def command_context(
         raise CliError(redacted(one_line(error), found.config)) from error
 
 
-def give(
-    at: CommandContext, options: CommandOptions, verb: Verb, change_id: str, spec: Spec | None = None
-) -> None:
+def give(at: CommandContext, command: Command) -> None:
     """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
 
     Raises:
         RecordError: something in it is too long or no text, so it would not be read; nothing was written.
         typer.Exit: it was refused, or no tracker has answered.
     """
-    command = Command(change_id=change_id, verb=verb, actor=options.actor, reason=options.reason, spec=spec)
-    if options.dry_run:
-        write_json_line(document(command))
-        tell("note: nothing was written; it would be")
-        return
     given = at.client.send(command)
     for _ in at.looks(ANSWER_S):
         answer = reply_to(given, at.client.ledger.changes.get(command.change_id))

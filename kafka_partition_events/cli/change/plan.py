@@ -111,12 +111,11 @@ _INVISIBLE = (
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return a plan as one JSON object."""
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=plan.spec)
-    refusal = plan.refusal
     return {
         "kind": "change_plan",
         "verdict": plan.verdict.value,
         "spec": document(request)["spec"],
-        "refusal": refusal and {"reason": refusal.refused, "detail": refusal.detail},
+        "refusal": plan.refusal,
         "producers": plan.producers,
         "capped": [{"instance_id": name, "affords": most} for name, most in plan.capped.items()],
         "exposed": list(plan.exposed),
@@ -144,7 +143,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     verdict = plan.verdict.value.replace("_", " ")
     yield f"{subject(plan.spec)}: {verdict}"
     if plan.refusal is not None:
-        yield f"  the tracker would refuse it: {plan.refusal.detail} ({plan.refusal.refused})"
+        yield f"  the tracker would refuse it: {plan.refusal}"
     yield f"  {counted(plan.producers, 'producer')} with the library"
     for name, affords in [*plan.capped.items()][:_LISTED]:
         yield f"  capped: {name} affords {affords} of {plan.spec.to_count}"

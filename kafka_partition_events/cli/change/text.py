@@ -62,7 +62,7 @@ def change_lines(change: Change) -> Iterator[str]:
     if change.detail:
         yield f"  {change.state.replace('_', ' ')}: {change.detail}"
     for answer in change.answers:
-        if answer.refused is not None:
+        if answer.refused:
             yield f"  {moment(answer.at_ms)} {refused(answer)}"
 
 
@@ -82,7 +82,7 @@ def _times(change: Change) -> Iterator[str]:
 def refused(refusal: Answer) -> str:
     """Return a refusal in words: what, whose, why, and what to do."""
     by = f" by {refusal.actor}" if refusal.actor else ""
-    return f"refused {refusal.verb}{by}: {refusal.detail} ({refusal.refused})"
+    return f"refused {refusal.verb}{by}: {refusal.detail}"
 
 
 def moment(ms: int) -> str:

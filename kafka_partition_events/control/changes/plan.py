@@ -22,7 +22,7 @@ from kafka_partition_events.control.changes.evidence import (
 )
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.ledger import Appended, Ledger
-from kafka_partition_events.control.protocol.records import Answer, Command, Given, Lease, group_name
+from kafka_partition_events.control.protocol.records import Command, Given, Lease, group_name
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
@@ -89,7 +89,7 @@ class Plan:
     """
 
     spec: Spec
-    refusal: Answer | None
+    refusal: str | None
     producers: int
     capped: Mapping[str, int]
     exposed: tuple[str, ...]
@@ -144,7 +144,7 @@ def plan(
     affords = {name: _affords(spec, ledger.leases[name].record) for name in live}
     return Plan(
         spec=spec,
-        refusal=found.refusal,
+        refusal=None if found.refusal is None else found.refusal.detail,
         producers=len(live),
         capped={name: most for name, most in affords.items() if most is not None and most < spec.to_count},
         exposed=tuple(_exposed(spec, live, compacted=compacted)),

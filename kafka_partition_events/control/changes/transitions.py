@@ -129,7 +129,6 @@ TABLE: Final = (
         lambda case: case.overdue,
         lambda _case: {"opened_by": "deadline"},
     ),
-    Step((State.GATED,), State.CONVERGING, "`kpe change cancel --open-gate`", None),
     Step(
         _AT_WORK,
         State.CONVERGED,
@@ -154,7 +153,7 @@ TABLE: Final = (
         "the deadline has passed, and a live producer has not followed",
         lambda case: case.overdue,
     ),
-    Step(_AT_WORK, State.PARTIALLY_CONVERGED, "`kpe change cancel --finish`", None),
+    Step(_GROWN, State.PARTIALLY_CONVERGED, "`kpe change cancel --finish`", None),
 )  # fmt: skip
 
 

@@ -5,30 +5,19 @@ Moments are Kafka's: milliseconds since 1970 by the clock of the *broker* that a
 """
 
 import hashlib
-from typing import Annotated, Final
+from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
-from kafka_partition_events.control.protocol.bounds import (
-    MOST_TEXT,
-    Count,
-    Id,
-    Items,
-    Moment,
-    Prose,
-    TimeToLive,
-)
 from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    Gate,
-    Reason,
-    Role,
-    State,
-    Status,
-    Verb,
-)
+from kafka_partition_events.control.protocol.vocabulary import Gate, Role, State, Status, Verb
 from kafka_partition_events.legible import legible
+
+
+def _fits_a_key(_record: object, _field: object, id_: str) -> None:
+    if "|" in id_:  # keys are put together with it: a tombstone would be another change's
+        raise ValueError("change_id can't hold '|'")
 
 
 @frozen(kw_only=True)
@@ -36,17 +25,17 @@ class Command:
     """What a person asks of the tracker (``kpe.commands``).
 
     Attributes:
-        change_id: Which change; made by the one who requests it (a ULID).
+        change_id: Which change; made by the one who requests it.
         verb: What is asked for.
         actor: Who asks, as typed; Kafka's ACLs say who may.
         reason: Why.
         spec: The change, for a request.
     """
 
-    change_id: Id
+    change_id: str = field(validator=_fits_a_key)
     verb: Verb
     actor: str
-    reason: Prose = ""
+    reason: str = ""
     spec: Spec | None = None
 
 
@@ -91,16 +80,16 @@ class Answer:
         at_ms: and by the time at which it was appended: the topic may have been created anew.
         verb: What was asked for.
         actor: Who asked.
-        refused: Why it was not carried out; None: it was.
-        detail: The same in words, with what to do.
+        refused: Whether it was not carried out,
+        detail: and why, with what to do.
     """
 
     offset: int
-    at_ms: Moment
+    at_ms: int
     verb: Verb
     actor: str
-    refused: Reason | None = None
-    detail: Prose = ""
+    refused: bool = False
+    detail: str = ""
 
 
 @frozen
@@ -120,15 +109,15 @@ class Given:
     offset: int
     at_ms: int
 
-    def answer(self, refused: Reason | None = None, detail: str = "") -> Answer:
-        """Return what became of it."""
+    def answer(self, refusal: str | None = None) -> Answer:
+        """Return what became of it: it was carried out, or why it was not."""
         return Answer(
             offset=self.offset,
             at_ms=self.at_ms,
             verb=self.command.verb,
             actor=self.command.actor,
-            refused=refused,
-            detail=detail,
+            refused=refusal is not None,
+            detail=refusal or "",
         )
 
 
@@ -155,18 +144,18 @@ class Change:
         answers: What became of the last commands, oldest first.
     """
 
-    change_id: Id
+    change_id: str
     tracker_epoch: int
     revision: int
     state: State
     spec: Spec
     requested_by: str
-    why: Prose = ""
-    requested_ms: Moment
-    observed_ms: Moment | None = None
-    finished_ms: Moment | None = None
+    why: str = ""
+    requested_ms: int
+    observed_ms: int | None = None
+    finished_ms: int | None = None
     opened_by: str | None = None
-    detail: Prose = ""
+    detail: str = ""
     totals: Totals = Totals()
     groups: tuple[GroupProgress, ...] = ()
     unverified: tuple[str, ...] = ()
@@ -232,9 +221,9 @@ class TopicUse:
 
     topic: str
     topic_id: str | None = None
-    seen: Count
-    used: Count
-    affords: Count | None = None
+    seen: int
+    used: int
+    affords: int | None = None
 
 
 @frozen(kw_only=True)
@@ -254,10 +243,10 @@ class Lease:
     instance_id: str
     incarnation: str
     lease_seq: int
-    born_ms: Moment | None = None
+    born_ms: int | None = None
     group: str | None = None
-    ttl_s: TimeToLive = 90.0
-    view: Annotated[tuple[TopicUse, ...], Items(MOST_TOPICS)] = ()
+    ttl_s: float = 90.0
+    view: tuple[TopicUse, ...] = ()
 
     @property
     def role(self) -> Role:
@@ -289,20 +278,23 @@ class Ack:
         positioned: Those of them with a committed offset of its group.
     """
 
-    change_id: Id
+    change_id: str
     instance_id: str
     incarnation: str
     ack_seq: int
-    born_ms: Moment | None = None
+    born_ms: int | None = None
     status: Status
-    armed_count: Count | None = None
+    armed_count: int | None = None
     assigned: PartitionSet = NO_PARTITIONS
     positioned: PartitionSet = NO_PARTITIONS
 
 
+_MOST_NAME: Final = 246
+
+
 def group_name(name: str) -> str:
     """Return a group's name as it may stand in a record: Kafka lets it be anything, of any length."""
-    told = legible(name, MOST_TEXT - 10)
+    told = legible(name, _MOST_NAME)
     if told == name:
         return name
     return f"{told}#{hashlib.blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"

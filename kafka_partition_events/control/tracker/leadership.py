@@ -176,7 +176,6 @@ class Leadership:
         return ClusterSnapshotForControl(
             cluster=None if found is None else Cluster(by_topic=found.values(), cluster_id=self.cluster_id),
             probe=self._prober.probe,
-            clocks_differ_s=self._clock.spread_s,
             troubles=self._grower.troubles,
         )
 

@@ -10,7 +10,7 @@ from kafka_partition_events.control.changes.controller import Decision
 from kafka_partition_events.control.changes.evidence import has_departed
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Reason, Role
+from kafka_partition_events.control.protocol.vocabulary import Role
 
 SKIPPED: Final = ("malformed", "version")
 """Why a record of a control topic was passed over."""
@@ -39,7 +39,7 @@ class TrackerStatus:
     now_ms: int | None = None
     changes: Mapping[str, Change] = field(factory=dict)
     instances: Mapping[Role, int] = field(factory=dict)
-    refused: Mapping[Reason, int] = field(factory=dict)
+    refused: int = 0
     skipped: Mapping[str, int] = field(factory=dict)
 
     def after(self, decision: Decision, ledger: Ledger, cluster_id: str | None) -> "TrackerStatus":
@@ -47,7 +47,6 @@ class TrackerStatus:
         now_ms = decision.at_ms
         leases = [each.record for each in ledger.leases.values() if not has_departed(each, now_ms)]
         here = Counter(lease.role for lease in leases if lease.view or lease.group)  # not the tracker's own
-        refused = (refusal.refused for refusal in decision.refusals if refusal.refused)
         return evolve(
             self,
             elected=True,
@@ -56,7 +55,7 @@ class TrackerStatus:
             now_ms=now_ms,
             changes=dict(ledger.changes),
             instances={role: here[role] for role in Role},
-            refused=Counter(self.refused) + Counter(refused),
+            refused=self.refused + len(decision.refusals),
         )
 
     def standing_by(self, trouble: str | None = None) -> "TrackerStatus":

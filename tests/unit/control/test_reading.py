@@ -5,12 +5,11 @@ from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
 from kafka_partition_events.control.agents.leases import HEARTBEAT_S
-from kafka_partition_events.control.agents.new_partitions import Assignments
 from kafka_partition_events.control.protocol.records import Ack, Change
 from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
-from tests.control_kit import NEW, ONE, Link, Story, gated, grown, growth, lease
+from tests.control_kit import ONE, Link, Story, gated, grown, growth, lease
 
 LIMIT_S = 20.0
 HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
@@ -129,35 +128,3 @@ class TestAgent:
         assert agent.last_error == str(ControlTopicError("nobody answers"))
         agent.close()
         assert link.published == []
-
-
-class TestAssignments:
-    """What a hook knows of its consumer."""
-
-    def test_what_was_not_there_at_first_stays_new_until_the_group_has_an_offset(self) -> None:
-        mine = Assignments(None)
-        for count in (6, 12):
-            mine.knows("orders", count)
-        assert mine.to_pin(of_orders(NEW), ()) != []
-        assert mine.to_pin(of_orders(NEW), of_orders(NEW)) == []
-
-    def test_a_topic_that_was_made_anew_with_fewer_partitions_begins_again(self) -> None:
-        mine = Assignments(None)
-        for count in (12, 6):
-            mine.knows("orders", count)
-        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(NEW)
-
-    def test_changes_tell_what_is_new(self) -> None:
-        agent = ConsumerAgent(Link(), "c", "billing")
-        agent.changes = (grown(growth()).change,)
-        mine = Assignments(agent)
-        mine.knows("orders", 12)
-        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(NEW)
-
-    def test_assignments_come_in_parts_and_go(self) -> None:
-        mine = Assignments(None)
-        mine.gained(of_orders(HALF), of_orders(HALF))
-        mine.gained(of_orders(REST), ())
-        assert mine.reading.assigned == of_orders(NEW)
-        mine.lost(of_orders(HALF))
-        assert (mine.reading.assigned, mine.reading.positioned) == (of_orders(REST), of_orders(HALF))
