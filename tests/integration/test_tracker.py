@@ -239,7 +239,7 @@ def test_what_can_not_grow_is_told(world: World) -> None:
     story = Story()
     change = story.request(world.increase(execute=True, topic="no-such-topic"))
     assert change is not None
-    grower = Grower(world.config)
+    grower = Grower(world.config, Policy())
     grower.grow([change], lambda: True)
     assert grower.troubles["chg-1"] == "there is no topic no-such-topic"
     grower.grow([], lambda: True)

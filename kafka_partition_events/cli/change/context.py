@@ -69,10 +69,6 @@ class CommandOptions:
 def confirm(question: str, *, yes: bool) -> None:
     """Ask on the terminal whether something is meant that can't be called back; return if it is.
 
-    Args:
-        question: What would be done.
-        yes: Whether that was said already.
-
     Raises:
         CliError: there is no terminal to ask on.
         typer.Exit: the answer is no.

@@ -65,10 +65,6 @@ def tracker_group(
     seconds for an hour of 10,000 instances). It keeps nothing on disk. Without a tracker producers go on, and
     held gates open at their deadlines.
 
-    On the cluster it needs the rights to describe topics and groups, and to alter topics if it is to create
-    partitions. On the control topics: to read and write them, to describe their configuration; for its group
-    and its transactional id, both "kpe-tracker" (or the prefix and "-tracker"): read, and write.
-
     Exit codes: 0 it was stopped (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
     should be, wrong address, refused login, unknown option, the address is taken.
     """  # noqa: D301

@@ -39,12 +39,7 @@ class ConsumerDuties(Leaseholder):
     _said: dict[str, Coverage] = field(factory=dict, init=False)
 
     def reports(self, reading: Reading, now: float) -> Reports:
-        """Return what to publish.
-
-        Args:
-            reading: What the process reads.
-            now: The time, in monotonic seconds.
-        """
+        """Return what to publish."""
         changes = [change for change in self.ledger.changes.values() if _concerns(change, reading)]
         self._said = {c.change_id: self._said[c.change_id] for c in changes if c.change_id in self._said}
         acks = tuple(self._ack(c, reading) for c in changes if self._said.get(c.change_id) != _of(c, reading))

@@ -55,12 +55,7 @@ class Leaseholder(ABC):
     _acks: int = field(default=0, init=False)
 
     def next_lease(self, view: tuple[TopicUse, ...], now: float) -> Lease | None:
-        """Return a sign of life if one is due: every 30 s or so, and soon after the view has changed.
-
-        Args:
-            view: The topics that the instance uses, those that matter most first.
-            now: The time.
-        """
+        """Return a sign of life if one is due: every 30 s or so, and soon after the view has changed."""
         if view != self._view:
             self._view = view
             self._lease_due = min(self._lease_due, now + ack_delay("", self.lease.instance_id, self.spread))

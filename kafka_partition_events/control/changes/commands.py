@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import DEFAULT_POLICY, Policy
 from kafka_partition_events.control.changes.transitions import to
-from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Change, Command, Given
+from kafka_partition_events.control.protocol.records import Answer, Change, Command, Given
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 
 MOST_OPEN: Final = 100
@@ -48,17 +48,7 @@ def obey(
     policy: Policy = DEFAULT_POLICY,
     retired: Collection[str] = (),
 ) -> Outcome:
-    """Carry out a command.
-
-    Args:
-        given: The command.
-        changes: All changes that are known, by id.
-        cluster: What is seen of the topic that the command is about, or its change.
-        epoch: The tracker's epoch.
-        now_ms: The time now by the brokers' clock.
-        policy: What is allowed.
-        retired: Ids of changes that are over and forgotten.
-    """
+    """Carry out a command."""
     command = given.command
     change, requests = changes.get(command.change_id), command.verb is Verb.REQUEST
     carry_out: _Verb
@@ -103,21 +93,14 @@ def may_be_forgotten(change: Change, now_ms: int) -> bool:
 
 
 def reply_to(given: Given, change: Change | None) -> Outcome | None:
-    """Return what became of a command; None as long as no tracker has taken it up.
-
-    Args:
-        given: The command, as it was appended.
-        change: The change that it is about, as last read; None: there is none (yet).
-    """
+    """Return what became of a command; None as long as no tracker has taken it up."""
     if change is None:
         return None
     if (answer := change.answer_to(given)) is not None:
         return Outcome(change, answer if answer.refused else None)
     if given.command.verb is Verb.REQUEST and given.command.spec == change.spec:  # it was requested before
         return Outcome(change, change.answers[0] if change.refused_at_once else None)
-    # Its answer may have been pushed out by later ones.
-    unknown = len(change.answers) == MOST_ANSWERS and given.offset < change.answers[0].offset
-    return Outcome(change) if change.was_given(given) and not unknown else None
+    return None  # or it was pushed out by later ones
 
 
 # -- what is carried out -------------------------------------------------------------------------------------

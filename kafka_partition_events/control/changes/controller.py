@@ -111,15 +111,9 @@ class Controller:
     policy: Policy = field(factory=Policy)
 
     def decide(self, commands: Iterable[Given], seen: ClusterSnapshotForControl, now_ms: int) -> Decision:
-        """Return what is to be written and done now.
-
-        Args:
-            commands: Those that were not carried out yet.
-            seen: What is seen.
-            now_ms: The time now by the brokers' clock.
-        """
+        """Return what is to be written and done now."""
         self.ledger.drop_lost(now_ms - LOST_AFTER_MS)
-        self.ledger.drop_strays()
+        self.ledger.drop_acks()
         decision = Decision(at_ms=now_ms, known={**self.ledger.changes})
         for given in commands:
             # First what has happened: once the topic has grown, a cancel must not let go of the gate.
@@ -139,7 +133,7 @@ class Controller:
             self.ledger.take_change(change)
         for change in decision.retired:
             self.ledger.take_tombstone(change.change_id)
-        self.ledger.drop_finished()
+        self.ledger.drop_acks()
 
     @property
     def open_changes(self) -> list[Change]:

@@ -34,15 +34,7 @@ class ControlClient:
     """The control topics of a cluster, and its consumer groups. Blocks for I/O; one thread at a time."""
 
     def __init__(self, config: Mapping[str, Any], prefix: str) -> None:
-        """Connect in the background.
-
-        Args:
-            config: librdkafka's settings for the cluster.
-            prefix: What the names of the control topics begin with.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+        """Connect in the background, by librdkafka's settings."""
         self._commands = f"{prefix}commands"
         self._connection = Connection(config)
         self._writing = {"log_level": 2, **connecting(config), **_WRITING}

@@ -21,15 +21,7 @@ class ControlLog:
     """
 
     def __init__(self, config: Mapping[str, Any], prefix: str = PREFIX) -> None:
-        """Make it; connecting happens in the background.
-
-        Args:
-            config: The settings of any librdkafka client; those that say how to connect are used.
-            prefix: What the names of the control topics begin with.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+        """Make it; connecting happens in the background, by librdkafka's settings."""
         self.ledger = Ledger()
         self.skipped = Skipped()
         self._prefix = prefix
@@ -37,10 +29,6 @@ class ControlLog:
 
     def read(self, timeout: float, topics: Collection[str] = EVERYTHING) -> None:
         """Read on, up to the ends that the topics have now. Only what is committed.
-
-        Args:
-            timeout: Seconds after which to give up.
-            topics: Which to read; leases of a large fleet are many.
 
         Raises:
             ControlTopicError: a topic is missing or can't be read to its end in time. The next call goes on

@@ -8,10 +8,11 @@ import hashlib
 from typing import Final
 
 from attrs import evolve, field, frozen
+from attrs.validators import le
 
 from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Gate, Role, State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
 from kafka_partition_events.legible import legible
 
 
@@ -162,16 +163,9 @@ class Change:
     answers: tuple[Answer, ...] = ()
 
     @property
-    def gate(self) -> Gate:
-        """Whether producers wait."""
-        if not self.spec.gate:
-            return Gate.NONE
-        return Gate.HELD if self.opened_by is None else Gate.OPEN
-
-    @property
     def holds(self) -> bool:
         """Whether producers keep to the old partitions."""
-        return self.gate is Gate.HELD and not self.state.final
+        return self.spec.gate and self.opened_by is None and not self.state.final
 
     @property
     def deadline_ms(self) -> int | None:
@@ -215,15 +209,13 @@ class TopicUse:
         topic: Its name.
         topic_id: Its id.
         seen: How many partitions the instance sees,
-        used: how many of them it uses,
-        affords: and how many it could use if the topic grew (KIP-34); None: any number.
+        used: and how many of them it uses.
     """
 
     topic: str
     topic_id: str | None = None
     seen: int
     used: int
-    affords: int | None = None
 
 
 @frozen(kw_only=True)
@@ -245,13 +237,8 @@ class Lease:
     lease_seq: int
     born_ms: int | None = None
     group: str | None = None
-    ttl_s: float = 90.0
+    ttl_s: float = field(default=90.0, validator=le(3_600.0))
     view: tuple[TopicUse, ...] = ()
-
-    @property
-    def role(self) -> Role:
-        """What it is."""
-        return Role.PRODUCER if self.group is None else Role.CONSUMER
 
     def use_of(self, topic: str, topic_id: str | None) -> TopicUse | None:
         """Return what the instance has to do with a topic; None: nothing, or with another of that name."""

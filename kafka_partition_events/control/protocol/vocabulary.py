@@ -39,15 +39,6 @@ _HAPPENED = frozenset({
 })  # fmt: skip
 
 
-class Gate(StrEnum):
-    """Whether producers wait for consumers."""
-
-    NONE = "none"
-    """They were never asked to."""
-    HELD = "held"
-    OPEN = "open"
-
-
 class Verb(StrEnum):
     """What a command asks for."""
 
@@ -55,13 +46,6 @@ class Verb(StrEnum):
     CANCEL = "cancel"
     FINISH = "finish"
     """End a change that has happened, although not all have followed: its gate opens without the evidence."""
-
-
-class Role(StrEnum):
-    """What a process with the library is."""
-
-    PRODUCER = "producer"
-    CONSUMER = "consumer"
 
 
 class Status(StrEnum):

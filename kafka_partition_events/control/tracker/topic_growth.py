@@ -23,21 +23,13 @@ _LOOK_S: Final = 5.0
 class Grower:
     """Describes topics of one cluster, and grows them. Blocks for I/O; one thread at a time."""
 
-    def __init__(self, config: Mapping[str, Any], policy: Policy | None = None) -> None:
-        """Connect in the background.
-
-        Args:
-            config: The settings of any librdkafka client; those that say how to connect are used.
-            policy: What is allowed; None: what is by default.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+    def __init__(self, config: Mapping[str, Any], policy: Policy) -> None:
+        """Connect in the background, by librdkafka's settings."""
         self._connection = Connection(config)
-        self._policy = policy or Policy()
+        self._policy = policy
         self.troubles: dict[str, str] = {}
         """Why partitions could not be created the last time, by change."""
-        self._again_at: dict[str, float] = {}
+        self._again_at = 0.0
 
     def look(self, topics: Collection[str]) -> dict[str, TopicInfo] | None:
         """Return those of the topics that are there and may be seen; None if no broker answers."""
@@ -49,23 +41,17 @@ class Grower:
     def grow(self, due: Collection[Change], may_go_on: Callable[[], bool]) -> None:
         """Create the partitions of these changes.
 
-        What is in vain is told by `troubles`, and tried again after a while as long as it is due.
+        What is in vain is told by `troubles`; after a while what is due is tried again.
 
-        Args:
-            due: The changes.
-            may_go_on: Asked right before each: whether this is the tracker still.
+        Right before each it asks whether this is the tracker still.
         """
-        ids = {change.change_id for change in due}
-        self.troubles = {id_: why for id_, why in self.troubles.items() if id_ in ids}
-        self._again_at = {id_: at for id_, at in self._again_at.items() if id_ in ids}
+        if time.monotonic() < self._again_at:
+            return
+        self.troubles = {}
         for change in due:
-            id_ = change.change_id
-            if time.monotonic() < self._again_at.get(id_, 0.0):
-                continue
-            if (why := self._trouble(change, may_go_on)) is None:
-                self.troubles.pop(id_, None)
-            else:
-                self.troubles[id_], self._again_at[id_] = why, time.monotonic() + RETRY_S
+            if (why := self._trouble(change, may_go_on)) is not None:
+                self.troubles[change.change_id] = why
+                self._again_at = time.monotonic() + RETRY_S
 
     def close(self) -> None:
         """Close the connections."""

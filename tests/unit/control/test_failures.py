@@ -1,12 +1,10 @@
 """The failure table (research: ops.md 4.9), as far as it is about what is known and not about connections."""
 
-import pytest
 from attrs import evolve
 
 from kafka_partition_events.control.agents.leases import ACK_SPREAD_S, ack_delay
-from kafka_partition_events.control.protocol.clock import BrokerClock
 from kafka_partition_events.control.protocol.vocabulary import State, Status
-from tests.control_kit import START_MS, Story, ack, gated, grown, growth, lease
+from tests.control_kit import Story, grown, growth, lease
 
 
 def test_observer_blind_nothing_becomes_observed_and_the_clock_goes_on_marked_blind() -> None:
@@ -31,34 +29,6 @@ def test_two_trackers_what_the_former_one_writes_late_is_not_heeded() -> None:
     for change in (taken_over, late):
         story.ledger.take_change(change)
     assert story.change is taken_over
-
-
-@pytest.mark.parametrize("skew_s", [-3600.0, 0.0, 3600.0])
-def test_clock_skew_of_an_hour_has_no_effect(skew_s: float) -> None:
-    clock = BrokerClock().heard(START_MS, now=5_000.0 + skew_s)
-    assert clock.now_ms(5_010.0 + skew_s) == START_MS + 10_000
-
-
-def test_duplicate_and_reordered_acks_give_the_same_totals() -> None:
-    story = grown(growth(required_groups=()))
-    acks = [ack("a", Status.OBSERVED, ack_seq=1), ack("a", Status.APPLIED, ack_seq=2)]
-    for answer in (*acks, *reversed(acks), acks[0]):
-        story.ledger.take_ack(answer, story.now_ms)
-    story.tick()
-    assert (story.change.totals.applied, story.change.totals.pending) == (1, 1)
-
-
-def test_topic_created_anew_in_the_middle_the_change_is_rejected() -> None:
-    story = grown(gated())
-    story.sees(topic_id="another", count=12)
-    assert story.tick() is State.REJECTED
-
-
-def test_growth_to_another_number_is_a_conflict() -> None:
-    story = Story()
-    story.request(gated())
-    story.sees(count=8)
-    assert story.tick() is State.REJECTED
 
 
 class TestHalfOfTheFleetKilled:

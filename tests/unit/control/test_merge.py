@@ -49,10 +49,10 @@ class TestChanges:
         story = Story()
         story.request(growth())
         story.says("a", Status.OBSERVED)
-        story.ledger.drop_finished()
+        story.ledger.drop_acks()
         assert story.fleet.acks
         story.command(Verb.CANCEL)
-        story.ledger.drop_finished()
+        story.ledger.drop_acks()
         assert not story.fleet.acks
 
 

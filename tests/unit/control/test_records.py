@@ -119,6 +119,7 @@ HOSTILE: list[tuple[type[Any], Any]] = [
     (Lease, b'{"a":' * 12_000),
     (Lease, b" " * 70_000),
     (Lease, {"ttl_s": int("9" * 4_000)}),
+    (Lease, {"ttl_s": 3_601}),
     (Lease, {"ttl_s": -1}),
     (Lease, {"born_ms": 253_402_300_800_000}),
     (Lease, {"born_ms": -1}),
@@ -156,7 +157,7 @@ def test_what_would_cost_its_readers_dear_is_no_record(kind: type[Any], damage: 
 
 
 def test_what_nobody_would_read_is_not_written() -> None:
-    for odd in ({"group": "a\nb"}, {"group": "\ud800"}, {"group": "a" * 2_001}, {"ttl_s": 1e9}):
+    for odd in ({"group": "a\nb"}, {"group": "\ud800"}, {"group": "a" * 2_001}, {"ttl_s": -1.0}):
         with pytest.raises(RecordError):
             encode(lease("a", **odd))
 
@@ -173,7 +174,6 @@ def test_a_lease_with_fifty_topics_stays_small() -> None:
     ("name", "words_there_are"),
     [
         ("verb", vocabulary.Verb),
-        ("role", vocabulary.Role),
         ("state", vocabulary.State),
         ("status", vocabulary.Status),
     ],
