@@ -20,7 +20,7 @@ from attrs import define, field
 from confluent_kafka import Consumer, KafkaException, Producer
 from structlog.testing import capture_logs
 
-from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events import BufferBudget, DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.confluent import ControlLink
@@ -71,6 +71,11 @@ class World:
     def seen(self) -> int:
         assert self.producer.poller.cluster is not None
         return len(self.producer.poller.cluster.by_topic[self.topic].partitions)
+
+    @property
+    def topic_id(self) -> str | None:
+        assert self.producer.poller.cluster is not None
+        return self.producer.poller.cluster.by_topic[self.topic].topic_id
 
     @property
     def cluster_id(self) -> str:
@@ -242,9 +247,29 @@ def test_what_can_not_grow_is_told(world: World) -> None:
     grower = Grower(world.config, Policy())
     grower.grow([change], lambda: True)
     assert grower.troubles["chg-1"] == "there is no topic no-such-topic"
-    grower.grow([], lambda: True)
-    assert not grower.troubles
     grower.close()
+
+
+def test_a_topic_that_is_created_anew_is_another_one(
+    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
+) -> None:
+    world.command("chg-1", Verb.REQUEST, spec=world.increase(topic_id=world.topic_id))
+    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
+    kafka_cluster.delete_topic(world.topic)
+    kafka_cluster.create_topic(world.topic, 12)
+    wait_until(lambda: world.states("chg-1")[-1] is State.REJECTED, "it is over")
+
+
+def test_a_producer_without_memory_for_all_is_capped(
+    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
+) -> None:
+    modest = DefaultPartitioner(budget=BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384))
+    world.producer.poller.register(modest)
+    world.command("chg-1", Verb.REQUEST, spec=world.increase())
+    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
+    kafka_cluster.grow_topic(world.topic, 12)
+    wait_until(lambda: world.states("chg-1")[-1] is State.PARTIALLY_CONVERGED, "it is over")
+    assert (world.last("chg-1").totals.capped, world.last("chg-1").totals.applied) == (1, 0)
 
 
 def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: World) -> None:

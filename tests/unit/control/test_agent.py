@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPoller
+from kafka_partition_events import DefaultPartitioner, MetadataPoller
 from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
-from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth
+from tests.control_kit import CLUSTER, NEW, Link, Story, gated, grown, growth
 
 LIMIT_S = 20.0
 
@@ -139,16 +139,6 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     assert here.link.of("leases", "born_ms") == [None, 1_001]
 
 
-def test_a_lease_tells_what_the_most_modest_partitioner_uses(world: Make) -> None:
-    here = world(6)
-    for limits in ({"orders": 5, "payments": 1}, {"orders": 4}):
-        here.poller.register(DefaultPartitioner(budget=BufferBudget(max_partitions=limits)))
-    here.poller.poll_once()
-    here.look()
-    ((use,),) = here.link.of("leases", "view")
-    assert (use["topic"], use["used"]) == ("orders", 4)
-
-
 def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:
     here = world(6)
     good = grown(gated()).change
@@ -158,15 +148,6 @@ def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> 
     here.look()
     assert here.agent.skipped.counts == {"version": 1, "malformed": 1}
     assert here.partitioner.routing.limits != NO_LIMITS
-
-
-def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
-    here = world(6)
-    here.link.write(grown(gated()).change)
-    here.look()
-    here.link.appended.append((f"{CLUSTER}|{ONE}".encode(), None))
-    here.look()
-    assert here.partitioner.routing.limits == NO_LIMITS
 
 
 def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_sees(world: Make) -> None:
@@ -203,10 +184,6 @@ class TestItsThread:
         assert here.agent.start(LIMIT_S)
         here.poller.poll_once()
         assert here.partitions() == 6
-
-    def test_says_if_nobody_could_tell(self, world: Make) -> None:
-        here = world(6, link=Link(down=True))
-        assert not here.agent.start(LIMIT_S)
 
     def test_looks_at_once_when_its_topic_grows(self, world: Make) -> None:
         here = world(6, 12)

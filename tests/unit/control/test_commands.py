@@ -9,7 +9,6 @@ from kafka_partition_events.control.changes.commands import (
     may_be_forgotten,
     reply_to,
 )
-from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
@@ -18,7 +17,7 @@ from kafka_partition_events.control.protocol.vocabulary import (
     Status,
     Verb,
 )
-from tests.control_kit import ONE, TOPIC_ID, Story, gated, grown, growth
+from tests.control_kit import ONE, Story, gated, grown, growth
 
 
 class TestARequest:
@@ -83,12 +82,6 @@ class TestCancel:
         assert story.change.state is State.CANCELLED
         assert not story.change.holds
 
-    def test_cancel_is_refused_after_that(self) -> None:
-        story = grown(gated())
-        story.command(Verb.CANCEL)
-        assert story.change.state is State.GATED
-        assert "--finish" in story.change.answers[-1].detail
-
 
 class TestFinish:
     def test_opens_a_gate_without_evidence_and_says_who_did(self) -> None:
@@ -103,14 +96,6 @@ class TestFinish:
         story.command(Verb.FINISH, "bob")
         assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, None)
 
-    def test_that_is_read_twice_is_one(self) -> None:
-        story = grown(gated())
-        command = Command(change_id=ONE, verb=Verb.FINISH, actor="bob")
-        for _ in range(2):
-            story.deliver(command, story.now_ms, offset=7)
-        assert story.change.state is State.PARTIALLY_CONVERGED
-        assert not story.refused
-
     def test_is_refused_before_anything_has_happened(self) -> None:
         story = Story()
         story.request(growth())
@@ -119,12 +104,6 @@ class TestFinish:
 
 
 class TestWhichCommandItIs:
-    def test_one_of_a_topic_that_was_created_anew_is_another_one(self) -> None:
-        story = Story()
-        story.request(growth())
-        story.deliver(Command(change_id=ONE, verb=Verb.CANCEL, actor="bob"), story.now_ms + 5, offset=0)
-        assert story.change.state is State.CANCELLED
-
     def test_that_it_was_refused_is_not_forgotten_where_others_were_refused_after_it(self) -> None:
         story = grown(growth())
         cancel = Given(Command(change_id=ONE, verb=Verb.CANCEL, actor="carol"), 5, story.now_ms)
@@ -156,26 +135,11 @@ class TestAnswers:
         assert story.command(Verb.CANCEL) is None
         assert "there is no change" in story.refused[0].detail
 
-    def test_a_command_that_comes_too_late_is_refused(self) -> None:
-        story = Story()
-        story.request(growth())
-        asked_ms = story.now_ms + 1
-        story.now_ms += 900_002
-        story.deliver(Command(change_id=ONE, verb=Verb.CANCEL, actor="bob"), asked_ms)
-        assert story.change.state is State.REQUESTED
-        assert story.change.answers[-1].refused
-
     def test_only_the_last_ones_are_kept(self) -> None:
         story = grown(growth())
         for person in range(MOST_ANSWERS + 3):
             story.command(Verb.CANCEL, str(person))
         assert [r.actor for r in story.change.answers] == [str(n) for n in range(3, MOST_ANSWERS + 3)]
-
-    def test_each_is_a_record_of_its_own(self) -> None:
-        story = grown(growth())
-        before = story.change.revision
-        story.command(Verb.CANCEL)
-        assert story.change.revision == before + 1
 
 
 class TestForgetting:
@@ -186,10 +150,3 @@ class TestForgetting:
         story.tick()
         assert not may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS - 1)
         assert may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS)
-
-
-def test_a_topic_without_an_id_can_be_changed_too() -> None:
-    story = Story(cluster=ClusterView(count=6))
-    story.request(growth(topic_id=None))
-    assert story.change.state is State.REQUESTED
-    assert story.cluster.topic_id != TOPIC_ID

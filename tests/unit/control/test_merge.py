@@ -1,37 +1,10 @@
 """Who wins when several records bear one key."""
 
-from attrs import evolve
-
-from kafka_partition_events.control.protocol.ledger import Appended, Ledger, latest
-from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
-from tests.control_kit import ONE, Story, ack, growth, lease
-
-
-def a_ledger_with(*leases: tuple[str, int, int | None, int]) -> Ledger:
-    """Take leases: (incarnation, lease_seq, born_ms, at_ms)."""
-    ledger = Ledger()
-    for incarnation, lease_seq, born_ms, at_ms in leases:
-        ledger.take_lease(lease("a", incarnation=incarnation, lease_seq=lease_seq, born_ms=born_ms), at_ms)
-    return ledger
-
-
-def holder(ledger: Ledger) -> str:
-    return ledger.leases["a"].record.incarnation
+from kafka_partition_events.control.protocol.vocabulary import Status, Verb
+from tests.control_kit import ONE, Story, ack, growth
 
 
 class TestChanges:
-    def test_the_higher_revision_wins(self) -> None:
-        story = Story()
-        story.request(growth())
-        newer = evolve(story.change, revision=2, state=State.CONVERGING)
-        assert latest(newer, story.change) is latest(story.change, newer) is newer
-
-    def test_a_later_tracker_wins_over_any_revision_of_an_earlier_one(self) -> None:
-        story = Story()
-        story.request(growth())
-        earlier, later = evolve(story.change, revision=99), evolve(story.change, tracker_epoch=2)
-        assert latest(earlier, later) is latest(later, earlier) is later
-
     def test_after_a_tombstone_nothing_comes_back(self) -> None:
         story = Story()
         story.request(growth())
@@ -42,9 +15,6 @@ class TestChanges:
         assert not story.ledger.changes
         assert not story.ledger.acks
 
-    def test_a_new_tracker_has_a_higher_epoch_than_all_before(self) -> None:
-        assert Ledger().next_epoch() == 1
-
     def test_answers_to_what_is_finished_may_be_forgotten(self) -> None:
         story = Story()
         story.request(growth())
@@ -54,27 +24,3 @@ class TestChanges:
         story.command(Verb.CANCEL)
         story.ledger.drop_acks()
         assert not story.fleet.acks
-
-
-class TestLeases:
-    def test_names_of_processes_that_were_born_in_one_millisecond_decide(self) -> None:
-        for order in (("p", "q"), ("q", "p")):
-            assert holder(a_ledger_with(*((name, 1, None, 100) for name in order))) == "q"
-
-    def test_a_record_that_was_appended_twice_counts_from_its_second_time(self) -> None:
-        ledger = a_ledger_with(("p", 2, 100, 250), ("p", 2, 100, 200))
-        assert ledger.leases["a"].at_ms == 250
-
-
-class TestAcks:
-    def test_the_last_one_of_a_process_wins_and_a_later_process_wins_over_all(self) -> None:
-        first = Appended(ack("a", Status.OBSERVED, ack_seq=1, born_ms=100), 300)
-        second = Appended(ack("a", Status.APPLIED, ack_seq=2, born_ms=100), 200)
-        reborn = Appended(ack("a", Status.HELD, ack_seq=1, incarnation="a-2", born_ms=150), 250)
-        assert latest(first, second) is latest(second, first) is second
-        assert latest(second, reborn) is latest(reborn, second) is reborn
-
-    def test_of_two_contradicting_ones_the_content_decides_the_same_everywhere(self) -> None:
-        one = Appended(ack("a", Status.APPLIED), 100)
-        other = Appended(ack("a", Status.CAPPED), 100)
-        assert latest(one, other) is latest(other, one)

@@ -19,7 +19,6 @@ from kafka_partition_events.control.changes.controller import (
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
 from kafka_partition_events.control.protocol.records import Change, Command, Given, group_name
 from kafka_partition_events.control.protocol.vocabulary import (
     State,
@@ -30,7 +29,6 @@ from kafka_partition_events.control.tracker.topic_growth import why_not
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 from tests.control_kit import (
     CLUSTER,
-    NEW,
     ONE,
     START_MS,
     TOPIC,
@@ -122,12 +120,6 @@ def states(decision: Decision) -> list[State]:
 
 
 class TestARound:
-    def test_carries_out_a_command_and_writes_under_its_epoch(self) -> None:
-        decision = World().round(asks(spec=gated()))
-        assert {change.tracker_epoch for change in decision.changes} == {3}
-        assert decision.changes[0].state is State.REQUESTED
-        assert decision.moved == decision.changes[:1]
-
     def test_writes_each_transition(self) -> None:
         world = World()
         world.lives("a")
@@ -151,17 +143,6 @@ class TestARound:
         decision = World().round(asks(spec=gated()), asks(Verb.CANCEL))
         assert states(decision)[-1] is State.CANCELLED
 
-    def test_tells_of_commands_that_were_refused(self) -> None:
-        decision = World().round(asks(Verb.CANCEL))
-        assert not decision.changes
-        assert "there is no change" in decision.refusals[0].detail
-
-    def test_does_nothing_for_a_command_that_comes_again(self) -> None:
-        world = World()
-        request = asks(spec=gated())
-        world.round(request)
-        assert not world.round(request).changes
-
 
 class TestWhatIsSeen:
     @pytest.mark.parametrize("fields", [{"blind": True}, {"cluster_id": "another"}])
@@ -169,46 +150,8 @@ class TestWhatIsSeen:
         decision = World(**fields).round(asks(spec=gated()))
         assert "does not see cluster c-1" in decision.refusals[0].detail
 
-    def test_by_the_prober_is_part_of_the_evidence(self) -> None:
-        world = World(probe=Probe(readers={TOPIC: frozenset({"audit"})}))
-        world.lives("a")
-        world.round(asks(spec=growth()))
-        assert [one.group for one in world.change.groups] == ["audit"]
-
-
-class TestTotals:
-    def test_are_written_when_they_have_changed(self) -> None:
-        world = World()
-        world.lives("abc")
-        world.round(asks(spec=gated()))
-        world.says("ab", Status.HELD)
-        (change,) = world.round().changes
-        assert change.totals.held == 2
-        assert not world.round().changes
-
-    def test_go_with_a_transition_at_once(self) -> None:
-        world = World()
-        world.lives("ab")
-        world.round(asks(spec=gated()))
-        world.says("ab", Status.HELD)
-        world.count = 12
-        decision = world.round()
-        assert states(decision) == [State.GATED]
-        assert decision.changes[-1].totals.held == 2
-
 
 class TestPartitions:
-    def test_are_created_when_all_hold_the_gate(self) -> None:
-        world = World()
-        world.lives("ab")
-        assert not world.round(asks(spec=gated(execute=True))).due
-        world.says("a", Status.HELD)
-        assert not world.round().due
-        world.says("b", Status.HELD)
-        assert [change.change_id for change in world.round().due] == [ONE]
-        world.count = 12
-        assert not world.round().due
-
     def test_that_can_not_be_created_are_told_as_long_as_that_lasts(self) -> None:
         world = World()
         world.round(asks(spec=growth(execute=True)))
@@ -269,22 +212,6 @@ class TestTheEnd:
         assert not world.ledger.acks
         world.round(seconds=LOST_AFTER_MS / 1_000 + 60)
         assert not world.ledger.leases
-
-
-def test_a_group_that_the_prober_tells_of_opens_the_gate() -> None:
-    world = World()
-    world.lives("a")
-    world.round(asks(spec=gated()))
-    world.says("a", Status.HELD)
-    world.count = 12
-    world.round()
-    assert world.change.state is State.GATED
-    told = PartitionSet.of(NEW)
-    world.ledger.take_ack(ack("group:billing", Status.OBSERVED, assigned=told, positioned=told), world.now_ms)
-    assert not world.round().moved, "anyone may have written it"
-    seen = Coverage(assigned=told, positioned=told)
-    world.probe = Probe(groups={ONE: {"billing": seen}})
-    assert State.CONVERGING in states(world.round())
 
 
 def test_a_gate_does_not_open_by_what_was_seen_of_groups_before_growth() -> None:

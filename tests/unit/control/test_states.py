@@ -21,11 +21,6 @@ from tests.control_kit import (
 
 
 class TestAnIncrease:
-    def test_waits_for_the_topic_to_grow(self) -> None:
-        story = Story()
-        story.request(growth())
-        assert story.tick(60) is State.REQUESTED
-
     def test_is_observed_when_the_topic_has_grown_whoever_did_it(self) -> None:
         story = grown(growth())
         assert story.path == [State.REQUESTED, State.CONVERGING]
@@ -88,11 +83,6 @@ class TestAnIncrease:
 
 
 class TestAGate:
-    def test_is_held_before_the_topic_grows(self) -> None:
-        story = Story()
-        story.request(gated())
-        assert story.change.holds
-
     def test_stays_held_while_a_required_group_has_no_position(self) -> None:
         story = grown(gated())
         story.probed("billing", assigned=NEW, positioned=NEW - {11})
@@ -117,12 +107,6 @@ class TestAGate:
         assert story.tick() is State.CONVERGING
         assert story.change.opened_by == "evidence"
 
-    def test_opens_at_the_deadline(self) -> None:
-        story = grown(gated())
-        assert story.tick(599.9) is State.GATED
-        story.tick(0.1)
-        assert story.change.opened_by == "deadline"
-
     def test_waits_for_all_who_read_the_topic_if_no_groups_were_named(self) -> None:
         story = grown(gated(required_groups=None))
         story.sees(readers=frozenset({"billing", "audit"}))
@@ -138,26 +122,10 @@ class TestAGate:
         assert story.tick(599) is State.GATED
         assert "which groups read the topic is not known" in story.change.unverified
 
-    def test_does_not_keep_anything_closed_if_there_was_none(self) -> None:
-        story = grown(growth())
-        story.sees(count=24)
-        story.tick()
-        assert not story.change.holds
-
 
 class TestThatTheTrackerGrowsTheTopic:
     def due(self, story: Story) -> bool:
         return is_due(story.change, story.fleet, story.cluster, story.now_ms)
-
-    def test_as_soon_as_the_change_is_released(self) -> None:
-        story = Story()
-        story.request(growth(execute=True))
-        assert self.due(story)
-
-    def test_not_if_somebody_else_is_to_do_it(self) -> None:
-        story = Story()
-        story.request(growth())
-        assert not self.due(story)
 
     def test_not_before_every_live_producer_holds_the_gate(self) -> None:
         story = Story()
@@ -199,15 +167,6 @@ class TestRejection:
 
 
 class TestRevisions:
-    def test_each_transition_and_each_new_number_is_a_record_of_its_own(self) -> None:
-        story = grown(growth(required_groups=()))
-        before = story.change.revision
-        story.says("a", Status.APPLIED)
-        story.tick()
-        assert story.change.revision == before + 1
-        story.tick(1)
-        assert story.change.revision == before + 1
-
     def test_what_another_tracker_goes_on_with_bears_its_epoch(self) -> None:
         story = grown(gated())
         story.epoch = story.ledger.next_epoch()
@@ -217,12 +176,3 @@ class TestRevisions:
         story.epoch = 3
         story.command(Verb.FINISH)
         assert story.change.tracker_epoch == 3
-
-    def test_what_is_final_does_not_change_any_more(self) -> None:
-        story = grown(growth(required_groups=()))
-        story.says("ab", Status.APPLIED)
-        story.tick()
-        over = story.change
-        story.sees(topic_id="other", count=1)
-        story.tick(10_000)
-        assert story.change is over
