@@ -16,7 +16,7 @@ from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.cli.services.services import look_once
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.changes.evidence import ClusterView
-from kafka_partition_events.control.changes.plan import GroupOutlook, Plan, Safety, Verdict, plan
+from kafka_partition_events.control.changes.plan import WORDS, GroupOutlook, Plan, Safety, Verdict, plan
 from kafka_partition_events.control.protocol.records import Command, group_name
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Verb
@@ -92,13 +92,6 @@ def make_plan(at: CommandContext, cluster: Cluster, spec: Spec) -> Plan:
     )
 
 
-_SAFETY = {
-    Safety.HOOK: "safe: all members begin new partitions at their beginning",
-    Safety.GATE: "safe behind the gate: producers wait until it has a position",
-    Safety.ABSENT: "no members: with auto.offset.reset=latest it misses what comes before it is back",
-    Safety.EXPOSED: "may miss records if it has auto.offset.reset=latest, which can't be seen from outside",
-    Safety.STREAMS: "Kafka Streams: it ends with an error when a topic that it joins or groups by grows",
-}
 _INVISIBLE = (
     "producers without the library, share groups, groups of KIP-1071 and readers without a group can't be "
     "seen"
@@ -151,7 +144,7 @@ def exposure(plan: Plan) -> Iterator[str]:
     yield from plan.exposed
     for outlook in plan.groups or ():
         if outlook.safety in {Safety.EXPOSED, Safety.STREAMS}:
-            yield f"group {outlook.group.group_id}: {_SAFETY[outlook.safety]}"
+            yield f"group {outlook.group.group_id}: {WORDS[outlook.safety]}"
 
 
 def _group_lines(plan: Plan) -> Iterator[str]:
@@ -162,6 +155,6 @@ def _group_lines(plan: Plan) -> Iterator[str]:
     for outlook in plan.groups or ():
         group = outlook.group
         members = f"{group.protocol}, {counted(len(group.members), 'member')}, {outlook.hooked} with the hook"
-        yield f"  group {group.group_id} ({members}): {_SAFETY[outlook.safety]}"
+        yield f"  group {group.group_id} ({members}): {WORDS[outlook.safety]}"
     for name in plan.strangers:
         yield f"  group {name}: required, and it neither reads the topic nor has offsets of it; see its name"

@@ -7,6 +7,7 @@ A plan asks the functions that will decide: `commands.obey` whether the tracker 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Final
 
 from attrs import frozen
 
@@ -39,19 +40,23 @@ class Verdict(StrEnum):
 
 
 class Safety(StrEnum):
-    """Why a group misses no record of a new partition, or why it may."""
+    """Why a group misses no record of a new partition, or why it may; `WORDS` says it."""
 
     HOOK = "hook"
-    """All of its members run the library's rebalance hook, which begins new partitions at their beginning."""
     GATE = "gate"
-    """Producers wait until it has a position; without the hook on all members it is judged from outside."""
     ABSENT = "absent"
-    """It has committed offsets and no members. With ``auto.offset.reset=latest`` it misses what comes to new
-    partitions before it is back; no producer waits for it unless it is required by name."""
     EXPOSED = "exposed"
-    """With ``auto.offset.reset=latest``, which can't be seen from outside, it misses what comes first."""
     STREAMS = "streams"
-    """A Kafka Streams application: it ends with an error when a topic that it joins or groups by grows."""
+
+
+WORDS: Final[Mapping[Safety, str]] = {
+    Safety.HOOK: "safe: all members begin new partitions at their beginning",
+    Safety.GATE: "safe behind the gate: producers wait until it has a position",
+    # No producer waits for it unless it is required by name.
+    Safety.ABSENT: "no members: with auto.offset.reset=latest it misses what comes before it is back",
+    Safety.EXPOSED: "may miss records if it has auto.offset.reset=latest, which can't be seen from outside",
+    Safety.STREAMS: "Kafka Streams: it ends with an error when a topic that it joins or groups by grows",
+}
 
 
 @frozen(kw_only=True)

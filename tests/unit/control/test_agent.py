@@ -11,7 +11,7 @@ from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
-from tests.control_kit import CLUSTER, NEW, Link, Story, gated, grown, growth
+from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth
 
 LIMIT_S = 20.0
 
@@ -148,6 +148,15 @@ def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> 
     here.look()
     assert here.agent.skipped.counts == {"version": 1, "malformed": 1}
     assert here.partitioner.routing.limits != NO_LIMITS
+
+
+def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
+    here = world(6)
+    here.link.write(grown(gated()).change)
+    here.look()
+    here.link.appended.append((f"{CLUSTER}|{ONE}".encode(), None))
+    here.look()
+    assert here.partitioner.routing.limits == NO_LIMITS
 
 
 def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_sees(world: Make) -> None:

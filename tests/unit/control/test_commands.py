@@ -126,6 +126,9 @@ class TestPolicy:
         assert "its partitions are never changed" in refusal.detail
 
     def test_whom_the_tracker_may_not_grow_somebody_else_may(self) -> None:
+        refusal = self.refusal(growth(execute=True), may_grow="shop[.].*")
+        assert refusal is not None
+        assert "the tracker may grow shop[.].*, not orders" in refusal.detail
         assert self.refusal(growth(), may_grow="shop[.].*") is None
 
 
