@@ -247,6 +247,8 @@ def test_what_can_not_grow_is_told(world: World) -> None:
     grower = Grower(world.config, Policy())
     grower.grow([change], lambda: True)
     assert grower.troubles["chg-1"] == "there is no topic no-such-topic"
+    grower.grow([], lambda: True)
+    assert not grower.troubles
     grower.close()
 
 

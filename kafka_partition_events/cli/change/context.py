@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import io
 import sys
 import threading
 from collections.abc import Collection, Iterator
@@ -11,6 +12,7 @@ import typer
 from attrs import frozen
 
 from kafka_partition_events.cli.change.text import change_lines, document, refused
+from kafka_partition_events.cli.common.completing import PATIENCE_S, typed
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.common.output import (
     Output,
@@ -27,7 +29,7 @@ from kafka_partition_events.control.changes.commands import LASTS_S, reply_to
 from kafka_partition_events.control.protocol.codec import RecordError
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import EVERYTHING
+from kafka_partition_events.control.protocol.topics import CHANGES, EVERYTHING
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.errors import (
     ConfigurationError,
@@ -46,7 +48,22 @@ LOOK_S: Final = 0.5
 EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
 
-ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change ls` shows it.")]
+
+def change_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids that begin so of open changes; none without an answer."""
+    with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
+        found = ControlOptions(**typed(context, "prefix")).find()
+        with contextlib.closing(context.obj.open_client(found.config, found.prefix)) as client:
+            client.read(CHANGES, PATIENCE_S)
+            known = client.ledger.changes.values()
+        return [c.change_id for c in known if c.change_id.startswith(incomplete) and not c.state.final]
+    return []
+
+
+ChangeId = Annotated[
+    str,
+    typer.Argument(metavar="CHANGE", autocompletion=change_ids, help="As `kpe change ls` shows it."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

@@ -146,7 +146,6 @@ class RebalanceHook:
         *,
         on_assign: Callback | None = None,
         on_revoke: Callback | None = None,
-        on_lost: Callback | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Make a hook for one consumer.
@@ -154,8 +153,7 @@ class RebalanceHook:
         Args:
             agent: Tells what is being changed, and is told what the consumer has.
             on_assign: The application's own callback, called after the hook's part.
-            on_revoke: Likewise.
-            on_lost: Likewise; None: ``on_revoke`` is called, as confluent-kafka does.
+            on_revoke: Likewise; also called for partitions that are lost, as confluent-kafka does.
             pause: For tests.
         """
         self._pause = pause
@@ -163,7 +161,6 @@ class RebalanceHook:
         self._reading = Reading()
         self._on_assign = on_assign
         self._on_revoke = on_revoke
-        self._on_lost = on_lost or on_revoke
 
     def subscribe(self, consumer: Consumer, topics: Sequence[str]) -> None:
         """Subscribe with this hook, after a look at how many partitions the topics have now.
@@ -177,9 +174,7 @@ class RebalanceHook:
         """
         named = [topic for topic in topics if not topic.startswith("^")]
         self._look(consumer, named, time.monotonic() + LIMIT_S)
-        consumer.subscribe(
-            list(topics), on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost
-        )
+        consumer.subscribe(list(topics), on_assign=self.on_assign, on_revoke=self.on_revoke)
 
     def on_assign(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
         """Pin what is new, tell the agent, call the application's callback."""
@@ -200,18 +195,9 @@ class RebalanceHook:
 
     def on_revoke(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
         """Tell the agent, call the application's callback."""
-        self._lose(partitions)
+        self._have(self._reading.assigned.difference(_plain(partitions)), self._reading.positioned)
         if self._on_revoke is not None:
             self._on_revoke(consumer, partitions)
-
-    def on_lost(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
-        """Tell the agent, call the application's callback."""
-        self._lose(partitions)
-        if self._on_lost is not None:
-            self._on_lost(consumer, partitions)
-
-    def _lose(self, partitions: list[ConfluentPartition]) -> None:
-        self._have(self._reading.assigned.difference(_plain(partitions)), self._reading.positioned)
 
     def _have(self, assigned: frozenset[TopicPartition], positioned: frozenset[TopicPartition]) -> None:
         self._reading = evolve(self._reading, assigned=assigned, positioned=positioned)

@@ -61,13 +61,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         super().__init__(link, self._duties, clock)
 
     def start(self, limit: float = START_LIMIT_S) -> bool:
-        """Start the thread, and wait until what holds now is known and done.
-
-        Args:
-            limit: Seconds to wait at most.
-
-        Returns:
-            Whether the control topics could be read. If not, nothing is held until they can be.
+        """Start, as `ControlAgent.start`; without the control topics nothing is held until they can be read.
 
         Raises:
             PollerClosedError: the poller has been closed.

@@ -47,9 +47,9 @@ class ControlClient:
         """What was read so far."""
         return self._log.ledger
 
-    def read(self, topics: Collection[str]) -> None:
+    def read(self, topics: Collection[str], timeout: float = _LIMIT_S) -> None:
         """Read these of the control topics on, to their present ends; see `ControlLog.read`."""
-        self._log.read(_LIMIT_S, topics)
+        self._log.read(timeout, topics)
 
     def send(self, command: Command) -> Given:
         """Write a command, and return it as it was appended.

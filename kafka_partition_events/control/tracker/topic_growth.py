@@ -29,7 +29,7 @@ class Grower:
         self._policy = policy
         self.troubles: dict[str, str] = {}
         """Why partitions could not be created the last time, by change."""
-        self._again_at = 0.0
+        self._again_at: dict[str, float] = {}
 
     def look(self, topics: Collection[str]) -> dict[str, TopicInfo] | None:
         """Return those of the topics that are there and may be seen; None if no broker answers."""
@@ -41,17 +41,20 @@ class Grower:
     def grow(self, due: Collection[Change], may_go_on: Callable[[], bool]) -> None:
         """Create the partitions of these changes.
 
-        What is in vain is told by `troubles`; after a while what is due is tried again.
-
-        Right before each it asks whether this is the tracker still.
+        What is in vain is told by `troubles`, and tried again after a while as long as it is due. Right
+        before each it asks whether this is the tracker still.
         """
-        if time.monotonic() < self._again_at:
-            return
-        self.troubles = {}
+        ids = {change.change_id for change in due}
+        self.troubles = {id_: why for id_, why in self.troubles.items() if id_ in ids}
+        self._again_at = {id_: at for id_, at in self._again_at.items() if id_ in ids}
         for change in due:
-            if (why := self._trouble(change, may_go_on)) is not None:
-                self.troubles[change.change_id] = why
-                self._again_at = time.monotonic() + RETRY_S
+            id_ = change.change_id
+            if time.monotonic() < self._again_at.get(id_, 0.0):
+                continue
+            if (why := self._trouble(change, may_go_on)) is None:
+                self.troubles.pop(id_, None)
+            else:
+                self.troubles[id_], self._again_at[id_] = why, time.monotonic() + RETRY_S
 
     def close(self) -> None:
         """Close the connections."""

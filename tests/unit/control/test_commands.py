@@ -96,6 +96,14 @@ class TestFinish:
         story.command(Verb.FINISH, "bob")
         assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, None)
 
+    def test_that_is_read_twice_is_one(self) -> None:
+        story = grown(gated())
+        command = Command(change_id=ONE, verb=Verb.FINISH, actor="bob")
+        for _ in range(2):
+            story.deliver(command, story.now_ms, offset=7)
+        assert story.change.state is State.PARTIALLY_CONVERGED
+        assert not story.refused
+
     def test_is_refused_before_anything_has_happened(self) -> None:
         story = Story()
         story.request(growth())

@@ -127,6 +127,11 @@ class TestThatTheTrackerGrowsTheTopic:
     def due(self, story: Story) -> bool:
         return is_due(story.change, story.fleet, story.cluster, story.now_ms)
 
+    def test_not_if_somebody_else_is_to_do_it(self) -> None:
+        story = Story()
+        story.request(growth())
+        assert not self.due(story)
+
     def test_not_before_every_live_producer_holds_the_gate(self) -> None:
         story = Story()
         story.lives("ab")
