@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_partition_events import DefaultPartitioner, MetadataPoller
+from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPoller
 from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.protocol.codec import encode
@@ -137,6 +137,16 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     use = {"topic": "orders", "topic_id": None, "seen": 6, "used": 6}
     assert here.link.of("leases", "view") == [[use]] * 2
     assert here.link.of("leases", "born_ms") == [None, 1_001]
+
+
+def test_a_lease_tells_what_the_most_modest_partitioner_uses(world: Make) -> None:
+    here = world(6)
+    for limits in ({"orders": 5, "payments": 1}, {"orders": 4}):
+        here.poller.register(DefaultPartitioner(budget=BufferBudget(max_partitions=limits)))
+    here.poller.poll_once()
+    here.look()
+    ((use,),) = here.link.of("leases", "view")
+    assert (use["topic"], use["used"]) == ("orders", 4)
 
 
 def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:

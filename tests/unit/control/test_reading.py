@@ -4,6 +4,7 @@ from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
 from kafka_partition_events.control.protocol.records import Ack, Change
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
 from tests.control_kit import ONE, Link, Story, gated, grown, growth, lease
@@ -45,6 +46,10 @@ class TestAcks:
             assert not story.evidence.positioned
             story.ledger.take_ack(ack, story.now_ms)
         assert (story.evidence.assigned, story.evidence.positioned) == (True, True)
+
+    def test_not_before_it_has_a_position(self) -> None:
+        (ack,) = self.acks(duties(grown(gated()).change), reading(HALF))
+        assert (f"{ack.assigned}", f"{ack.positioned}", ack.status) == ("6-8", "", Status.OBSERVED)
 
     def test_a_position_stays_the_groups_when_the_partition_is_gone(self) -> None:
         mine = duties(grown(gated()).change)

@@ -52,6 +52,12 @@ def test_what_is_set_otherwise_is_set_right() -> None:
     assert str(difference) == "kpe.leases: set cleanup.policy=compact,delete (is delete)"
 
 
+def test_the_order_of_policies_means_nothing() -> None:
+    leases = BY_NAME["kpe.leases"]
+    found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete,compact"})
+    assert differences(WANTED, {**FOUND, leases.name: found}) == ()
+
+
 def test_more_partitions_are_wrong_only_where_there_must_be_one() -> None:
     commands, leases = BY_NAME["kpe.commands"], BY_NAME["kpe.leases"]
     more = {**FOUND, leases.name: evolve(FOUND[leases.name], partitions=50)}
