@@ -77,6 +77,11 @@ class TestAcks:
         (ack,) = duties(requested(growth())).reports(sees(6), {}, now=0.0).acks
         assert ack.armed_count is None
 
+    @pytest.mark.parametrize(("used", "status"), [(12, Status.APPLIED), (4, Status.CAPPED)])
+    def test_who_uses_fewer_partitions_than_it_sees_is_capped(self, used: int, status: Status) -> None:
+        agent = duties(grown(growth()).change)
+        assert said(agent.reports(sees(12), {"orders": used}, now=0.0).acks) == [status]
+
     def test_a_fleet_does_not_answer_all_at_once(self) -> None:
         agent = duties(requested(growth()))
         agent.spread = 5.0
