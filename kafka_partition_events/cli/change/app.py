@@ -1,8 +1,9 @@
 """``kpe change``: ask for more partitions of a topic, follow the change, and take it back."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import typer
+from typer.core import TyperCommand
 
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
 
@@ -17,6 +18,13 @@ class _Commands(LazyGroup):
         "wait": ("change.wait:wait_command", "Wait until producers are ready, or until it is over."),
         "cancel": ("change.cancel:cancel_command", "Take back what has not happened, or end the waiting."),
     }
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Show the commands from the table, which takes no import."""
+        self.commands = {
+            name: TyperCommand(name, short_help=about) for name, (_, about) in self.table.items()
+        }
+        super().format_commands(ctx, formatter)
 
 
 change_app = typer.Typer(cls=_Commands, rich_markup_mode=None)

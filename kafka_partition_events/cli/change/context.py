@@ -3,16 +3,16 @@
 import contextlib
 import getpass
 import io
+import os
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from attrs import frozen
 
 from kafka_partition_events.cli.change.text import change_lines, document, refused
-from kafka_partition_events.cli.common.completing import PATIENCE_S, typed
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.common.output import (
     Output,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 10.0
 """How long a command waits for the tracker's answer."""
+_PATIENCE_S: Final = 2.0
+"""How long a shell waits for ids to complete."""
 LOOK_S: Final = 0.5
 """How long a command that waits for news lets pass between two looks."""
 
@@ -52,9 +54,13 @@ EXIT_UNANSWERED = EXIT_UNKNOWN
 def change_ids(context: typer.Context, incomplete: str) -> list[str]:
     """Return the ids that begin so of open changes; none without an answer."""
     with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
-        found = ControlOptions(**typed(context, "prefix")).find()
+        typed: dict[str, Any] = {
+            name: context.params.get(name) for name in ("file", "client_options", "prefix")
+        }
+        bootstrap = context.params.get("bootstrap") or os.environ.get("KPE_BOOTSTRAP_SERVERS")
+        found = ControlOptions(bootstrap=bootstrap, **typed).find()
         with contextlib.closing(context.obj.open_client(found.config, found.prefix)) as client:
-            client.read(CHANGES, PATIENCE_S)
+            client.read(CHANGES, _PATIENCE_S)
             known = client.ledger.changes.values()
         return [c.change_id for c in known if c.change_id.startswith(incomplete) and not c.state.final]
     return []

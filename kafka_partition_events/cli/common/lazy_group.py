@@ -1,6 +1,5 @@
 """Groups of commands that are imported one by one: all together take a second of a processor."""
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -38,24 +37,13 @@ class LazyGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Complete names from the table."""
-        with self._names():
-            return super().shell_complete(ctx, incomplete)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Show the commands from the table."""
-        with self._names():
-            super().format_commands(ctx, formatter)
-
-    @contextlib.contextmanager
-    def _names(self) -> Iterator[None]:
-        """Let the commands be no more than their names and what they are for, which takes no import."""
+        """Complete names from the table, which takes no import."""
         commands = self.commands
         self.commands = {
             name: TyperCommand(name, short_help=about) for name, (_, about) in self.table.items()
         }
         try:
-            yield
+            return super().shell_complete(ctx, incomplete)
         finally:
             self.commands = commands
 
