@@ -63,7 +63,7 @@ class StoryClient:
     def ledger(self) -> Ledger:
         return self.story.ledger
 
-    def read(self, topics: Collection[str]) -> None:
+    def read(self, topics: Collection[str], timeout: float = 15.0) -> None:
         self.reads += 1
         if self.reads > 1:
             next(self.news, lambda: None)()

@@ -78,7 +78,7 @@ class Control:
         for topic, change in self.changes.by_topic.items():
             if not change.state.final:
                 error.add_note(
-                    f"{topic}: {change.state}, gate {change.gate}, {change.totals}, "
+                    f"{topic}: {change.state}, opened by {change.opened_by}, {change.totals}, "
                     f"uncovered {change.uncovered_groups}, {change.unverified}, {change.detail}"
                 )
         error.add_note(tail(self._log, 120))

@@ -12,7 +12,6 @@ from benchmarks.gate.plan import GROWN
 from kafka_partition_events.control.operate.control_log import place_of
 from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Gate
 
 _LIMIT_S = 10.0
 _AT_ONCE = 1_000
@@ -72,7 +71,7 @@ class Changes:
             if change is None or change.spec.topic is None:
                 continue
             self.by_topic[change.spec.topic] = change
-            if change.gate is Gate.OPEN:
+            if change.opened_by is not None:
                 opening = Opening(message.timestamp()[1] * _MS, change.opened_by or "")
                 self.openings.setdefault(change.spec.topic, opening)
 

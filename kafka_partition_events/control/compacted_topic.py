@@ -53,14 +53,7 @@ class CompactedTopic:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Make it; connecting happens in the background.
-
-        Args:
-            config: The settings of any librdkafka client; those that say how to connect are used.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+        """Make it; connecting happens in the background, by what `config` says of that."""
         self._config = config
         self._connection = Connection(config)
         self._process = OwnProcess("reader of compacted topics")
@@ -72,10 +65,6 @@ class CompactedTopic:
 
     def read(self, topics: Collection[str], timeout: float) -> list[Message]:
         """Read on, up to the ends that the topics have now.
-
-        Args:
-            topics: The topics.
-            timeout: Seconds after which to give up.
 
         Returns:
             The records, those of a partition in order; a tombstone has no value.

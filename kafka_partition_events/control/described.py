@@ -17,12 +17,7 @@ def describe_topics(
 ) -> dict[str, TopicInfo]:
     """Return those of the topics that are there. To describe a topic creates none.
 
-    Args:
-        connection: Reaches the brokers.
-        names: The topics.
-        timeout: Seconds after which to give up.
-        operation: What the topics are wanted for: the right that is lacking where one must not be seen. None:
-            such a topic is left out.
+    The operation is the right that is lacking where one must not be seen; None: such a topic is left out.
 
     Raises:
         MetadataFetchError: one must not be seen.

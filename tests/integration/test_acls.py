@@ -1,4 +1,4 @@
-"""The rights that `--print-acls` and the pages show: with them all do their own work, and no other's."""
+"""The rights that the pages show: with them all do their own work, and no other's."""
 
 import argparse
 import json
@@ -29,7 +29,6 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control import ConsumerAgent, ProducerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
-from kafka_partition_events.control.protocol.acls import Part
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.observe.service import Service
@@ -47,7 +46,13 @@ ASKS_FOR_RIGHTS = {
     "super.users": "User:ANONYMOUS;User:alice",
 }
 PREFIX = "kpe."
+REQUESTER, TRACKER, PRODUCER, CONSUMER, READER = "requester", "tracker", "producer", "consumer", "reader"
 OBSERVER = "observer"
+KINDS = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional-id": ResourceType.TRANSACTIONAL_ID,
+}
 wait_until = waiting(LIMIT_S)
 
 Captured = pytest.CaptureFixture[str]
@@ -81,16 +86,15 @@ def _bindings(line: str) -> list[AclBinding]:
         parser.add_argument(name, required=True)
     parser.add_argument("--operation", action="append")
     parser.add_argument("--resource-pattern-type", default="literal")
-    (kind,) = [kind for kind in ("topic", "group", "transactional-id") if f"--{kind}" in line.split()]
-    parser.add_argument(f"--{kind}", dest="name", required=True)
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", dest=kind, action="append", default=[])
     tool, *words = shlex.split(line)
     assert tool == "kafka-acls.sh"
     told = parser.parse_args(words)
-    of_kind = {"transactional-id": "TRANSACTIONAL_ID"}.get(kind, kind.upper())
     return [
         AclBinding(
-            ResourceType[of_kind],
-            told.name,
+            of_kind,
+            name,
             ResourcePatternType[told.resource_pattern_type.upper()],
             told.allow_principal,
             "*",
@@ -98,6 +102,8 @@ def _bindings(line: str) -> list[AclBinding]:
             AclPermissionType.ALLOW,
         )
         for each in told.operation
+        for kind, of_kind in KINDS.items()
+        for name in getattr(told, kind)
     ]
 
 
@@ -109,7 +115,8 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
     cluster.create_topic("payments", 6)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     users: list[Any] = [
-        UserScramCredentialUpsertion(str(part), info, PASSWORD.encode()) for part in (*Part, OBSERVER)
+        UserScramCredentialUpsertion(user, info, PASSWORD.encode())
+        for user in (REQUESTER, TRACKER, PRODUCER, CONSUMER, READER, OBSERVER)
     ]
     for done in made.admin.alter_user_scram_credentials(users).values():
         done.result(LIMIT_S)
@@ -118,25 +125,21 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
 
 
 @pytest.fixture(scope="module")
-def printed(world: World) -> list[str]:
-    """What is printed, and given; with what applications have anyway."""
-    with pytest.MonkeyPatch.context() as patched:
-        lines: list[str] = []
-        patched.setattr("kafka_partition_events.cli.change.tracker.write_line", lines.append)
-        assert world.kpe("alice", "tracker", "init", "--print-acls", "--grow", "ord*") == 0
+def given(world: World) -> None:
+    """Give what the page shows, and what applications have anyway."""
+    (told,) = (block for block in blocks("text") if "--allow-principal User:requester" in block.code)
     add = "kafka-acls.sh --bootstrap-server x:1 --add --allow-principal"
     world.let(
-        *(line for line in lines if not line.startswith("#")),
+        *told.code.replace("--topic shop.", "--topic ord").splitlines(),
         f"{add} User:producer --operation Write --topic orders",
         f"{add} User:consumer --operation Read --topic orders",
         f"{add} User:consumer --operation Read --group billing",
     )
-    return lines
 
 
 @pytest.fixture(scope="module")
-def tracker(world: World, printed: list[str]) -> Iterator[Tracker]:
-    tracker = Tracker(world.config(Part.TRACKER))
+def tracker(world: World, given: None) -> Iterator[Tracker]:
+    tracker = Tracker(world.config(TRACKER))
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -145,20 +148,15 @@ def tracker(world: World, printed: list[str]) -> Iterator[Tracker]:
     thread.join()
 
 
-def test_there_is_a_line_for_each_right(printed: list[str]) -> None:
-    assert [line for line in printed if line.startswith("#")] == [f"# {part}" for part in Part]
-    assert any("--topic ord --resource-pattern-type prefixed" in line for line in printed)
-
-
 def test_a_change_takes_everybodys_rights_and_each_has_his_own(
     world: World, tracker: Tracker, capsys: Captured
 ) -> None:
     wait_until(lambda: tracker.status.elected and tracker.status.trouble is None, "it is elected")
-    config = world.config(Part.PRODUCER)
+    config = world.config(PRODUCER)
     with (
         PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.5}) as producer,
         ProducerAgent(producer.poller, ControlLink(config), "shop-0") as shop,
-        ConsumerAgent(ControlLink(world.config(Part.CONSUMER)), "billing-0", "billing") as billing,
+        ConsumerAgent(ControlLink(world.config(CONSUMER)), "billing-0", "billing") as billing,
     ):
         producer.produce("orders", b"v")
         assert producer.flush(LIMIT_S) == 0
@@ -180,16 +178,16 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
             "--id",
             "orders-8",
         )
-        assert world.kpe(Part.REQUESTER, *asked) == 0
+        assert world.kpe(REQUESTER, *asked) == 0
 
         def converged() -> bool:
             producer.poll(0.1)
             shop._wake()
-            return world.kpe(Part.READER, "change", "wait", "orders-8", "--timeout", "1s") == 0
+            return world.kpe(READER, "change", "wait", "orders-8", "--timeout", "1s") == 0
 
         wait_until(converged, "the topic has grown, and the producer has followed")
     capsys.readouterr()
-    assert world.kpe(Part.READER, "change", "ls", "--all") == 0
+    assert world.kpe(READER, "change", "ls", "--all") == 0
     (change,) = documents(capsys.readouterr().out)
     assert (change["change_id"], change["state"]) == ("orders-8", "converged")
 
@@ -198,18 +196,18 @@ def test_of_what_the_tracker_may_not_do_the_change_tells(
     world: World, tracker: Tracker, capsys: Captured
 ) -> None:
     asked = ("change", "request", "--topic", "payments", "--to", "8", "--execute", "--yes", "--id", "pay-8")
-    assert world.kpe(Part.REQUESTER, *asked) == 0
+    assert world.kpe(REQUESTER, *asked) == 0
 
     def tells() -> bool:
         capsys.readouterr()
-        assert world.kpe(Part.READER, "change", "show", "pay-8") == 0
+        assert world.kpe(READER, "change", "show", "pay-8") == 0
         return (
             "can't add partitions to payments: User:tracker lacks ALTER on topic payments; to give it: "
             in capsys.readouterr().out
         )
 
     wait_until(tells, "the change says that the topic may not be altered")
-    assert world.kpe(Part.REQUESTER, "change", "cancel", "pay-8") == 0
+    assert world.kpe(REQUESTER, "change", "cancel", "pay-8") == 0
 
 
 def test_an_observer_looks_and_delivers(world: World, tmp_path: Path, capsys: Captured) -> None:
@@ -246,19 +244,17 @@ def _written(config: dict[str, str], file: Path) -> Path:
     [
         (part, topic)
         for part, topics in {
-            Part.REQUESTER: ("changes", "leases", "acks"),
-            Part.PRODUCER: ("commands", "changes"),
-            Part.CONSUMER: ("commands", "changes"),
-            Part.READER: ("commands", "changes", "leases", "acks"),
-            Part.TRACKER: ("commands",),
+            REQUESTER: ("changes", "leases", "acks"),
+            PRODUCER: ("commands", "changes"),
+            CONSUMER: ("commands", "changes"),
+            READER: ("commands", "changes", "leases", "acks"),
+            TRACKER: ("commands",),
             OBSERVER: ("changes",),
         }.items()
         for topic in topics
     ],
 )
-def test_nobody_writes_what_is_anothers(
-    world: World, printed: list[str], part: Part | str, topic: str
-) -> None:
+def test_nobody_writes_what_is_anothers(world: World, given: None, part: str, topic: str) -> None:
     told: list[KafkaError | None] = []
     producer = Producer({**world.config(part), "message.timeout.ms": 10_000, "log_level": 0})
     producer.produce(f"{PREFIX}{topic}", b"x", on_delivery=lambda error, _message: told.append(error))

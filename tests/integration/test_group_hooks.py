@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -23,26 +23,15 @@ EACH = 5
 """Records on each new partition, all of them written before anybody is assigned it."""
 
 
-class Reader(Protocol):
+class ConfluentReader:
     """A consumer that begins at the end of what it has no offset of."""
 
-    def read(self, seconds: float) -> list[int]:
-        """Poll, and return the partitions of the records that came."""
-
-    def assigned(self) -> set[int]:
-        """Return its partitions."""
-
-    def close(self) -> None: ...
-
-
-class ConfluentReader:
     def __init__(
         self,
         cluster: KafkaCluster,
         topic: str,
         group: str,
         agent: ConsumerAgent | None,
-        hook: bool,
         *,
         more: Mapping[str, str] | None = None,
         made: Callable[[dict[str, Any]], Any] = Consumer,
@@ -54,7 +43,7 @@ class ConfluentReader:
             "topic.metadata.refresh.interval.ms": 500,
             **(more or {}),
         })  # fmt: skip
-        if hook:
+        if agent is not None:
             of_confluent.RebalanceHook(agent).subscribe(self.consumer, [topic])
         else:
             self.consumer.subscribe([topic])
@@ -73,18 +62,18 @@ class ConfluentReader:
         self.consumer.close()
 
 
-MakesReader = Callable[..., Reader]
+MakesReader = Callable[..., ConfluentReader]
 
 
-def eager(*args: Any) -> Reader:
+def eager(*args: Any) -> ConfluentReader:
     return ConfluentReader(*args)
 
 
-def cooperative(*args: Any) -> Reader:
+def cooperative(*args: Any) -> ConfluentReader:
     return ConfluentReader(*args, more={"partition.assignment.strategy": "cooperative-sticky"})
 
 
-def kip848(*args: Any) -> Reader:
+def kip848(*args: Any) -> ConfluentReader:
     return ConfluentReader(*args, more={"group.protocol": "consumer"})
 
 
@@ -93,7 +82,7 @@ def producer(kafka_cluster: KafkaCluster) -> Producer:
     return Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
 
 
-def until(reader: Reader, partitions: int) -> list[int]:
+def until(reader: ConfluentReader, partitions: int) -> list[int]:
     """Poll until a reader has all partitions; return the partitions of the records that came."""
     deadline, found = time.monotonic() + LIMIT_S, []
     while len(reader.assigned()) < partitions:
@@ -115,9 +104,9 @@ PROTOCOLS = [eager, cooperative, *([kip848] if HAS_NEW_GROUPS else [])]
 
 @pytest.fixture(params=PROTOCOLS, ids=lambda make: make.__name__)
 def make(request: pytest.FixtureRequest) -> Iterator[MakesReader]:
-    made: list[Reader] = []
+    made: list[ConfluentReader] = []
 
-    def make(*args: Any) -> Reader:
+    def make(*args: Any) -> ConfluentReader:
         made.append(request.param(*args))
         return made[-1]
 
@@ -133,7 +122,10 @@ def test_a_hook_saves_what_is_lost_without_one(
     topic = f"grows-{uuid.uuid4().hex[:8]}"
     kafka_cluster.create_topic(topic, 6)
     readers = {
-        name: make(kafka_cluster, topic, f"{topic}-{name}", None, name == "hook") for name in ("hook", "none")
+        "hook": make(
+            kafka_cluster, topic, f"{topic}-hook", ConsumerAgent(Link(), "member-0", f"{topic}-hook")
+        ),
+        "none": make(kafka_cluster, topic, f"{topic}-none", None),
     }
     for reader in readers.values():
         until(reader, 6)
@@ -155,7 +147,7 @@ def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
     link.write(grown(growth(topic=topic, topic_id=None, cluster_id=kafka_cluster.cluster_id)).change)
     agent = ConsumerAgent(link, "member-0", f"{topic}-group")
     assert agent.start(LIMIT_S)
-    reader = make(kafka_cluster, topic, f"{topic}-group", agent, True)
+    reader = make(kafka_cluster, topic, f"{topic}-group", agent)
     received = until(reader, 12) + reader.read(1.0)
     agent.close()
     assert sorted(received) == sorted(list(NEW) * EACH)
@@ -189,7 +181,8 @@ def test_a_coordinator_that_freezes_at_the_commit_holds_nobody_up_and_nothing_is
     monkeypatch.setattr(of_confluent, "LIMIT_S", FROZEN_S / 5)
     cluster = own_kafka_cluster(brokers=1)
     cluster.create_topic("grows", 6)
-    reader = ConfluentReader(cluster, "grows", "billing", None, True, made=partial(Freezing, cluster))
+    agent = ConsumerAgent(Link(), "member-0", "billing")
+    reader = ConfluentReader(cluster, "grows", "billing", agent, made=partial(Freezing, cluster))
     until(reader, 6)
     grow_and_write(cluster, Producer({"bootstrap.servers": cluster.bootstrap_servers}), "grows")
     received = until(reader, 12)

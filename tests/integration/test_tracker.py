@@ -20,7 +20,7 @@ from attrs import define, field
 from confluent_kafka import Consumer, KafkaException, Producer
 from structlog.testing import capture_logs
 
-from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events import BufferBudget, DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.confluent import ControlLink
@@ -31,7 +31,7 @@ from kafka_partition_events.control.protocol.codec import decode, encode, key_of
 from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics
-from kafka_partition_events.control.protocol.vocabulary import Reason, State, Verb
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.control.tracker.topic_growth import Grower
@@ -71,6 +71,11 @@ class World:
     def seen(self) -> int:
         assert self.producer.poller.cluster is not None
         return len(self.producer.poller.cluster.by_topic[self.topic].partitions)
+
+    @property
+    def topic_id(self) -> str | None:
+        assert self.producer.poller.cluster is not None
+        return self.producer.poller.cluster.by_topic[self.topic].topic_id
 
     @property
     def cluster_id(self) -> str:
@@ -226,7 +231,7 @@ def test_odd_records_in_every_control_topic_stop_nobody(
         wait_until(lambda: stand_by.ready == "ok, standing by", "another one stands by")
         wait_until(lambda: world.states("wanted")[-1:] == [State.CONVERGED], "what was wanted has converged")
     hostile = [change for change in world.read() if change.change_id.startswith("hostile")]
-    assert {(c.state, c.answers[0].refused) for c in hostile} == {(State.REJECTED, Reason.NOT_ALLOWED)}
+    assert {(c.state, c.answers[0].refused) for c in hostile} == {(State.REJECTED, True)}
     assert tracker.status.setbacks == setbacks
     assert tracker.status.skipped["malformed"] > 300
     odd = [line for line in logged if line["event"] == "record_skipped"]
@@ -239,12 +244,34 @@ def test_what_can_not_grow_is_told(world: World) -> None:
     story = Story()
     change = story.request(world.increase(execute=True, topic="no-such-topic"))
     assert change is not None
-    grower = Grower(world.config)
+    grower = Grower(world.config, Policy())
     grower.grow([change], lambda: True)
     assert grower.troubles["chg-1"] == "there is no topic no-such-topic"
     grower.grow([], lambda: True)
     assert not grower.troubles
     grower.close()
+
+
+def test_a_topic_that_is_created_anew_is_another_one(
+    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
+) -> None:
+    world.command("chg-1", Verb.REQUEST, spec=world.increase(topic_id=world.topic_id))
+    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
+    kafka_cluster.delete_topic(world.topic)
+    kafka_cluster.create_topic(world.topic, 12)
+    wait_until(lambda: world.states("chg-1")[-1] is State.REJECTED, "it is over")
+
+
+def test_a_producer_without_memory_for_all_is_capped(
+    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
+) -> None:
+    modest = DefaultPartitioner(budget=BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384))
+    world.producer.poller.register(modest)
+    world.command("chg-1", Verb.REQUEST, spec=world.increase())
+    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
+    kafka_cluster.grow_topic(world.topic, 12)
+    wait_until(lambda: world.states("chg-1")[-1] is State.PARTIALLY_CONVERGED, "it is over")
+    assert (world.last("chg-1").totals.capped, world.last("chg-1").totals.applied) == (1, 0)
 
 
 def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: World) -> None:
@@ -343,13 +370,14 @@ def test_one_that_was_frozen_stands_by_and_writes_nothing_of_what_it_had_in_mind
         assert epochs[0] < epochs[-1]
 
 
-def test_its_policy_decides_whoever_asks(world: World) -> None:
-    with Process(world, "--max-partitions", "11") as process:
+def test_its_policy_decides_whoever_asks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KPE_POLICY__MAX_PARTITIONS", "11")
+    with Process(world) as process:
         wait_until(lambda: process.ready == "ok", "it is elected")
         world.command("chg-1", Verb.REQUEST, spec=world.increase())
         world.command("chg-2", Verb.REQUEST, spec=world.increase(to_count=11))
         wait_until(lambda: world.states("chg-2") == [State.REQUESTED], "both were answered")
-        assert world.last("chg-1").answers[0].refused is Reason.NOT_ALLOWED
+        assert world.last("chg-1").answers[0].refused
 
 
 def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
@@ -364,11 +392,11 @@ def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, 
 class Process:
     """``kpe tracker``."""
 
-    def __init__(self, world: World, *options: str) -> None:
+    def __init__(self, world: World) -> None:
         command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker"]
         where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix]
         self._process = subprocess.Popen(
-            [*command, *where, "--listen", "127.0.0.1:0", *options], stderr=subprocess.PIPE, text=True
+            [*command, *where, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
         )
         self._address: str | None = None
 

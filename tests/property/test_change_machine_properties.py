@@ -12,7 +12,6 @@ from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
-    Gate,
     State,
     Status,
     Verb,
@@ -75,7 +74,7 @@ class OneChange(RuleBasedStateMachine):
     def command(self, verb: Verb, actor: str) -> None:
         was = self.story.change
         self.story.command(verb, "alice" if actor == "x" else actor)
-        self.forced |= verb is Verb.OPEN_GATE and self.story.change.gate is not was.gate
+        self.forced |= verb is Verb.FINISH and self.story.change.opened_by != was.opened_by
         self.check(was, self.story.change, by_command=True)
 
     @rule(seconds=st.sampled_from([0.001, 1, 60, 200, 599, 3600]))
@@ -93,13 +92,13 @@ class OneChange(RuleBasedStateMachine):
             return
         assert now.revision == was.revision + 1
         assert not was.state.final or now.state is was.state
-        opens = was.holds and now.gate is Gate.OPEN
+        opens = was.holds and now.opened_by is not None
         if opens and not by_command:
             deadline_ms = was.deadline_ms or 0
             in_time = self.story.now_ms >= deadline_ms > 0
             assert self.story.evidence.positioned or in_time
             assert now.opened_by == ("deadline" if not self.story.evidence.positioned else "evidence")
-        if by_command and now.gate is not was.gate:
+        if by_command and now.opened_by != was.opened_by:
             assert self.forced
         if now.state is State.CONVERGED and was.state is not State.CONVERGED:
             totals = now.totals

@@ -1,11 +1,14 @@
 """`kpe change`: what is written to kpe.commands, what is shown of the answer, and how it ends."""
 
+import re
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafka_partition_events.control.protocol.codec import decode
+from kafka_partition_events.cli.change.context import change_ids
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.vocabulary import (
     State,
@@ -47,21 +50,18 @@ class TestRequest:
             reason="INC-1",
             spec=growth(),
         )
-        assert len(command.change_id) == 26
+        assert re.fullmatch("orders-12-[0-9a-f]{8}", command.change_id)
         assert desk.closed
 
-    @pytest.mark.parametrize("more", [(), ("--dry-run",)])
-    def test_what_nobody_would_read_is_not_written(
-        self, desk: StoryClient, capsys: Captured, more: tuple[str, ...]
-    ) -> None:
-        assert desk.kpe(*REQUEST, "--to", "12", "--reason", "one\ntwo", *more) == 2
+    def test_what_nobody_would_read_is_not_written(self, desk: StoryClient, capsys: Captured) -> None:
+        assert desk.kpe(*REQUEST, "--to", "12", "--reason", "one\ntwo") == 2
         assert capsys.readouterr().err.startswith("kpe: reason can't be 'one\\ntwo'")
         assert desk.story.ledger.changes == {}
 
     def test_kafka_would_make_a_part_of_it_only(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*REQUEST, "--to", "50000") == 2
         assert IN_STEPS in capsys.readouterr().err
-        assert desk.kpe(*REQUEST, "--to", "10006", "--dry-run") == 0
+        assert desk.kpe(*REQUEST, "--to", "10006") == 0
 
     def test_a_refusal_says_why_and_what_to_do(self, desk: StoryClient, capsys: Captured) -> None:
         desk.story.request(growth())
@@ -70,12 +70,12 @@ class TestRequest:
         assert [change["state"] for change in documents(told.out)] == ["rejected"]
         assert told.err == (
             f"kpe: refused request by alice: {ONE} is requested; wait for it (kpe change wait), or "
-            "cancel it (another_change_open)\n"
+            "cancel it\n"
         )
 
     def test_compare_and_set(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*REQUEST, "--to", "12", "--from", "5") == 1
-        assert "topic orders has 6 partitions, not 5 (conflict)" in capsys.readouterr().err
+        assert "topic orders has 6 partitions, not 5" in capsys.readouterr().err
 
     def test_the_same_id_twice_requests_it_once(self, desk: StoryClient, capsys: Captured) -> None:
         assert [desk.kpe(*REQUEST, "--to", "12", "--id", "mine") for _ in range(2)] == [0, 0]
@@ -86,7 +86,7 @@ class TestRequest:
     def test_an_id_that_is_another_change_s(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*REQUEST, "--to", "12", "--id", "mine") == 0
         assert desk.kpe(*REQUEST, "--to", "24", "--id", "mine") == 1
-        assert "another_spec" in capsys.readouterr().err
+        assert "mine is another change already" in capsys.readouterr().err
 
     def test_nobody_answers(self, capsys: Captured) -> None:
         desk = StoryClient(answers=False)
@@ -102,14 +102,6 @@ class TestRequest:
         desk.news = iter([unreachable, lambda: desk.story.deliver(desk.sent[0], desk.story.now_ms)])
         assert desk.kpe(*REQUEST, "--to", "12") == 0
         assert capsys.readouterr().err == "kpe: can't read the control topics: nobody is there\n"
-
-    def test_a_dry_run_shows_the_record_and_writes_nothing(self, desk: StoryClient, capsys: Captured) -> None:
-        assert desk.kpe(*REQUEST, "--to", "12", "--dry-run", "--id", "mine") == 0
-        told = capsys.readouterr()
-        command = decode(Command, told.out.encode())
-        assert (command.change_id, command.spec) == ("mine", growth())
-        assert told.err == "kpe: note: nothing was written; it would be\n"
-        assert desk.sent == []
 
     @pytest.mark.parametrize(
         ("options", "complaint"),
@@ -155,44 +147,19 @@ class TestOtherCommands:
         assert self.kpe(desk, "cancel") == 0
         assert desk.story.change.state is State.CANCELLED
 
-    def test_open_the_gate(self) -> None:
+    def test_finish_opens_the_gate_and_names_who_is_left_behind(self, capsys: Captured) -> None:
         desk = at(grown(gated()))
-        assert desk.story.change.state is State.GATED
-        assert self.kpe(desk, "cancel", "--open-gate", "--yes") == 0
-        assert desk.story.change.opened_by == "alice"
-
-    def test_finish(self) -> None:
-        desk = at(grown(growth()))
+        assert self.kpe(desk, "cancel", "--finish") == 2
+        assert (
+            "end the change without billing: orders 6 -> 12, on x:1: no terminal" in capsys.readouterr().err
+        )
         assert self.kpe(desk, "cancel", "--finish", "--yes") == 0
-        assert desk.story.change.state is State.PARTIALLY_CONVERGED
+        assert (desk.story.change.state, desk.story.change.opened_by) == (State.PARTIALLY_CONVERGED, "alice")
 
-    @pytest.mark.parametrize(
-        ("spec", "option", "complaint"),
-        [
-            (gated(), "--finish", "its gate is held; open it first: kpe change cancel --open-gate"),
-            (growth(), "--open-gate", "its gate is not held"),
-        ],
-    )
-    def test_it_does_what_is_meant_or_nothing(
-        self, capsys: Captured, spec: Any, option: str, complaint: str
-    ) -> None:
-        desk = at(grown(spec))
-        state = desk.story.change.state
-        assert self.kpe(desk, "cancel", option, "--yes") == 1
-        assert complaint in capsys.readouterr().err
-        assert desk.story.change.state is state
-
-    @pytest.mark.parametrize("options", [["--open-gate", "--finish"]])
-    def test_cancel_wants_one_of_two_at_most(self, capsys: Captured, options: list[str]) -> None:
-        desk = at(grown(gated()))
-        assert self.kpe(desk, "cancel", *options) == 2
-        assert "say one of --open-gate and --finish" in capsys.readouterr().err
-        assert desk.sent == []
-
-    def test_opening_before_it_has_happened_is_refused(self, desk: StoryClient, capsys: Captured) -> None:
+    def test_finish_before_it_has_happened_is_refused(self, desk: StoryClient, capsys: Captured) -> None:
         desk.story.request(gated())
-        assert self.kpe(desk, "cancel", "--open-gate", "--yes") == 1
-        assert "wrong_state" in capsys.readouterr().err
+        assert self.kpe(desk, "cancel", "--finish", "--yes") == 1
+        assert "cancel it without an option" in capsys.readouterr().err
 
 
 def test_the_cluster_and_the_prefix_are_those_that_are_typed(desk: StoryClient) -> None:
@@ -200,11 +167,22 @@ def test_the_cluster_and_the_prefix_are_those_that_are_typed(desk: StoryClient) 
     assert desk.opened == ({"bootstrap.servers": "x:1", "client.id": "a"}, "staging.")
 
 
-def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:
-    class NoTopics(StoryClient):
-        def read(self, topics: Collection[str]) -> None:
-            unreachable()
+class NoTopics(StoryClient):
+    def read(self, topics: Collection[str], timeout: float = 15.0) -> None:
+        unreachable()
 
+
+def test_a_shell_completes_the_ids_of_open_changes() -> None:
+    story = Story()
+    story.request(growth())
+    story.request(growth(to_count=24), change_id="chg-2")  # refused: one is open
+    clients: list[Any] = [at(story), at(story), NoTopics()]
+    services = Services(open_client=lambda *_: clients.pop(0))
+    context: Any = SimpleNamespace(params={"bootstrap": "x:1"}, obj=services)
+    assert [change_ids(context, begun) for begun in ("chg", "order", "chg")] == [[ONE], [], []]
+
+
+def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:
     desk = NoTopics()
     assert desk.kpe(*REQUEST, "--to", "12") == 2
     assert capsys.readouterr().err == "kpe: can't read the control topics: nobody is there\n"

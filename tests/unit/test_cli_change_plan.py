@@ -3,7 +3,6 @@
 import pytest
 
 from kafka_partition_events.control.groups.state import Group, Member
-from kafka_partition_events.control.protocol.records import TopicUse
 from tests.change_kit import IN_STEPS, StoryClient, documents
 from tests.control_kit import TOPIC
 
@@ -11,7 +10,6 @@ Captured = pytest.CaptureFixture[str]
 
 BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 EXPOSED = "may miss records if it has auto.offset.reset=latest, which can't be seen from outside"
-AT_MOST_8 = TopicUse(topic=TOPIC, seen=6, used=6, affords=8)
 
 
 @pytest.fixture
@@ -52,7 +50,7 @@ class TestPlan:
     def test_blocked(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN, "--from", "7") == 4
         (plan,) = documents(capsys.readouterr().out)
-        assert plan["refusal"]["reason"] == "conflict"
+        assert plan["refusal"] == "topic orders has 6 partitions, not 7"
 
     def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
         desk = StoryClient(readers=(BILLING,))

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import Status, Verb
 from tests.change_kit import StoryClient, documents, unreachable
 from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
 
 Captured = pytest.CaptureFixture[str]
 
-CURE = "the topic has grown, and Kafka can't shrink it: --open-gate or --finish ends the waiting"
+CURE = "the topic has grown, and Kafka can't shrink it: --finish opens its gate and ends the waiting"
 
 
 def at(story: Story, *news: Callable[[], Any]) -> StoryClient:
@@ -53,10 +53,6 @@ class TestStatus:
         assert at(story).kpe("change", "ls", "--all") == 0
         assert [change["state"] for change in documents(capsys.readouterr().out)] == ["cancelled"]
 
-    def test_there_never_was_one(self, capsys: Captured) -> None:
-        assert StoryClient().kpe("change", "ls", "--all") == 0
-        assert capsys.readouterr().err == "kpe: note: there is no change\n"
-
     def test_a_list_in_words(self, capsys: Captured) -> None:
         story = requested()
         story.says("a", Status.HELD)
@@ -80,7 +76,7 @@ class TestStatus:
             "  deadline 2023-11-14 22:23:20Z",
             "  gate held",
             "  groups that have not followed: billing",
-            f"  2023-11-14 22:13:20Z refused cancel by bob: {ONE} is gated; {CURE} (wrong_state)",
+            f"  2023-11-14 22:13:20Z refused cancel by bob: {ONE} is gated; {CURE}",
         ]
 
     def test_names_that_are_made_for_a_terminal_are_shown_and_not_obeyed(self, capsys: Captured) -> None:
@@ -101,15 +97,6 @@ class TestStatus:
         _, *lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines] == ["requested", "finished", "cancelled:"]
 
-    def test_one_whose_topic_is_gone(self, capsys: Captured) -> None:
-        story = Story()
-        story.request(growth(topic="order_items"))
-        story.sees(count=None)
-        story.tick()
-        assert at(story).kpe("change", "show", ONE, "--output", "table") == 0
-        *_, last = capsys.readouterr().out.splitlines()
-        assert last == "  rejected: topic order_items is gone"
-
     def test_one_is_read_once(self) -> None:
         desk = at(grown(gated()))
         assert desk.kpe("change", "show", ONE, "--output", "table") == 0
@@ -127,17 +114,6 @@ class TestWaitUntilConverged:
         assert [change["state"] for change in documents(told.out)] == ["converged"]
         states = [line.split()[2] for line in told.err.splitlines() if ONE in line]
         assert states == ["gated", "converged"]
-
-    @pytest.mark.parametrize(
-        ("verb", "state"), [(Verb.FINISH, State.PARTIALLY_CONVERGED), (Verb.CANCEL, State.CANCELLED)]
-    )
-    def test_it_ends_otherwise(self, verb: Verb, state: State) -> None:
-        story = Story()
-        story.request(growth())
-        if verb is Verb.FINISH:
-            story = grown(growth())
-        assert self.wait(story, lambda: story.command(verb)) == 1
-        assert story.change.state is state
 
     def test_the_time_is_over(self, capsys: Captured) -> None:
         assert self.wait(grown(gated()), options=["--timeout", "90s"]) == 3
@@ -164,12 +140,6 @@ class TestWaitUntilArmed:
         assert self.wait(story, self.says(story, "b")) == 0
         assert capsys.readouterr().err.endswith("kpe: 2 live producers hold the gate\n")
 
-    def test_not_before_the_tracker_has_looked(self) -> None:
-        story = Story()
-        story.lives("ab")
-        story.request(gated())
-        assert self.wait(story, timeout="1s") == 3
-
     def test_not_before_the_tracker_knows_which_groups_to_wait_for(self, capsys: Captured) -> None:
         story = Story()
         story.lives("a")
@@ -191,17 +161,6 @@ class TestWaitUntilArmed:
 
         assert self.wait(story, grow) == 1
         assert "it happened while 1 producer did not hold the gate" in capsys.readouterr().err
-
-    def test_it_happened_when_all_were_ready(self) -> None:
-        assert self.wait(grown(gated())) == 0
-
-    def test_it_never_will(self) -> None:
-        story = requested()
-        assert self.wait(story, lambda: story.command(Verb.CANCEL)) == 1
-
-    def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:
-        assert self.wait(requested("")) == 0
-        assert "0 live producers hold the gate" in capsys.readouterr().err
 
     def test_without_a_gate_there_is_nothing_to_arm(self, capsys: Captured) -> None:
         assert self.wait(grown(growth())) == 2

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafka_partition_events.cli
-from kafka_partition_events.cli.change.context import CommandOptions
+from kafka_partition_events.cli.change.context import confirm
 from kafka_partition_events.cli.cluster.printer import Printer
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import styled
@@ -138,7 +138,7 @@ def test_what_can_not_be_called_back_is_asked_on_a_terminal(
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     code = 0
     try:
-        CommandOptions().confirm("grow orders", yes=False)
+        confirm("grow orders", yes=False)
     except typer.Exit as ended:
         code = ended.exit_code
     told = capsys.readouterr()
@@ -149,5 +149,5 @@ def test_what_can_not_be_called_back_is_asked_on_a_terminal(
 def test_where_nobody_can_be_asked_it_takes_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     with pytest.raises(CliError, match="grow orders: no terminal to ask on; give --yes to confirm"):
-        CommandOptions().confirm("grow orders", yes=False)
-    CommandOptions().confirm("grow orders", yes=True)
+        confirm("grow orders", yes=False)
+    confirm("grow orders", yes=True)

@@ -1,23 +1,33 @@
 """``kpe change``: ask for more partitions of a topic, follow the change, and take it back."""
 
+from typing import Any, ClassVar
+
 import typer
+from typer.core import TyperCommand
 
-from kafka_partition_events.cli.change.cancel import cancel_command
-from kafka_partition_events.cli.change.plan import plan_command
-from kafka_partition_events.cli.change.request import apply_command, request_command
-from kafka_partition_events.cli.change.show import ls_command, show_command
-from kafka_partition_events.cli.change.wait import wait_command
+from kafka_partition_events.cli.common.lazy_group import LazyGroup
 
-change_app = typer.Typer(rich_markup_mode=None)
-change_app.command("plan", short_help="Show what a change would do.")(plan_command)
-change_app.command("request", short_help="Request a change.")(request_command)
-change_app.command("apply", short_help="Request what a file says, in a pipeline.")(apply_command)
-change_app.command("ls", short_help="List changes.")(ls_command)
-change_app.command("show", short_help="Show one change: who has followed.")(show_command)
-change_app.command("wait", short_help="Wait until producers are ready, or until it is over.")(wait_command)
-change_app.command("cancel", short_help="Take back what has not happened, or end the waiting.")(
-    cancel_command
-)
+
+class _Commands(LazyGroup):
+    table: ClassVar = {
+        "plan": ("change.plan:plan_command", "Show what a change would do."),
+        "request": ("change.request:request_command", "Request a change."),
+        "apply": ("change.request:apply_command", "Request what a file says, in a pipeline."),
+        "ls": ("change.show:ls_command", "List changes."),
+        "show": ("change.show:show_command", "Show one change: who has followed."),
+        "wait": ("change.wait:wait_command", "Wait until producers are ready, or until it is over."),
+        "cancel": ("change.cancel:cancel_command", "Take back what has not happened, or end the waiting."),
+    }
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Show the commands from the table, which takes no import."""
+        self.commands = {
+            name: TyperCommand(name, short_help=about) for name, (_, about) in self.table.items()
+        }
+        super().format_commands(ctx, formatter)
+
+
+change_app = typer.Typer(cls=_Commands, rich_markup_mode=None)
 
 
 @change_app.callback(
@@ -30,7 +40,7 @@ def change() -> None:
     \b
     kpe change plan -b localhost:9092 --topic orders --to 24
     kpe change request -b localhost:9092 --topic orders --to 24 --execute
-    kpe change wait -b localhost:9092 01JD5V1ZJ8Q0000000000000AB
+    kpe change wait -b localhost:9092 orders-24-8f3c09d1
 
     `kpe tracker` carries it out; applications with the library follow.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"

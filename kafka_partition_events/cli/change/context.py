@@ -2,10 +2,12 @@
 
 import contextlib
 import getpass
+import io
+import os
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from attrs import frozen
@@ -27,7 +29,7 @@ from kafka_partition_events.control.changes.commands import LASTS_S, reply_to
 from kafka_partition_events.control.protocol.codec import RecordError
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import EVERYTHING
+from kafka_partition_events.control.protocol.topics import CHANGES, EVERYTHING
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.errors import (
     ConfigurationError,
@@ -40,13 +42,34 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 10.0
 """How long a command waits for the tracker's answer."""
+_PATIENCE_S: Final = 2.0
+"""How long a shell waits for ids to complete."""
 LOOK_S: Final = 0.5
 """How long a command that waits for news lets pass between two looks."""
 
 EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
 
-ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change ls` shows it.")]
+
+def change_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids that begin so of open changes; none without an answer."""
+    with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
+        typed: dict[str, Any] = {
+            name: context.params.get(name) for name in ("file", "client_options", "prefix")
+        }
+        bootstrap = context.params.get("bootstrap") or os.environ.get("KPE_BOOTSTRAP_SERVERS")
+        found = ControlOptions(bootstrap=bootstrap, **typed).find()
+        with contextlib.closing(context.obj.open_client(found.config, found.prefix)) as client:
+            client.read(CHANGES, _PATIENCE_S)
+            known = client.ledger.changes.values()
+        return [c.change_id for c in known if c.change_id.startswith(incomplete) and not c.state.final]
+    return []
+
+
+ChangeId = Annotated[
+    str,
+    typer.Argument(metavar="CHANGE", autocompletion=change_ids, help="As `kpe change ls` shows it."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -55,36 +78,32 @@ class CommandOptions:
     """Why a command is given, and how: a group of options."""
 
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to others.")] = ""
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False
     output: OutputChoice = None
 
-    @property
-    def actor(self) -> str:
-        """Who asks: by $USER, or as the system calls who runs this; in a container there may be no name."""
+    def command(self, verb: Verb, change_id: str, spec: Spec | None = None) -> Command:
+        """Return a command of who runs this: by $USER or the system; in a container it may have no name."""
         try:
-            return getpass.getuser()
+            actor = getpass.getuser()
         except (KeyError, OSError):
-            return "nameless"
+            actor = "nameless"
+        return Command(change_id=change_id, verb=verb, actor=actor, reason=self.reason, spec=spec)
 
-    def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask on the terminal whether something is meant that can't be called back; return if it is.
 
-        Args:
-            question: What would be done.
-            yes: Whether that was said already; with --dry-run nothing is done, so nothing is asked.
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on the terminal whether something is meant that can't be called back; return if it is.
 
-        Raises:
-            CliError: there is no terminal to ask on.
-            typer.Exit: the answer is no.
-        """
-        if yes or self.dry_run:
-            return
-        if not sys.stdin.isatty():
-            raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
-        tell(f"{question}. Go on? [y/N]")
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            tell("nothing was done")
-            raise typer.Exit(EXIT_REFUSED)
+    Raises:
+        CliError: there is no terminal to ask on.
+        typer.Exit: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
+    tell(f"{question}. Go on? [y/N]")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        tell("nothing was done")
+        raise typer.Exit(EXIT_REFUSED)
 
 
 @frozen
@@ -172,20 +191,13 @@ def command_context(
         raise CliError(redacted(one_line(error), found.config)) from error
 
 
-def give(
-    at: CommandContext, options: CommandOptions, verb: Verb, change_id: str, spec: Spec | None = None
-) -> None:
+def give(at: CommandContext, command: Command) -> None:
     """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
 
     Raises:
         RecordError: something in it is too long or no text, so it would not be read; nothing was written.
         typer.Exit: it was refused, or no tracker has answered.
     """
-    command = Command(change_id=change_id, verb=verb, actor=options.actor, reason=options.reason, spec=spec)
-    if options.dry_run:
-        write_json_line(document(command))
-        tell("note: nothing was written; it would be")
-        return
     given = at.client.send(command)
     for _ in at.looks(ANSWER_S):
         answer = reply_to(given, at.client.ledger.changes.get(command.change_id))

@@ -8,7 +8,7 @@ import typer
 from kafka_partition_events.cli.change.context import CommandContext, command_context
 from kafka_partition_events.cli.change.spec import Wanted, spec_of
 from kafka_partition_events.cli.change.text import document, subject
-from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, one_line
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, one_line
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.output import Output, OutputChoice, tell, write_json_line, write_line
@@ -16,7 +16,7 @@ from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.cli.services.services import look_once
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.changes.evidence import ClusterView
-from kafka_partition_events.control.changes.plan import GroupOutlook, Plan, Safety, Verdict, plan
+from kafka_partition_events.control.changes.plan import WORDS, GroupOutlook, Plan, Safety, Verdict, plan
 from kafka_partition_events.control.protocol.records import Command, group_name
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Verb
@@ -27,7 +27,6 @@ EXIT_BLOCKED: Final = 4
 EXIT_CODES: Final = {
     Verdict.SAFE: 0,
     Verdict.EXPOSED: EXIT_DIFFERENT,
-    Verdict.WOULD_CAP: EXIT_UNKNOWN,
     Verdict.BLOCKED: EXIT_BLOCKED,
 }
 
@@ -45,15 +44,14 @@ def plan_command(
 
     \b
     - would the tracker refuse it, and why; would Kafka make a part of it only, because it is too much at once
-    - which producers would be capped (KIP-34), by what their leases say of their memory
     - which consumer groups may miss records: those with auto.offset.reset=latest, which can't be seen from
       outside, unless all their members run the rebalance hook or producers wait for them (--gate); which are
       Kafka Streams applications, which end with an error when their topic grows
-    - is the topic compacted: a key that moves leaves its last value behind. Which part of the keys moves, if
-      a hash modulo the partitions has placed them (kpe doctor partitioner shows how they are placed)
+    - is the topic compacted: a key that moves leaves its last value behind (kpe spark whatif tells how many
+      keys move, kpe doctor partitioner how they are placed)
 
-    Exit codes, the gravest that applies: 0 safe; 1 records may be missed or left behind; 3 a producer would
-    be capped; 4 blocked, as in the first line. 2 is an error: no such topic, wrong address, no control
+    Exit codes, the gravest that applies: 0 safe; 1 records may be missed or left behind; 4
+    blocked, as in the first line. 2 is an error: no such topic, wrong address, no control
     topics, unknown option. Then there is no plan on stdout.
     """  # noqa: D301
     with command_context(context, where, output) as at:
@@ -94,14 +92,6 @@ def make_plan(at: CommandContext, cluster: Cluster, spec: Spec) -> Plan:
     )
 
 
-_LISTED = 20
-_SAFETY = {
-    Safety.HOOK: "safe: all members begin new partitions at their beginning",
-    Safety.GATE: "safe behind the gate: producers wait until it has a position",
-    Safety.ABSENT: "no members: with auto.offset.reset=latest it misses what comes before it is back",
-    Safety.EXPOSED: "may miss records if it has auto.offset.reset=latest, which can't be seen from outside",
-    Safety.STREAMS: "Kafka Streams: it ends with an error when a topic that it joins or groups by grows",
-}
 _INVISIBLE = (
     "producers without the library, share groups, groups of KIP-1071 and readers without a group can't be "
     "seen"
@@ -111,18 +101,15 @@ _INVISIBLE = (
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return a plan as one JSON object."""
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=plan.spec)
-    refusal = plan.refusal
     return {
         "kind": "change_plan",
         "verdict": plan.verdict.value,
         "spec": document(request)["spec"],
-        "refusal": refusal and {"reason": refusal.refused, "detail": refusal.detail},
+        "refusal": plan.refusal,
         "producers": plan.producers,
-        "capped": [{"instance_id": name, "affords": most} for name, most in plan.capped.items()],
         "exposed": list(plan.exposed),
         "groups": None if plan.groups is None else [_group_document(group) for group in plan.groups],
         "strangers": list(plan.strangers),
-        "keys_moved": str(plan.keys_moved),
         "unverified": [*plan.unverified, _INVISIBLE],
     }
 
@@ -144,15 +131,9 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     verdict = plan.verdict.value.replace("_", " ")
     yield f"{subject(plan.spec)}: {verdict}"
     if plan.refusal is not None:
-        yield f"  the tracker would refuse it: {plan.refusal.detail} ({plan.refusal.refused})"
+        yield f"  the tracker would refuse it: {plan.refusal}"
     yield f"  {counted(plan.producers, 'producer')} with the library"
-    for name, affords in [*plan.capped.items()][:_LISTED]:
-        yield f"  capped: {name} affords {affords} of {plan.spec.to_count}"
-    if len(plan.capped) > _LISTED:
-        yield f"  capped: {len(plan.capped) - _LISTED:,} more"
     yield from _group_lines(plan)
-    moved = plan.keys_moved
-    yield f"  keys that a hash modulo the partitions has placed: {float(moved):.1%} ({moved}) of them move"
     yield from (f"  exposed: {why}" for why in plan.exposed)
     for doubt in (*plan.unverified, _INVISIBLE):
         yield f"  not verified: {doubt}"
@@ -163,7 +144,7 @@ def exposure(plan: Plan) -> Iterator[str]:
     yield from plan.exposed
     for outlook in plan.groups or ():
         if outlook.safety in {Safety.EXPOSED, Safety.STREAMS}:
-            yield f"group {outlook.group.group_id}: {_SAFETY[outlook.safety]}"
+            yield f"group {outlook.group.group_id}: {WORDS[outlook.safety]}"
 
 
 def _group_lines(plan: Plan) -> Iterator[str]:
@@ -174,6 +155,6 @@ def _group_lines(plan: Plan) -> Iterator[str]:
     for outlook in plan.groups or ():
         group = outlook.group
         members = f"{group.protocol}, {counted(len(group.members), 'member')}, {outlook.hooked} with the hook"
-        yield f"  group {group.group_id} ({members}): {_SAFETY[outlook.safety]}"
+        yield f"  group {group.group_id} ({members}): {WORDS[outlook.safety]}"
     for name in plan.strangers:
         yield f"  group {name}: required, and it neither reads the topic nor has offsets of it; see its name"

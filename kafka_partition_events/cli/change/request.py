@@ -1,7 +1,7 @@
 """``kpe change request`` and ``kpe change apply``."""
 
-import os
 import re
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,14 +14,15 @@ from kafka_partition_events.cli.change.context import (
     CommandOptions,
     Yes,
     command_context,
+    confirm,
     give,
 )
 from kafka_partition_events.cli.change.plan import exposure, make_plan
 from kafka_partition_events.cli.change.spec import Wanted, spec_of
-from kafka_partition_events.cli.change.text import subject
+from kafka_partition_events.cli.change.text import document, subject
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import tell, write_json_line
 from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.cli.services.services import look_once
 from kafka_partition_events.control.protocol.vocabulary import Verb
@@ -35,7 +36,6 @@ _KEYS: Final[Mapping[str, Any]] = {
 }
 _ARGUMENTS: Final = {"from": "from_", "required_groups": "required_group"}
 """What keys of a file are called here."""
-_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 """Keys in the control topics are made of ids and ``|``."""
 
@@ -48,7 +48,7 @@ def request_command(
     id_: Annotated[
         str | None,
         typer.Option(
-            "--id", metavar="ID", help="Its id; sent twice, it is requested once. Default: a new ULID."
+            "--id", metavar="ID", help="Its id; sent twice, it is requested once. Default: a new one."
         ),
     ] = None,
     yes: Yes = False,
@@ -84,6 +84,7 @@ def apply_command(
     *,
     request_file: Annotated[Path, typer.Option("--file", "-f", metavar="FILE", help="The request, in YAML.")],
     yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False,
     where: ControlOptions,
     options: CommandOptions,
 ) -> None:
@@ -113,7 +114,7 @@ def apply_command(
             at.show(known)
             tell(f"note: {id_} was requested before")
             return
-        _request(at, wanted, id_, options, yes=yes)
+        _request(at, wanted, id_, options, yes=yes, dry_run=dry_run)
 
 
 def read_request(file: Path) -> tuple[str, Wanted]:
@@ -139,23 +140,29 @@ def read_request(file: Path) -> tuple[str, Wanted]:
     return given.pop("id"), Wanted(**given)
 
 
-def ulid(now_ms: int) -> str:
-    """Return a ULID: 26 characters of Crockford's base 32, 48 bits of time and then 80 bits of chance."""
-    number = now_ms << 80 | int.from_bytes(os.urandom(10))
-    return "".join(_CROCKFORD[number >> 5 * place & 31] for place in reversed(range(26)))
-
-
 def _request(
-    at: CommandContext, wanted: Wanted, id_: str | None, options: CommandOptions, *, yes: bool
+    at: CommandContext,
+    wanted: Wanted,
+    id_: str | None,
+    options: CommandOptions,
+    *,
+    yes: bool,
+    dry_run: bool = False,
 ) -> None:
-    if id_ and not _ID.fullmatch(id_):
+    id_ = id_ or f"{wanted.topic[:80]}-{wanted.to}-{secrets.token_hex(4)}"
+    if not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
     if id_ in at.client.ledger.retired:
         raise CliError(f"--id {id_}: there was a change of that id before; take another one")
     cluster = look_once(at.services, at.where.config)
     spec = spec_of(wanted, cluster, at.where.prefix)
-    if spec.execute and not options.dry_run:
+    command = options.command(Verb.REQUEST, id_, spec)
+    if dry_run:
+        write_json_line(document(command))
+        tell("note: nothing was written; it would be")
+        return
+    if spec.execute:
         for line in exposure(make_plan(at, cluster, spec)):
             tell(f"warning: {line}")
-        options.confirm(f"{subject(spec)}, on {at.cluster}, for good: Kafka can't shrink a topic", yes=yes)
-    give(at, options, Verb.REQUEST, id_ or ulid(at.now_ms()), spec)
+        confirm(f"{subject(spec)}, on {at.cluster}, for good: Kafka can't shrink a topic", yes=yes)
+    give(at, command)

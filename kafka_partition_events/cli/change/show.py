@@ -49,8 +49,8 @@ def show_command(
     """Show one change: its state, who has followed, what is not verified, which commands were refused.
 
     \b
-    kpe change show -b localhost:9092 01JD5V1ZJ8Q0000000000000AB
-    kpe change show -b localhost:9092 01JD5V1ZJ8Q0000000000000AB | jq .totals
+    kpe change show -b localhost:9092 orders-24-8f3c09d1
+    kpe change show -b localhost:9092 orders-24-8f3c09d1 | jq .totals
 
     In a pipe it is the JSON record that it is in kpe.changes, by the schema control.change of `kpe assets`.
     Times are the brokers', in UTC. `kpe change wait` follows one until it is over.

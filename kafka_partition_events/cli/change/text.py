@@ -9,7 +9,7 @@ from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.control.protocol.codec import Record, encode
 from kafka_partition_events.control.protocol.records import Answer, Change, Totals
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Gate, State
+from kafka_partition_events.control.protocol.vocabulary import State
 
 _STATE_WIDTH = max(len(state) for state in State)
 _SAID = "applied", "capped", "held", "pending"
@@ -50,9 +50,8 @@ def change_lines(change: Change) -> Iterator[str]:
     why = f": {change.why}" if change.why else ""
     yield f"  requested {moment(change.requested_ms)} by {change.requested_by}{why}"
     yield from _times(change)
-    if change.gate is not Gate.NONE and not _came_to_nothing(change):
-        opened = "" if change.opened_by is None else f", by {change.opened_by}"
-        yield f"  gate {change.gate}{opened}"
+    if change.spec.gate and not _came_to_nothing(change):
+        yield "  gate held" if change.opened_by is None else f"  gate open, by {change.opened_by}"
     if change.groups and change.observed_ms is None and not change.state.final:
         yield f"  waits for groups: {', '.join(one.group for one in change.groups)}"
     if change.uncovered_groups and change.observed_ms is not None:
@@ -62,7 +61,7 @@ def change_lines(change: Change) -> Iterator[str]:
     if change.detail:
         yield f"  {change.state.replace('_', ' ')}: {change.detail}"
     for answer in change.answers:
-        if answer.refused is not None:
+        if answer.refused:
             yield f"  {moment(answer.at_ms)} {refused(answer)}"
 
 
@@ -82,7 +81,7 @@ def _times(change: Change) -> Iterator[str]:
 def refused(refusal: Answer) -> str:
     """Return a refusal in words: what, whose, why, and what to do."""
     by = f" by {refusal.actor}" if refusal.actor else ""
-    return f"refused {refusal.verb}{by}: {refusal.detail} ({refusal.refused})"
+    return f"refused {refusal.verb}{by}: {refusal.detail}"
 
 
 def moment(ms: int) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.options import parse_address, with_options
-from kafka_partition_events.cli.common.output import Listing, tell, write_line
+from kafka_partition_events.cli.common.output import Listing, tell
 from kafka_partition_events.cli.common.settings import (
     OF_CONTROL,
     ControlOptions,
@@ -19,7 +19,6 @@ from kafka_partition_events.cli.common.settings import (
 from kafka_partition_events.cli.common.stopping import wait_until_stopped
 from kafka_partition_events.cli.services.services import check_options, refusals_in_one_line
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.protocol.acls import as_commands
 from kafka_partition_events.control.protocol.topics import PREFIX, Difference, control_topics, differences
 from kafka_partition_events.errors import ConfigurationError
 
@@ -41,13 +40,6 @@ def tracker_group(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address of metrics and health checks.")
     ] = "127.0.0.1:9405",
-    may_grow: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="Topics for which it creates partitions. Default: all."),
-    ] = None,
-    max_partitions: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many a topic may have in all.")
-    ] = None,
     where: ControlOptions,
 ) -> None:
     """Run the change controller (one per cluster), until stopped.
@@ -56,7 +48,6 @@ def tracker_group(
     kpe tracker init -b localhost:9092                                once, before
     kpe tracker -b localhost:9092
     kpe tracker --config /etc/kpe/kpe.toml                           brokers, control topics and policy
-    kpe tracker -b localhost:9092 --may-grow 'shop[.].*' --max-partitions 200
     kpe tracker -b localhost:9092 --prefix staging. --listen 127.0.0.1:9406
     curl -s localhost:9405/readyz                                    ok, or ok, standing by
     curl -s localhost:9405/metrics | grep kpe_change
@@ -65,7 +56,7 @@ def tracker_group(
     topics, describes the topics in question and consumer groups, and writes the state of each change, with
     who has followed, to kpe.changes. It creates partitions where a change says so.
 
-    What it allows: --may-grow, --max-partitions, or [policy] of --config, which all trackers of a cluster
+    What it allows: may_grow and max_partitions in [policy] of --config, which all trackers of a cluster
     should share. Kafka's own topics and the control topics are never changed, nor those of Schema Registry,
     Connect and Streams.
 
@@ -74,18 +65,12 @@ def tracker_group(
     seconds for an hour of 10,000 instances). It keeps nothing on disk. Without a tracker producers go on, and
     held gates open at their deadlines.
 
-    On the cluster it needs the rights to describe topics and groups, and to alter topics if it is to create
-    partitions. On the control topics: to read and write them, to describe their configuration; for its group
-    and its transactional id, both "kpe-tracker" (or the prefix and "-tracker"): read, and write.
-
     Exit codes: 0 it was stopped (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
     should be, wrong address, refused login, unknown option, the address is taken.
     """  # noqa: D301
     if context.invoked_subcommand is not None:
         return
-    typed = {"may_grow": may_grow, "max_partitions": max_partitions}
-    overrides = {f"policy.{name}": str(value) for name, value in typed.items() if value is not None}
-    found = where.find(overrides, sections=OF_CONTROL | {"policy", "http"})
+    found = where.find(sections=OF_CONTROL | {"policy", "http"})
     log_as_service(found.loaded, verbose=where.verbose)
     address = parse_address(listen, "--listen")
     try:
@@ -108,48 +93,29 @@ def tracker_group(
 @with_options
 def init_command(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; do nothing.")] = False,
-    print_acls: Annotated[
-        bool, typer.Option("--print-acls", help="Print who needs which rights, for a shell; do nothing.")
-    ] = False,
-    grows: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--grow",
-            metavar="TOPIC",
-            help="With --print-acls: a topic that the tracker may grow; shop.* is a family. Repeat it.",
-        ),
-    ] = None,
     where: ControlOptions,
     listing: Listing,
 ) -> None:
     """Create kpe.commands, kpe.changes, kpe.leases and kpe.acks, or set right what differs.
 
     \b
-    kpe tracker init -b localhost:9092 --dry-run
     kpe tracker init -b localhost:9092
     kpe tracker init -b localhost:9092 --prefix staging.
-    kpe tracker init -b localhost:9092 --print-acls --grow 'shop.*' | sed s/User:tracker/User:kpe/
 
     Shows each difference. Done twice, the second time does nothing. A setting of a topic that change control
     does not depend on is left alone. New topics get three replicas, or as many as there are brokers. Needs
     the rights to describe, create and alter these topics.
 
-    Exit codes: 0 they are as they should be (with --dry-run: shown); 2 one has too many partitions; wrong
+    Exit codes: 0 they are as they should be; 2 one has too many partitions; wrong
     address, refused, unknown option.
     """  # noqa: D301
     found = where.find()
-    if print_acls:
-        for line in as_commands(found.config["bootstrap.servers"], found.prefix, grows or ()):
-            write_line(line)
-        return
     check_options(found.config)
     with refusals_in_one_line():
-        differing = _look(found, repair=not dry_run)
-    listing.write(differing, lambda one: _document(one, done=not dry_run), (), lambda one: (str(one),))
-    if dry_run or not differing:
-        note = "nothing was done; it would be" if differing else "all topics are as they should be"
-        tell(f"note: {note}")
+        differing = _look(found, repair=True)
+    listing.write(differing, _document, (), lambda one: (str(one),))
+    if not differing:
+        tell("note: all topics are as they should be")
 
 
 def _look(found: ControlTopics, *, repair: bool = False) -> tuple[Difference, ...]:
@@ -164,12 +130,11 @@ def _look(found: ControlTopics, *, repair: bool = False) -> tuple[Difference, ..
     return differing
 
 
-def _document(difference: Difference, *, done: bool) -> dict[str, Any]:
+def _document(difference: Difference) -> dict[str, Any]:
     topic = difference.topic
     return {
         "topic": topic.name,
         "action": "create" if difference.found is None else "configure",
-        "done": done,
         "partitions": topic.partitions,
         "config": dict(topic.config),
         "found": difference.found,

@@ -32,9 +32,9 @@ def wait_command(
     """Wait until a change is finished, or until every live producer holds its gate.
 
     \b
-    kpe change wait -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --armed --timeout 5m &&
+    kpe change wait -b localhost:9092 orders-24-8f3c09d1 --armed --timeout 5m &&
         kafka-topics.sh --bootstrap-server localhost:9092 --alter --topic orders --partitions 24
-    kpe change wait -b localhost:9092 01JD5V1ZJ8Q0000000000000AB
+    kpe change wait -b localhost:9092 orders-24-8f3c09d1
 
     If you let a topic grow by hand, wait until producers are armed, and then do it: so no producer writes to
     the new partitions before consumers have a position there. Shows each state on stderr, and writes the

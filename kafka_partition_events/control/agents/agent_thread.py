@@ -66,11 +66,6 @@ class ControlAgent(ABC):
     def __init__(self, link: Link, duties: Leaseholder, clock: Clock | None) -> None:
         """Make an agent; nothing is asked before it is started.
 
-        Args:
-            link: Reaches the control topics; the agent closes it.
-            duties: What to say; what decides is there.
-            clock: For tests.
-
         Raises:
             ConfigurationError: the instance's name, or what else is told of it, is too long or no text.
         """

@@ -4,7 +4,7 @@ Agents of kafka-python's producers reach the control topics by this `ControlLink
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 try:
@@ -16,6 +16,8 @@ except ImportError as error:
         'pip install "kafka-partition-events[confluent]"'
     ) from error
 
+from attrs import evolve
+
 from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, error_text
 from kafka_partition_events.clients.confluent.connection import time_left
@@ -23,7 +25,7 @@ from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.agents.agent_thread import Report
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.agents.new_partitions import LIMIT_S, Assignments
+from kafka_partition_events.control.agents.consumer_duties import Reading, to_pin
 from kafka_partition_events.control.compacted_topic import CompactedTopic
 from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.log import get_logger
@@ -93,6 +95,9 @@ class ControlLink:
         self._changes.close()
 
 
+LIMIT_S: Final = 5.0
+"""How many seconds a hook may hold up a rebalance."""
+
 Callback = Callable[[Consumer, list[ConfluentPartition]], Any]
 
 _EARLIEST: Final = -2
@@ -121,7 +126,7 @@ class RebalanceHook:
         hook = RebalanceHook(agent)
         hook.subscribe(consumer, ["orders"])  # in place of consumer.subscribe(["orders"])
 
-    When the consumer is given partitions that are new to its group (`new_partitions` tells which), the
+    When the consumer is given partitions that are new to its group (`to_pin` tells which), the
     beginning of each is committed before the callback returns, so that a restart keeps it, and the agent
     tells the tracker. Classic groups, eager or cooperative, and those of KIP-848. If it fails for longer than
     `LIMIT_S` seconds, that is logged, the consumer begins where it would without a hook, and the next
@@ -137,28 +142,25 @@ class RebalanceHook:
 
     def __init__(
         self,
-        agent: ConsumerAgent | None = None,
+        agent: ConsumerAgent,
         *,
         on_assign: Callback | None = None,
         on_revoke: Callback | None = None,
-        on_lost: Callback | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Make a hook for one consumer.
 
         Args:
-            agent: Tells what is being changed, and is told what the consumer has. None: only what is added
-                while this consumer runs is known to be new.
+            agent: Tells what is being changed, and is told what the consumer has.
             on_assign: The application's own callback, called after the hook's part.
-            on_revoke: Likewise.
-            on_lost: Likewise; None: ``on_revoke`` is called, as confluent-kafka does.
+            on_revoke: Likewise; also called for partitions that are lost, as confluent-kafka does.
             pause: For tests.
         """
         self._pause = pause
-        self._mine = Assignments(agent)
+        self._agent = agent
+        self._reading = Reading()
         self._on_assign = on_assign
         self._on_revoke = on_revoke
-        self._on_lost = on_lost or on_revoke
 
     def subscribe(self, consumer: Consumer, topics: Sequence[str]) -> None:
         """Subscribe with this hook, after a look at how many partitions the topics have now.
@@ -172,9 +174,7 @@ class RebalanceHook:
         """
         named = [topic for topic in topics if not topic.startswith("^")]
         self._look(consumer, named, time.monotonic() + LIMIT_S)
-        consumer.subscribe(
-            list(topics), on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost
-        )
+        consumer.subscribe(list(topics), on_assign=self.on_assign, on_revoke=self.on_revoke)
 
     def on_assign(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
         """Pin what is new, tell the agent, call the application's callback."""
@@ -182,26 +182,31 @@ class RebalanceHook:
         deadline = time.monotonic() + LIMIT_S
         positioned: set[TopicPartition] = set()
         try:
-            self._look(consumer, self._mine.unknown_topics(assigned), deadline)
-            if candidates := self._mine.to_pin(assigned, ()):
+            unknown = {tp.topic for tp in assigned} - self._reading.counts.keys()
+            self._look(consumer, unknown, deadline)
+            if candidates := self._new(assigned, ()):
                 positioned = self._pin(consumer, candidates, deadline)
         except Exception as error:  # noqa: BLE001 - a rebalance must go on, whatever we got wrong
             _log.warning("new_partitions_not_pinned", error=repr(error))
-        self._mine.gained(assigned, positioned)
+        reading = self._reading
+        self._have(reading.assigned.union(assigned), reading.positioned.union(positioned))
         if self._on_assign is not None:
             self._on_assign(consumer, partitions)
 
     def on_revoke(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
         """Tell the agent, call the application's callback."""
-        self._mine.lost(_plain(partitions))
+        self._have(self._reading.assigned.difference(_plain(partitions)), self._reading.positioned)
         if self._on_revoke is not None:
             self._on_revoke(consumer, partitions)
 
-    def on_lost(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
-        """Tell the agent, call the application's callback."""
-        self._mine.lost(_plain(partitions))
-        if self._on_lost is not None:
-            self._on_lost(consumer, partitions)
+    def _have(self, assigned: frozenset[TopicPartition], positioned: frozenset[TopicPartition]) -> None:
+        self._reading = evolve(self._reading, assigned=assigned, positioned=positioned)
+        self._agent.tell(self._reading)
+
+    def _new(
+        self, assigned: Iterable[TopicPartition], committed: Collection[TopicPartition]
+    ) -> list[TopicPartition]:
+        return to_pin(assigned, committed, self._reading.counts, self._agent.changes)
 
     # -- asking --------------------------------------------------------------------------------------
 
@@ -214,7 +219,12 @@ class RebalanceHook:
                 return
             metadata = found.topics.get(topic)
             if metadata is not None and metadata.error is None:
-                self._mine.knows(topic, len(metadata.partitions))
+                # Were the number to rise with every look, it might already tell of growth when an assignment
+                # does not, and the next assignment would bring nothing new.
+                count, counts = len(metadata.partitions), self._reading.counts
+                self._reading = evolve(
+                    self._reading, counts={**counts, topic: min(count, counts.get(topic, count))}
+                )
 
     def _pin(self, consumer: Consumer, new: list[TopicPartition], deadline: float) -> set[TopicPartition]:
         """Commit the beginning of those without a commit; return all that have one now."""
@@ -241,7 +251,7 @@ class RebalanceHook:
         try:
             known = consumer.committed(_of_confluent(new), timeout=time_left(deadline))
             positioned |= _committed(known)
-            pinned = self._mine.to_pin(new, positioned)
+            pinned = self._new(new, positioned)
             if not pinned:
                 return _errors(known)
             begins = consumer.offsets_for_times(_of_confluent(pinned, _EARLIEST), timeout=time_left(deadline))

@@ -1,6 +1,6 @@
-"""What a process says that reads topics: leases, and how far it is with what comes and goes. Pure."""
+"""What a process says that reads topics, and which partitions are new to it. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from attrs import define, field, frozen
 
@@ -16,7 +16,8 @@ class Reading:
     """What a process reads now.
 
     Attributes:
-        counts: How many partitions it knows of the topics that it reads.
+        counts: How many partitions the topics had that it reads: the lowest number that it has seen. What was
+            not there at first is new to its group until that has committed something.
         assigned: The partitions that it has now.
         positioned: Those on which its group has a position that a restart keeps, as far as it knows; it does
             not have to have them any more.
@@ -38,12 +39,7 @@ class ConsumerDuties(Leaseholder):
     _said: dict[str, Coverage] = field(factory=dict, init=False)
 
     def reports(self, reading: Reading, now: float) -> Reports:
-        """Return what to publish.
-
-        Args:
-            reading: What the process reads.
-            now: The time, in monotonic seconds.
-        """
+        """Return what to publish."""
         changes = [change for change in self.ledger.changes.values() if _concerns(change, reading)]
         self._said = {c.change_id: self._said[c.change_id] for c in changes if c.change_id in self._said}
         acks = tuple(self._ack(c, reading) for c in changes if self._said.get(c.change_id) != _of(c, reading))
@@ -98,3 +94,39 @@ def _view(reading: Reading, changes: list[Change]) -> tuple[TopicUse, ...]:
         )
         for topic in sorted(reading.counts, key=lambda topic: (topic not in first, topic))
     )
+
+
+def to_pin(
+    assigned: Iterable[TopicPartition],
+    committed: Collection[TopicPartition],
+    counts_before: Mapping[str, int],
+    changes: Iterable[Change],
+) -> list[TopicPartition]:
+    """Return the partitions that a consumer must begin to read at their beginning, because they are new.
+
+    With ``auto.offset.reset=latest`` a consumer begins where a partition ends when it is assigned. For a
+    partition that came with growth that is wrong: what was written there before, the group will never read. A
+    partition is new to a group that has not committed an offset for it, if
+
+    - it was not there when this consumer first saw its topic; or
+    - it lies beyond the count with which a change began that is open, or that is over and has waited for the
+      group: its members may all have been away.
+
+    Anything else is left to ``auto.offset.reset``: an idle partition without a commit may be old, and its
+    records were skipped on purpose.
+
+    Args:
+        assigned: What the consumer was just given.
+        committed: Those for which the group has an offset.
+        counts_before: How many partitions each topic had; one that is missing was not known then.
+        changes: Those that say what is new; see `ConsumerDuties.needs`.
+    """
+    first_new = {**counts_before}
+    for change in changes:
+        spec = change.spec
+        first_new[spec.topic] = min(spec.from_count, first_new.get(spec.topic, spec.from_count))
+    return [
+        tp
+        for tp in assigned
+        if tp not in committed and tp.partition >= first_new.get(tp.topic, tp.partition + 1)
+    ]

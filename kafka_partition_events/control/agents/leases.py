@@ -44,6 +44,7 @@ class Leaseholder(ABC):
         ledger: What was read of ``kpe.changes``; the agent puts records in.
         spread: Over how many seconds a fleet's answers are spread.
         rng: Jitters the heartbeat.
+        lease_due: When the next lease is due, if nothing changes.
     """
 
     lease: Lease
@@ -51,28 +52,18 @@ class Leaseholder(ABC):
     spread: float = field(default=ACK_SPREAD_S, kw_only=True)
     rng: random.Random = field(factory=random.Random, kw_only=True)
     _view: tuple[TopicUse, ...] = field(default=(), init=False)
-    _lease_due: float = field(default=-math.inf, init=False)
+    lease_due: float = field(default=-math.inf, init=False)
     _acks: int = field(default=0, init=False)
 
     def next_lease(self, view: tuple[TopicUse, ...], now: float) -> Lease | None:
-        """Return a sign of life if one is due: every 30 s or so, and soon after the view has changed.
-
-        Args:
-            view: The topics that the instance uses, those that matter most first.
-            now: The time.
-        """
+        """Return a sign of life if one is due: every 30 s or so, and soon after the view has changed."""
         if view != self._view:
             self._view = view
-            self._lease_due = min(self._lease_due, now + ack_delay("", self.lease.instance_id, self.spread))
-        if now < self._lease_due:
+            self.lease_due = min(self.lease_due, now + ack_delay("", self.lease.instance_id, self.spread))
+        if now < self.lease_due:
             return None
-        self._lease_due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
+        self.lease_due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
         return self._counted()
-
-    @property
-    def lease_due(self) -> float:
-        """When the next one is due, if nothing changes."""
-        return self._lease_due
 
     def last_lease(self) -> Lease:
         """Return the lease of an instance that stops in good order."""

@@ -1,7 +1,6 @@
 """The agent: beside a poller, it holds and opens gates, and tells the tracker what this process does."""
 
 import uuid
-from collections.abc import Iterable
 from typing import Final
 
 from kafka_partition_events.control.agents.agent_thread import START_LIMIT_S, ControlAgent, Link
@@ -14,7 +13,6 @@ from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events.routing.budget import BufferBudget
 
 _ADOPTING_S: Final = 0.25
 
@@ -63,13 +61,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         super().__init__(link, self._duties, clock)
 
     def start(self, limit: float = START_LIMIT_S) -> bool:
-        """Start the thread, and wait until what holds now is known and done.
-
-        Args:
-            limit: Seconds to wait at most.
-
-        Returns:
-            Whether the control topics could be read. If not, nothing is held until they can be.
+        """Start, as `ControlAgent.start`; without the control topics nothing is held until they can be read.
 
         Raises:
             PollerClosedError: the poller has been closed.
@@ -99,8 +91,6 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         """
         limits = self._duties.limits(cluster, now)
         partitioners = [r.listener for r in self._poller.registrations if isinstance(r.listener, Partitioner)]
-        budgets = [p.routing.budget for p in partitioners if p.routing.budget is not None]
-        self._duties.affords(_least(budgets), _most(budgets))
         used: dict[str, int] = {}
         for partitioner in partitioners:
             for event in partitioner.routing.limit(limits):
@@ -114,17 +104,3 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
                 if (route := partitioner.route(topic)) is not None:
                     used[topic] = min(len(route.admitted), used.get(topic, len(route.admitted)))
         return used
-
-
-def _least(budgets: Iterable[BufferBudget]) -> int | None:
-    """Return how many partitions the most modest budget affords."""
-    return min((budget.affordable for budget in budgets if budget.affordable), default=None)
-
-
-def _most(budgets: Iterable[BufferBudget]) -> dict[str, int]:
-    """Return the limits of single topics; the lowest, if budgets differ."""
-    most: dict[str, int] = {}
-    for budget in budgets:
-        for topic, limit in budget.max_partitions.items():
-            most[topic] = min(limit, most.get(topic, limit))
-    return most

@@ -17,11 +17,9 @@ from collections.abc import Iterator, Mapping
 from attrs import define, field
 
 from kafka_partition_events.control.agents.leases import Leaseholder, Reports, ack_delay
-from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.control.protocol.records import Ack, Change, TopicUse
 from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.budget import share_out
 from kafka_partition_events.routing.limits import Limits
 
 
@@ -41,18 +39,6 @@ class ProducerDuties(Leaseholder):
     _grown_at: dict[str, float] = field(factory=dict, init=False)
     _said: dict[str, _Said] = field(factory=dict, init=False)
     _armed: dict[str, int] = field(factory=dict, init=False)
-    _affordable: int | None = field(default=None, init=False)
-    _most: Mapping[str, int] = field(factory=dict, init=False)
-
-    def affords(self, affordable: int | None, most: Mapping[str, int]) -> None:
-        """Take note of the budget; the leases tell it.
-
-        Args:
-            affordable: How many partitions memory affords, over all topics; None: any number.
-            most: How many partitions of a topic are used at most, for topics with a limit of their own.
-        """
-        self._affordable = affordable
-        self._most = {topic: min(count, MOST_PARTITIONS) for topic, count in most.items()}
 
     # -- what partitioners are to do -----------------------------------------------------------------
 
@@ -61,10 +47,7 @@ class ProducerDuties(Leaseholder):
 
         That includes topics that the instance does not use yet: it may begin to in the middle of a change.
 
-        Args:
-            cluster: The poller's snapshot; None before its first answer: then what holds for a topic of that
-                name holds.
-            now: The time.
+        Before the poller's first answer (None) what holds for a topic of that name holds.
         """
         counts: dict[str, int] = {}
         for change in self._here(cluster):
@@ -95,10 +78,7 @@ class ProducerDuties(Leaseholder):
     def reports(self, cluster: Cluster | None, used: Mapping[str, int], now: float) -> Reports:
         """Return what to publish, after the limits of this moment were set.
 
-        Args:
-            cluster: The poller's snapshot.
-            used: How many partitions of each topic the routes use, by the budget.
-            now: The time.
+        It is told how many partitions of each topic the routes use, by the budget.
         """
         known = {} if cluster is None else cluster.by_topic
         here = [*self._here(cluster)]
@@ -159,25 +139,15 @@ class ProducerDuties(Leaseholder):
         """Return the topics that are used, those with open changes first."""
         topics = {} if cluster is None else cluster.by_topic
         seen = {name: len(info.partitions) for name, info in topics.items() if not info.internal}
-        held = {name: min(used.get(name, count), count) for name, count in seen.items()}
         return tuple(
             TopicUse(
                 topic=name,
                 topic_id=topics[name].topic_id,
                 seen=seen[name],
                 used=used.get(name, seen[name]),
-                affords=self._affords(name, held),
             )
             for name in sorted(seen, key=lambda name: (name not in first, name))
         )
-
-    def _affords(self, topic: str, held: Mapping[str, int]) -> int | None:
-        """Return how many partitions of a topic would be used if it grew: what others have, they keep."""
-        most = self._most.get(topic)
-        if self._affordable is None:
-            return most
-        wanted = {**held, topic: most or MOST_PARTITIONS}
-        return share_out(self._affordable, wanted, {**held, topic: min(held[topic], wanted[topic])})[topic]
 
 
 def _seen(change: Change, cluster: Cluster | None) -> int:

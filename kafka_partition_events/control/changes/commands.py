@@ -13,8 +13,8 @@ from attrs import evolve, frozen
 from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import DEFAULT_POLICY, Policy
 from kafka_partition_events.control.changes.transitions import to
-from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Change, Command, Given
-from kafka_partition_events.control.protocol.vocabulary import Reason, State, Verb
+from kafka_partition_events.control.protocol.records import Answer, Change, Command, Given
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 
 MOST_OPEN: Final = 100
 """How many changes may be open: each costs a look at all instances, each second."""
@@ -48,17 +48,7 @@ def obey(
     policy: Policy = DEFAULT_POLICY,
     retired: Collection[str] = (),
 ) -> Outcome:
-    """Carry out a command.
-
-    Args:
-        given: The command.
-        changes: All changes that are known, by id.
-        cluster: What is seen of the topic that the command is about, or its change.
-        epoch: The tracker's epoch.
-        now_ms: The time now by the brokers' clock.
-        policy: What is allowed.
-        retired: Ids of changes that are over and forgotten.
-    """
+    """Carry out a command."""
     command = given.command
     change, requests = changes.get(command.change_id), command.verb is Verb.REQUEST
     carry_out: _Verb
@@ -69,10 +59,10 @@ def obey(
         carry_out = _VERBS[command.verb]
     elif command.change_id in retired:
         why = f"there was a change {command.change_id} before; request this one under an id of its own"
-        return Outcome(None, given.answer(Reason.ID_USED, why))
+        return Outcome(None, given.answer(why))
     elif command.spec is None or not requests:
         why = f"there is no change {command.change_id}; see kpe change ls --all"
-        return Outcome(None, given.answer(Reason.NO_SUCH_CHANGE, why))
+        return Outcome(None, given.answer(why))
     else:
         change = Change(
             change_id=command.change_id,
@@ -89,9 +79,9 @@ def obey(
         _check_age(given, now_ms)
         after = carry_out(change, command, cluster, now_ms)
     except _RefusedError as error:
-        answer = given.answer(error.reason, error.why)
+        answer = given.answer(str(error))
         if change.revision == 1:
-            change = to(change, State.REJECTED, now_ms, detail=error.why)
+            change = to(change, State.REJECTED, now_ms, detail=str(error))
         return Outcome(change.with_answer(answer), answer)
     return Outcome(after.with_answer(given.answer()))
 
@@ -103,31 +93,21 @@ def may_be_forgotten(change: Change, now_ms: int) -> bool:
 
 
 def reply_to(given: Given, change: Change | None) -> Outcome | None:
-    """Return what became of a command; None as long as no tracker has taken it up.
-
-    Args:
-        given: The command, as it was appended.
-        change: The change that it is about, as last read; None: there is none (yet).
-    """
+    """Return what became of a command; None as long as no tracker has taken it up."""
     if change is None:
         return None
     if (answer := change.answer_to(given)) is not None:
         return Outcome(change, answer if answer.refused else None)
     if given.command.verb is Verb.REQUEST and given.command.spec == change.spec:  # it was requested before
         return Outcome(change, change.answers[0] if change.refused_at_once else None)
-    # Its answer may have been pushed out by later ones.
-    unknown = len(change.answers) == MOST_ANSWERS and given.offset < change.answers[0].offset
-    return Outcome(change) if change.was_given(given) and not unknown else None
+    return None  # or it was pushed out by later ones
 
 
 # -- what is carried out -------------------------------------------------------------------------------------
 
 
 class _RefusedError(Exception):
-    """A command is not carried out."""
-
-    def __init__(self, reason: Reason, why: str) -> None:
-        self.reason, self.why = reason, why
+    """A command is not carried out; its text says why."""
 
 
 _Verb = Callable[[Change, Command, ClusterView, int], Change]
@@ -135,7 +115,7 @@ _Verb = Callable[[Change, Command, ClusterView, int], Change]
 
 def _check_age(given: Given, now_ms: int) -> None:
     if now_ms > given.at_ms + 1_000 * LASTS_S:
-        raise _RefusedError(Reason.COMMAND_EXPIRED, f"no tracker took it up within {LASTS_S:g} s; ask again")
+        raise _RefusedError(f"no tracker took it up within {LASTS_S:g} s; ask again")
 
 
 def _take_up(
@@ -150,30 +130,30 @@ def _take_up(
     """Compare and set: the change must begin with what there is."""
     spec, count = change.spec, cluster.count
     if (forbidden := policy.forbids(spec)) is not None:
-        raise _RefusedError(Reason.NOT_ALLOWED, forbidden)
+        raise _RefusedError(forbidden)
     if (still_open := sum(not other.state.final for other in others)) >= MOST_OPEN:
-        raise _RefusedError(Reason.NOT_ALLOWED, f"{still_open} changes are open; finish some")
+        raise _RefusedError(f"{still_open} changes are open; finish some")
     for other in others:
         if other.spec.subject == spec.subject and not other.state.final:
             why = f"{other.change_id} is {other.state}; wait for it (kpe change wait), or cancel it"
-            raise _RefusedError(Reason.ANOTHER_CHANGE_OPEN, why)
+            raise _RefusedError(why)
     if cluster.blind:
         why = f"the tracker does not see cluster {spec.cluster_id} now; see its log"
-        raise _RefusedError(Reason.CLUSTER_UNKNOWN, why)
+        raise _RefusedError(why)
     if count is None:
-        raise _RefusedError(Reason.TOPIC_UNKNOWN, f"there is no topic {spec.topic}")
+        raise _RefusedError(f"there is no topic {spec.topic}")
     if spec.topic_id is not None and cluster.topic_id not in {None, spec.topic_id}:
         why = f"topic {spec.topic} has the id {cluster.topic_id}, not {spec.topic_id}"
-        raise _RefusedError(Reason.TOPIC_ID_CHANGED, why)
+        raise _RefusedError(why)
     if count != spec.from_count:
         why = f"topic {spec.topic} has {count} partitions, not {spec.from_count}"
-        raise _RefusedError(Reason.CONFLICT, why)
+        raise _RefusedError(why)
     return change
 
 
 def _request_again(change: Change, _command: Command, _cluster: ClusterView, _now_ms: int) -> Change:
     why = f"{change.change_id} is another change already; request this one under an id of its own"
-    raise _RefusedError(Reason.ANOTHER_SPEC, why)
+    raise _RefusedError(why)
 
 
 def _cancel(change: Change, command: Command, cluster: ClusterView, now_ms: int) -> Change:
@@ -184,28 +164,20 @@ def _cancel(change: Change, command: Command, cluster: ClusterView, now_ms: int)
     if cluster.blind:
         # The topic may have grown already; then nothing would keep producers from its new partitions.
         why = f"the tracker does not see cluster {change.spec.cluster_id} now, so it may have happened"
-        raise _RefusedError(Reason.CLUSTER_UNKNOWN, f"{why}; ask again later")
+        raise _RefusedError(f"{why}; ask again later")
     why = f"cancelled by {command.actor}" + (f": {command.reason}" if command.reason else "")
     return to(change, State.CANCELLED, now_ms, detail=why)
-
-
-def _open_gate(change: Change, command: Command, _cluster: ClusterView, now_ms: int) -> Change:
-    if not change.holds or not change.state.happened:
-        cure = "its gate is not held" if change.state.happened else "the topic has not grown"
-        raise _wrong_state(change, cure)
-    return to(change, State.CONVERGING, now_ms, opened_by=command.actor)
 
 
 def _finish(change: Change, command: Command, _cluster: ClusterView, now_ms: int) -> Change:
     if change.state.final or not change.state.happened:
         raise _wrong_state(change, _too_late_to_cancel(change))
-    if change.holds:
-        raise _wrong_state(change, "its gate is held; open it first: kpe change cancel --open-gate")
-    return to(change, State.PARTIALLY_CONVERGED, now_ms, detail=f"ended by {command.actor}")
+    opened = {"opened_by": command.actor} if change.holds else {}
+    return to(change, State.PARTIALLY_CONVERGED, now_ms, detail=f"ended by {command.actor}", **opened)
 
 
 def _wrong_state(change: Change, cure: str) -> _RefusedError:
-    return _RefusedError(Reason.WRONG_STATE, f"{change.change_id} is {change.state}; {cure}")
+    return _RefusedError(f"{change.change_id} is {change.state}; {cure}")
 
 
 def _too_late_to_cancel(change: Change) -> str:
@@ -213,12 +185,11 @@ def _too_late_to_cancel(change: Change) -> str:
         return "the topic has not grown; cancel it without an option"
     if change.state.final:
         return "nothing is left to be done"
-    return "the topic has grown, and Kafka can't shrink it: --open-gate or --finish ends the waiting"
+    return "the topic has grown, and Kafka can't shrink it: --finish opens its gate and ends the waiting"
 
 
 _VERBS: Final[Mapping[Verb, _Verb]] = {
     Verb.REQUEST: _request_again,
     Verb.CANCEL: _cancel,
-    Verb.OPEN_GATE: _open_gate,
     Verb.FINISH: _finish,
 }

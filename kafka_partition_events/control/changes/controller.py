@@ -6,7 +6,6 @@ The tracker around it reads the control topics, polls the cluster, calls `Contro
 returns in one transaction and then says so: `Controller.wrote`. What was not written has not happened.
 """
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -15,22 +14,17 @@ from attrs import define, evolve, field, frozen
 from kafka_partition_events.control.changes.commands import may_be_forgotten, obey
 from kafka_partition_events.control.changes.evidence import ClusterView, Fleet
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.changes.transitions import is_due, step, to
+from kafka_partition_events.control.changes.transitions import is_due, step
 from kafka_partition_events.control.groups.state import Probe
-from kafka_partition_events.control.protocol.codec import RecordError, encode
+from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Answer, Change, Given
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Reason, State
 from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata.cluster import Cluster
 
 LOST_AFTER_MS: Final = 2 * 86_400_000
 """After how long a lease is forgotten, as ``kpe.leases`` forgets it."""
-
-CLOCKS_MAY_DIFFER_S: Final = 30.0
-"""By how much the clocks of brokers may differ: leases last 90 s, and their leaders stamp them."""
-
 
 _MOST_TEXT: Final = 1_000
 
@@ -42,13 +36,11 @@ class ClusterSnapshotForControl:
     Attributes:
         cluster: The cluster's metadata; None: it can't be seen.
         probe: What the prober has shown last.
-        clocks_differ_s: By how many seconds the clocks of brokers differ.
         troubles: Why the tracker could not create partitions, by change.
     """
 
     cluster: Cluster | None
     probe: Probe = field(factory=Probe)
-    clocks_differ_s: float = 0.0
     troubles: Mapping[str, str] = field(factory=dict)
 
     def of(self, spec: Spec, change_id: str = "") -> ClusterView:
@@ -64,13 +56,6 @@ class ClusterSnapshotForControl:
             readers_are_old=change_id not in probe.after,
             unseen_groups=probe.unseen,
         )
-
-    @property
-    def doubt(self) -> str:
-        """Why it is not known which producers are there, so that no topic should grow; empty if it is."""
-        if self.clocks_differ_s <= CLOCKS_MAY_DIFFER_S:
-            return ""
-        return f"the clocks of the brokers differ by {self.clocks_differ_s:.0f} s; see to their NTP"
 
 
 @define(kw_only=True)
@@ -126,15 +111,9 @@ class Controller:
     policy: Policy = field(factory=Policy)
 
     def decide(self, commands: Iterable[Given], seen: ClusterSnapshotForControl, now_ms: int) -> Decision:
-        """Return what is to be written and done now.
-
-        Args:
-            commands: Those that were not carried out yet.
-            seen: What is seen.
-            now_ms: The time now by the brokers' clock.
-        """
+        """Return what is to be written and done now."""
         self.ledger.drop_lost(now_ms - LOST_AFTER_MS)
-        self.ledger.drop_strays()
+        self.ledger.drop_acks()
         decision = Decision(at_ms=now_ms, known={**self.ledger.changes})
         for given in commands:
             # First what has happened: once the topic has grown, a cancel must not let go of the gate.
@@ -154,7 +133,7 @@ class Controller:
             self.ledger.take_change(change)
         for change in decision.retired:
             self.ledger.take_tombstone(change.change_id)
-        self.ledger.drop_finished()
+        self.ledger.drop_acks()
 
     @property
     def open_changes(self) -> list[Change]:
@@ -179,15 +158,15 @@ class Controller:
                 decision.write(outcome.change)
         except Exception as error:  # noqa: BLE001 - one command must not keep all others from being carried out
             decision.faults[id_] = repr(error)
-            decision.refusals.append(given.answer(Reason.FAULT, _in_words(error)))
+            why = legible(f"the tracker can't carry it out: {error!r}", _MOST_TEXT)
+            decision.refusals.append(given.answer(why))
         else:
             decision.refusals += () if outcome.refusal is None else (outcome.refusal,)
 
     def _go_on(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
         """Let a change take its next steps; tell whether its partitions are to be created.
 
-        One that can't is rejected if it is seen not to have happened. Else it stays as it is: who holds a
-        gate goes on holding it.
+        One that can't stays as it is: who holds a gate goes on holding it.
         """
         if change.state.final:
             return False
@@ -195,12 +174,6 @@ class Controller:
             return self._steps(decision, change, seen)
         except Exception as error:  # noqa: BLE001 - one change must not keep all others from going on
             decision.faults[change.change_id] = repr(error)
-            change = decision.known[change.change_id]  # it may have taken a step before
-            view = seen.of(change.spec)
-            if not view.blind and view.count == change.spec.from_count and not change.state.happened:
-                refused = to(change, State.REJECTED, decision.at_ms, detail=_in_words(error))
-                with contextlib.suppress(RecordError):
-                    decision.write(self._next(refused))
             return False
 
     def _steps(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
@@ -211,18 +184,14 @@ class Controller:
             groups=seen.probe.groups.get(id_, {}),
         )
         if change.spec.execute and not change.state.happened:
-            trouble = legible(seen.doubt or seen.troubles.get(id_, ""), _MOST_TEXT)
+            trouble = legible(seen.troubles.get(id_, ""), _MOST_TEXT)
             if trouble != change.detail:
                 change = self._next(evolve(change, detail=trouble))
                 decision.write(change)
         while (after := step(change, fleet, view, epoch=self.epoch, now_ms=decision.at_ms)) is not change:
             decision.write(after)
             change = after
-        return not seen.doubt and is_due(change, fleet, view, decision.at_ms)
+        return is_due(change, fleet, view, decision.at_ms)
 
     def _next(self, change: Change) -> Change:
         return evolve(change, revision=change.revision + 1, tracker_epoch=self.epoch)
-
-
-def _in_words(error: Exception) -> str:
-    return legible(f"the tracker can't carry it out: {error!r}", _MOST_TEXT)

@@ -30,7 +30,7 @@ from kafka_partition_events.control.protocol.records import (
     TopicUse,
     Totals,
 )
-from kafka_partition_events.control.protocol.vocabulary import Gate, Status
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.legible import legible
 
 GROUPS_UNKNOWN: Final = "which groups read the topic is not known"
@@ -192,7 +192,7 @@ def _status(change: Change, use: TopicUse, ack: Ack | None) -> Status | None:
     if use.used >= change.spec.to_count:
         return Status.APPLIED
     # With a gate it may just not know yet that the gate is open; then it has to say that it is capped.
-    return Status.CAPPED if change.gate is Gate.NONE and change.state.happened else said
+    return Status.CAPPED if not change.spec.gate and change.state.happened else said
 
 
 # -- groups ------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _doubts(change: Change, cluster: ClusterView, totals: Totals, *, known: bool
         GROUPS_UNKNOWN: not known,
         f"groups that can't be seen: {_listed(cluster.unseen_groups)}": bool(cluster.unseen_groups),
         f"producers that did not hold the gate when the topic grew: {totals.unarmed}": (
-            change.state.happened and change.gate is not Gate.NONE and totals.unarmed > 0
+            change.state.happened and change.spec.gate and totals.unarmed > 0
         ),
         "the topic's id is not known": cluster.topic_id is None,
     }

@@ -4,11 +4,10 @@ A plan asks the functions that will decide: `commands.obey` whether the tracker 
 `evidence` whom it concerns. It promises nothing: what comes later is not in it.
 """
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
-from fractions import Fraction
+from typing import Final
 
 from attrs import frozen
 
@@ -22,7 +21,7 @@ from kafka_partition_events.control.changes.evidence import (
 )
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.ledger import Appended, Ledger
-from kafka_partition_events.control.protocol.records import Answer, Command, Given, Lease, group_name
+from kafka_partition_events.control.protocol.records import Command, Given, Lease, group_name
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
@@ -36,26 +35,28 @@ class Verdict(StrEnum):
     SAFE = "safe"
     EXPOSED = "exposed"
     """Records may be missed, or left behind: a group, a producer or the topic itself is not made for it."""
-    WOULD_CAP = "would_cap"
-    """A producer can't afford all partitions."""
     BLOCKED = "blocked"
     """The tracker would refuse it, or Kafka would make a part of it only."""
 
 
 class Safety(StrEnum):
-    """Why a group misses no record of a new partition, or why it may."""
+    """Why a group misses no record of a new partition, or why it may; `WORDS` says it."""
 
     HOOK = "hook"
-    """All of its members run the library's rebalance hook, which begins new partitions at their beginning."""
     GATE = "gate"
-    """Producers wait until it has a position; without the hook on all members it is judged from outside."""
     ABSENT = "absent"
-    """It has committed offsets and no members. With ``auto.offset.reset=latest`` it misses what comes to new
-    partitions before it is back; no producer waits for it unless it is required by name."""
     EXPOSED = "exposed"
-    """With ``auto.offset.reset=latest``, which can't be seen from outside, it misses what comes first."""
     STREAMS = "streams"
-    """A Kafka Streams application: it ends with an error when a topic that it joins or groups by grows."""
+
+
+WORDS: Final[Mapping[Safety, str]] = {
+    Safety.HOOK: "safe: all members begin new partitions at their beginning",
+    Safety.GATE: "safe behind the gate: producers wait until it has a position",
+    # No producer waits for it unless it is required by name.
+    Safety.ABSENT: "no members: with auto.offset.reset=latest it misses what comes before it is back",
+    Safety.EXPOSED: "may miss records if it has auto.offset.reset=latest, which can't be seen from outside",
+    Safety.STREAMS: "Kafka Streams: it ends with an error when a topic that it joins or groups by grows",
+}
 
 
 @frozen(kw_only=True)
@@ -81,7 +82,6 @@ class Plan:
         spec: The change.
         refusal: Why the tracker would refuse it; None if it would not.
         producers: How many producers with the library it concerns, that are live.
-        capped: Those that afford fewer partitions than there will be, and how many (KIP-34).
         exposed: Why records may be missed or left behind although every group is safe, in words.
         groups: The groups that read the topic, or did; None: they could not be asked for.
         strangers: Groups that are required, and neither read the topic nor did.
@@ -89,30 +89,18 @@ class Plan:
     """
 
     spec: Spec
-    refusal: Answer | None
+    refusal: str | None
     producers: int
-    capped: Mapping[str, int]
     exposed: tuple[str, ...]
     groups: tuple[GroupOutlook, ...] | None
     strangers: tuple[str, ...]
     unverified: tuple[str, ...]
 
     @property
-    def keys_moved(self) -> Fraction:
-        """Which part of the keys moves that a hash modulo the partitions has placed.
-
-        It has the same remainder by both numbers for ``min(before, after)`` of every ``lcm(before, after)``.
-        """
-        before, after = self.spec.from_count, self.spec.to_count
-        return 1 - Fraction(before, math.lcm(before, after))
-
-    @property
     def verdict(self) -> Verdict:
         """What it comes to; the gravest first."""
         if self.refusal is not None:
             return Verdict.BLOCKED
-        if self.capped:
-            return Verdict.WOULD_CAP
         exposed = any(one.safety in {Safety.EXPOSED, Safety.STREAMS} for one in self.groups or ())
         return Verdict.EXPOSED if exposed or self.exposed else Verdict.SAFE
 
@@ -128,25 +116,17 @@ def plan(
 ) -> Plan:
     """Return what a request would do.
 
-    Args:
-        spec: The change.
-        ledger: What is known of changes, leases and acks.
-        cluster: The topic as it is.
-        groups: The groups that read it, or have committed offsets of it; None: they could not be asked for.
-        compacted: Whether the topic is compacted.
-        now_ms: The time now by the brokers' clock.
+    Groups are those that read the topic, or have offsets of it; None: they could not be asked for.
     """
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
     found = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
     assert found.change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
     fleet = Fleet(leases=ledger.leases)
     live = [one.instance_id for one in live_producers(found.change, fleet, now_ms)]
-    affords = {name: _affords(spec, ledger.leases[name].record) for name in live}
     return Plan(
         spec=spec,
-        refusal=found.refusal,
+        refusal=None if found.refusal is None else found.refusal.detail,
         producers=len(live),
-        capped={name: most for name, most in affords.items() if most is not None and most < spec.to_count},
         exposed=tuple(_exposed(spec, live, compacted=compacted)),
         groups=None if groups is None else tuple(_outlooks(spec, groups, ledger.leases, now_ms)),
         strangers=() if groups is None else tuple(_strangers(spec, groups)),
@@ -163,11 +143,6 @@ def _exposed(spec: Spec, live: Collection[str], *, compacted: bool) -> Iterator[
             "the topic is compacted: the last value of a key that moves stays in its former partition; "
             "key_partitions lets none move"
         )
-
-
-def _affords(spec: Spec, lease: Lease) -> int | None:
-    use = lease.use_of(spec.topic, spec.topic_id)
-    return None if use is None else use.affords
 
 
 # -- groups ------------------------------------------------------------------------------------------------

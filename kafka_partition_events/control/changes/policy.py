@@ -11,7 +11,6 @@ from attrs import frozen
 
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import PREFIX, control_topics
-from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import INTERNAL_TOPICS
 
 _KAFKAS_OWN: Final = INTERNAL_TOPICS | {"__cluster_metadata", "__remote_log_metadata", "__share_group_state"}
@@ -31,21 +30,11 @@ class Policy:
         may_grow: The names of topics for which the tracker creates partitions; a pattern for the whole name.
         max_partitions: How many partitions a topic may have in all; None: as many as Kafka takes.
         prefix: What the names of the control topics begin with: they never change, nor do Kafka's own.
-
-    Raises:
-        ConfigurationError: the pattern is none.
     """
 
     may_grow: str = ".*"
     max_partitions: int | None = None
     prefix: str = PREFIX
-
-    def __attrs_post_init__(self) -> None:
-        """Check the pattern."""
-        try:
-            re.compile(self.may_grow)
-        except re.error as error:
-            raise ConfigurationError(f"policy.may_grow is no regular expression: {error}") from error
 
     def forbids(self, spec: Spec) -> str | None:
         """Return why a change must not be made, and who could allow it; None: it may."""

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, Fleet, evidence
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import EXPIRES_S
-from kafka_partition_events.control.protocol.vocabulary import Gate, State
+from kafka_partition_events.control.protocol.vocabulary import State
 
 
 @frozen
@@ -129,7 +129,6 @@ TABLE: Final = (
         lambda case: case.overdue,
         lambda _case: {"opened_by": "deadline"},
     ),
-    Step((State.GATED,), State.CONVERGING, "`kpe change cancel --open-gate`", None),
     Step(
         _AT_WORK,
         State.CONVERGED,
@@ -154,7 +153,7 @@ TABLE: Final = (
         "the deadline has passed, and a live producer has not followed",
         lambda case: case.overdue,
     ),
-    Step(_AT_WORK, State.PARTIALLY_CONVERGED, "`kpe change cancel --finish`", None),
+    Step(_GROWN, State.PARTIALLY_CONVERGED, "`kpe change cancel --finish`", None),
 )  # fmt: skip
 
 
@@ -163,12 +162,7 @@ def step(change: Change, fleet: Fleet, cluster: ClusterView, *, epoch: int, now_
 
     Call it until it returns what it was given: each step is worth a record of its own.
 
-    Args:
-        change: The change.
-        fleet: What instances say.
-        cluster: What is seen of the topic.
-        epoch: The tracker's epoch.
-        now_ms: The time now by the brokers' clock; it must not go back.
+    The time must not go back.
     """
     if change.state.final:
         return change
@@ -203,4 +197,4 @@ def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> b
     known = evidence(change, fleet, cluster, now_ms)
     if cluster.blind or cluster.count != spec.from_count or _is_another(Case(change, known, cluster, now_ms)):
         return False
-    return change.gate is Gate.NONE or (not known.unarmed and known.readers_known)
+    return not spec.gate or (not known.unarmed and known.readers_known)

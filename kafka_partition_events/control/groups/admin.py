@@ -41,14 +41,7 @@ class GroupAdmin:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Connect in the background.
-
-        Args:
-            config: librdkafka's settings; those that say how to connect are used.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+        """Connect in the background, by librdkafka's settings."""
         self._connection = Connection(config)
         self._config = config
         self._left_out: dict[str, str] = {}
@@ -85,10 +78,6 @@ class GroupAdmin:
         By a consumer for each group, which joins nothing: where an `AdminClient` is told that the coordinator
         is another one by now, librdkafka (2.16) ends the process (confluentinc/librdkafka#5040). A group
         takes 70 ms, and 11 ms each where there are many.
-
-        Args:
-            wanted: The partitions to ask for, by group.
-            timeout: Seconds after which to give up.
         """
         asked = {group: partitions for group, partitions in wanted.items() if partitions}
         if not asked:

@@ -34,12 +34,7 @@ class GroupProber:
     """
 
     def __init__(self, admin: GroupAdmin, *, clock: Clock | None = None) -> None:
-        """Take over a connection; nothing is asked yet.
-
-        Args:
-            admin: Reaches the brokers; the prober closes it.
-            clock: For tests.
-        """
+        """Take over a connection; nothing is asked yet."""
         self.probe = Probe()
         self._admin = admin
         self._clock = clock or Clock()
@@ -50,12 +45,7 @@ class GroupProber:
         self._failing = False
 
     def watch(self, changes: Collection[Change], now_ms: int) -> None:
-        """Probe for open changes now and then; at once if one is new, or has another state. Raises nothing.
-
-        Args:
-            changes: The open changes.
-            now_ms: The time now by the brokers' clock.
-        """
+        """Probe for open changes now and then; at once if one is new, or has another state."""
         states = frozenset((change.change_id, change.state) for change in changes)
         if states <= self._seen and self._clock.monotonic() < self._due:
             return

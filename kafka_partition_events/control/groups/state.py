@@ -109,11 +109,7 @@ class Settling:
     def looked(self, group: Group, topic: str, affected: Collection[int], now_ms: int) -> "Settling":
         """Return the memory after a look.
 
-        Args:
-            group: The group.
-            topic: The topic.
-            affected: Partitions that must all be assigned.
-            now_ms: The time, which must not go back.
+        All of the affected partitions must be assigned; the time must not go back.
         """
         shares = group.shares(topic)
         if not group.stable or not set(affected) <= {partition for _, partition in shares}:
@@ -130,15 +126,7 @@ class Settling:
 def coverage_of(
     group: Group, topic: str, affected: Collection[int], committed: Collection[int], *, settled: bool = False
 ) -> Coverage:
-    """Return how far a group is with some partitions of a topic.
-
-    Args:
-        group: The group.
-        topic: The topic.
-        affected: The partitions in question.
-        committed: Those with an offset of the group.
-        settled: Whether its assignment has stood long enough to be a position.
-    """
+    """Return how far a group is with some partitions of a topic."""
     assigned = {partition for _, partition in group.shares(topic)}.intersection(affected)
     positioned = {*affected}.intersection(committed) | (assigned if settled else set())
     return Coverage(assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned))
@@ -150,10 +138,7 @@ def reads(group: Group, topic: str, *, did: bool) -> bool | None:
     While its members rebalance, what was seen before counts. A group without members, or whose members assign
     by hand, is not among the readers.
 
-    Args:
-        group: The group.
-        topic: The topic.
-        did: Whether it was a reader when it was last seen, or has committed offsets of the topic.
+    `did`: it read it when it was last seen, or has committed offsets of the topic.
 
     Returns:
         None if it can't be told: its members are rebalancing, and nothing else is known of it.

@@ -34,15 +34,7 @@ class ControlClient:
     """The control topics of a cluster, and its consumer groups. Blocks for I/O; one thread at a time."""
 
     def __init__(self, config: Mapping[str, Any], prefix: str) -> None:
-        """Connect in the background.
-
-        Args:
-            config: librdkafka's settings for the cluster.
-            prefix: What the names of the control topics begin with.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+        """Connect in the background, by librdkafka's settings."""
         self._commands = f"{prefix}commands"
         self._connection = Connection(config)
         self._writing = {"log_level": 2, **connecting(config), **_WRITING}
@@ -55,9 +47,9 @@ class ControlClient:
         """What was read so far."""
         return self._log.ledger
 
-    def read(self, topics: Collection[str]) -> None:
+    def read(self, topics: Collection[str], timeout: float = _LIMIT_S) -> None:
         """Read these of the control topics on, to their present ends; see `ControlLog.read`."""
-        self._log.read(_LIMIT_S, topics)
+        self._log.read(timeout, topics)
 
     def send(self, command: Command) -> Given:
         """Write a command, and return it as it was appended.

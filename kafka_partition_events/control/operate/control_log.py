@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from kafka_partition_events.control.compacted_topic import CompactedTopic
-from kafka_partition_events.control.protocol.codec import AnyRecord, Place, Skipped, decode_or_skip
+from kafka_partition_events.control.protocol.codec import Place, Skipped, decode_or_skip
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Ack, Lease
 from kafka_partition_events.control.protocol.topics import EVERYTHING, PREFIX
@@ -21,15 +21,7 @@ class ControlLog:
     """
 
     def __init__(self, config: Mapping[str, Any], prefix: str = PREFIX) -> None:
-        """Make it; connecting happens in the background.
-
-        Args:
-            config: The settings of any librdkafka client; those that say how to connect are used.
-            prefix: What the names of the control topics begin with.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+        """Make it; connecting happens in the background, by librdkafka's settings."""
         self.ledger = Ledger()
         self.skipped = Skipped()
         self._prefix = prefix
@@ -38,31 +30,25 @@ class ControlLog:
     def read(self, timeout: float, topics: Collection[str] = EVERYTHING) -> None:
         """Read on, up to the ends that the topics have now. Only what is committed.
 
-        Args:
-            timeout: Seconds after which to give up.
-            topics: Which to read; leases of a large fleet are many.
-
         Raises:
             ControlTopicError: a topic is missing or can't be read to its end in time. The next call goes on
                 where this one was.
         """
         for message in self._topics.read([f"{self._prefix}{topic}" for topic in topics], timeout):
+            value, at, at_ms = message.value(), place_of(message), appended_ms(message)
             match (message.topic() or "").removeprefix(self._prefix):
                 case "changes":
-                    key, place = message.key() or b"", place_of(message)
-                    self.ledger.take_written(key, message.value(), self.skipped, place)
-                case "leases" if (lease := self._decoded(Lease, message)) is not None:
-                    self.ledger.take_lease(lease, appended_ms(message))
-                case "acks" if (ack := self._decoded(Ack, message)) is not None:
-                    self.ledger.take_ack(ack, appended_ms(message))
+                    self.ledger.take_written(message.key() or b"", value, self.skipped, at)
+                case "leases" if value is not None:
+                    if (lease := decode_or_skip(Lease, value, self.skipped, at)) is not None:
+                        self.ledger.take_lease(lease, at_ms)
+                case "acks" if value is not None:
+                    if (ack := decode_or_skip(Ack, value, self.skipped, at)) is not None:
+                        self.ledger.take_ack(ack, at_ms)
 
     def close(self) -> None:
         """Close the connections."""
         self._topics.close()
-
-    def _decoded(self, kind: type[AnyRecord], message: Message) -> AnyRecord | None:
-        value = message.value()
-        return None if value is None else decode_or_skip(kind, value, self.skipped, place_of(message))
 
 
 def appended_ms(message: Message) -> int:

@@ -29,14 +29,7 @@ class ControlTopicAdmin:
     """The control topics of one cluster. Blocks for I/O; one thread at a time."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Connect in the background.
-
-        Args:
-            config: librdkafka's settings; those that say how to connect are used.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+        """Connect in the background, by librdkafka's settings."""
         self._connection = Connection(config)
 
     def look(self, wanted: Collection[ControlTopic]) -> dict[str, ControlTopic]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache, partial
 from types import NoneType
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 import attrs
 
@@ -22,9 +22,6 @@ from kafka_partition_events.control.protocol.bounds import (
     MOST_NUMBER,
     MOST_SECONDS,
     MOST_TEXT,
-    Items,
-    Number,
-    Text,
 )
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
@@ -199,50 +196,37 @@ def _readers(kind: Any) -> tuple[tuple[str, bool, Reader], ...]:
 
 
 def _reader(kind: Any) -> Reader:
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is None:
-        return _plain_reader(kind)
-    if origin is tuple:
-        return partial(_read_list, _reader(parts[0]), MOST_ITEMS)
-    if origin is Annotated and isinstance(parts[1], Items):
-        return partial(_read_list, _reader(get_args(parts[0])[0]), parts[1].most)
-    if origin is Annotated:
-        return partial(_BY_BOUND[type(parts[1])], parts[0], parts[1])
-    (known,) = (choice for choice in parts if choice is not NoneType)
-    read_known = _reader(known)
-    return lambda value, path: None if value is None else read_known(value, path)
-
-
-def _plain_reader(kind: Any) -> Reader:
-    if kind is PartitionSet:
-        return _read_partitions
-    if attrs.has(kind):
+    parts = get_args(kind)
+    if get_origin(kind) is tuple:
+        return partial(_read_list, _reader(parts[0]))
+    if parts:
+        (known,) = (choice for choice in parts if choice is not NoneType)
+        read_known = _reader(known)
+        return lambda value, path: None if value is None else read_known(value, path)
+    if attrs.has(kind) and kind is not PartitionSet:
         return partial(_read_object, kind)
-    if issubclass(kind, StrEnum):
-        return partial(_read_word, kind)
-    return _DEFAULTS[kind]
+    return partial(_read_word, kind) if issubclass(kind, StrEnum) else _PLAIN[kind]
 
 
-def _read_list(read_item: Reader, most: int, value: Any, path: str) -> tuple[Any, ...]:
-    if len(_checked(list, value, path)) > most:
-        raise RecordError(f"{path} has {len(value):,} items, of at most {most:,}")
+def _read_list(read_item: Reader, value: Any, path: str) -> tuple[Any, ...]:
+    if len(_checked(list, value, path)) > MOST_ITEMS:
+        raise RecordError(f"{path} has {len(value):,} items, of at most {MOST_ITEMS:,}")
     return tuple(read_item(item, f"{path}[{place}]") for place, item in enumerate(value))
 
 
-def _read_text(kind: Any, bound: Text, value: Any, path: str) -> str:
-    text: str = _checked(kind, value, path)
-    if len(text) > bound.most:
-        raise RecordError(f"{path} has {len(text):,} characters, of at most {bound.most:,}")
-    if not is_legible(text) or (bound.without and bound.without in text):
+def _read_text(value: Any, path: str) -> str:
+    text: str = _checked(str, value, path)
+    if len(text) > MOST_TEXT:
+        raise RecordError(f"{path} has {len(text):,} characters, of at most {MOST_TEXT:,}")
+    if not is_legible(text):
         raise RecordError(f"{path} can't be {_shown(text)}: it holds what does not belong into a text")
     return text
 
 
-def _read_number(kind: Any, bound: Number, value: Any, path: str) -> Any:
-    number = _checked((int, float) if kind is float else kind, value, path)
-    if not bound.least <= number <= bound.most:  # nor is it "not a number"
-        raise RecordError(f"{path} must be from {bound.least:,} to {bound.most:,}, not {_shown(number)}")
-    return kind(number)
+def _read_number(kinds: Any, most: float, value: Any, path: str) -> Any:
+    if not 0 <= (number := _checked(kinds, value, path)) <= most:  # nor is it "not a number"
+        raise RecordError(f"{path} must be from 0 to {most:,}, not {_shown(number)}")
+    return number
 
 
 def _read_word(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
@@ -267,12 +251,12 @@ def _checked(kind: Any, value: Any, path: str) -> Any:
     return value
 
 
-_BY_BOUND: Final[Mapping[type, Callable[..., Any]]] = {Text: _read_text, Number: _read_number}
-_DEFAULTS: Final[Mapping[type, Reader]] = {
+_PLAIN: Final[Mapping[type, Reader]] = {
+    PartitionSet: _read_partitions,
     bool: partial(_checked, bool),
-    str: partial(_read_text, str, Text(MOST_TEXT)),
-    int: partial(_read_number, int, Number(0, MOST_NUMBER)),
-    float: partial(_read_number, float, Number(0, MOST_SECONDS)),
+    str: _read_text,
+    int: partial(_read_number, int, MOST_NUMBER),
+    float: partial(_read_number, (int, float), MOST_SECONDS),
 }
 
 

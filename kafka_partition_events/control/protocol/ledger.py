@@ -116,21 +116,17 @@ class Ledger:
             found = Appended(ack, at_ms)
             of_change[ack.instance_id] = latest(of_change.get(ack.instance_id, found), found)
 
-    def drop_finished(self) -> None:
-        """Forget the answers to changes that are finished: a fleet's acks of a month are many."""
-        for change_id, change in self.changes.items():
-            if change.state.final:
-                self.acks.pop(change_id, None)
+    def drop_acks(self) -> None:
+        """Forget answers to changes that are over, or that nobody knows: a fleet writes many in a month.
 
-    def drop_strays(self) -> None:
-        """Forget answers to changes that nobody knows. For who writes the changes: no answer comes sooner."""
-        for change_id in self.acks.keys() - self.changes.keys():
-            del self.acks[change_id]
+        For who writes the changes: no answer comes sooner.
+        """
+        still_open = {id_ for id_, change in self.changes.items() if not change.state.final}
+        self.acks = {id_: acks for id_, acks in self.acks.items() if id_ in still_open}
 
     def drop_lost(self, before_ms: int) -> None:
         """Forget instances that have not been heard of since then, as the topic itself does."""
-        for name in [name for name, lease in self.leases.items() if lease.at_ms < before_ms]:
-            del self.leases[name]
+        self.leases = {name: lease for name, lease in self.leases.items() if lease.at_ms >= before_ms}
 
     def keep(self, needed: Callable[[Change], bool]) -> None:
         """Forget changes that a reader has no use for; most of what a right to write can add is refused."""

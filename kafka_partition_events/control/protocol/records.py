@@ -5,30 +5,20 @@ Moments are Kafka's: milliseconds since 1970 by the clock of the *broker* that a
 """
 
 import hashlib
-from typing import Annotated, Final
+from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+from attrs.validators import le
 
-from kafka_partition_events.control.protocol.bounds import (
-    MOST_TEXT,
-    Count,
-    Id,
-    Items,
-    Moment,
-    Prose,
-    TimeToLive,
-)
 from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    Gate,
-    Reason,
-    Role,
-    State,
-    Status,
-    Verb,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
 from kafka_partition_events.legible import legible
+
+
+def _fits_a_key(_record: object, _field: object, id_: str) -> None:
+    if "|" in id_:  # keys are put together with it: a tombstone would be another change's
+        raise ValueError("change_id can't hold '|'")
 
 
 @frozen(kw_only=True)
@@ -36,17 +26,17 @@ class Command:
     """What a person asks of the tracker (``kpe.commands``).
 
     Attributes:
-        change_id: Which change; made by the one who requests it (a ULID).
+        change_id: Which change; made by the one who requests it.
         verb: What is asked for.
         actor: Who asks, as typed; Kafka's ACLs say who may.
         reason: Why.
         spec: The change, for a request.
     """
 
-    change_id: Id
+    change_id: str = field(validator=_fits_a_key)
     verb: Verb
     actor: str
-    reason: Prose = ""
+    reason: str = ""
     spec: Spec | None = None
 
 
@@ -91,16 +81,16 @@ class Answer:
         at_ms: and by the time at which it was appended: the topic may have been created anew.
         verb: What was asked for.
         actor: Who asked.
-        refused: Why it was not carried out; None: it was.
-        detail: The same in words, with what to do.
+        refused: Whether it was not carried out,
+        detail: and why, with what to do.
     """
 
     offset: int
-    at_ms: Moment
+    at_ms: int
     verb: Verb
     actor: str
-    refused: Reason | None = None
-    detail: Prose = ""
+    refused: bool = False
+    detail: str = ""
 
 
 @frozen
@@ -120,15 +110,15 @@ class Given:
     offset: int
     at_ms: int
 
-    def answer(self, refused: Reason | None = None, detail: str = "") -> Answer:
-        """Return what became of it."""
+    def answer(self, refusal: str | None = None) -> Answer:
+        """Return what became of it: it was carried out, or why it was not."""
         return Answer(
             offset=self.offset,
             at_ms=self.at_ms,
             verb=self.command.verb,
             actor=self.command.actor,
-            refused=refused,
-            detail=detail,
+            refused=refusal is not None,
+            detail=refusal or "",
         )
 
 
@@ -155,34 +145,27 @@ class Change:
         answers: What became of the last commands, oldest first.
     """
 
-    change_id: Id
+    change_id: str
     tracker_epoch: int
     revision: int
     state: State
     spec: Spec
     requested_by: str
-    why: Prose = ""
-    requested_ms: Moment
-    observed_ms: Moment | None = None
-    finished_ms: Moment | None = None
+    why: str = ""
+    requested_ms: int
+    observed_ms: int | None = None
+    finished_ms: int | None = None
     opened_by: str | None = None
-    detail: Prose = ""
+    detail: str = ""
     totals: Totals = Totals()
     groups: tuple[GroupProgress, ...] = ()
     unverified: tuple[str, ...] = ()
     answers: tuple[Answer, ...] = ()
 
     @property
-    def gate(self) -> Gate:
-        """Whether producers wait."""
-        if not self.spec.gate:
-            return Gate.NONE
-        return Gate.HELD if self.opened_by is None else Gate.OPEN
-
-    @property
     def holds(self) -> bool:
         """Whether producers keep to the old partitions."""
-        return self.gate is Gate.HELD and not self.state.final
+        return self.spec.gate and self.opened_by is None and not self.state.final
 
     @property
     def deadline_ms(self) -> int | None:
@@ -226,15 +209,13 @@ class TopicUse:
         topic: Its name.
         topic_id: Its id.
         seen: How many partitions the instance sees,
-        used: how many of them it uses,
-        affords: and how many it could use if the topic grew (KIP-34); None: any number.
+        used: and how many of them it uses.
     """
 
     topic: str
     topic_id: str | None = None
-    seen: Count
-    used: Count
-    affords: Count | None = None
+    seen: int
+    used: int
 
 
 @frozen(kw_only=True)
@@ -254,15 +235,10 @@ class Lease:
     instance_id: str
     incarnation: str
     lease_seq: int
-    born_ms: Moment | None = None
+    born_ms: int | None = None
     group: str | None = None
-    ttl_s: TimeToLive = 90.0
-    view: Annotated[tuple[TopicUse, ...], Items(MOST_TOPICS)] = ()
-
-    @property
-    def role(self) -> Role:
-        """What it is."""
-        return Role.PRODUCER if self.group is None else Role.CONSUMER
+    ttl_s: float = field(default=90.0, validator=le(3_600.0))
+    view: tuple[TopicUse, ...] = ()
 
     def use_of(self, topic: str, topic_id: str | None) -> TopicUse | None:
         """Return what the instance has to do with a topic; None: nothing, or with another of that name."""
@@ -289,20 +265,23 @@ class Ack:
         positioned: Those of them with a committed offset of its group.
     """
 
-    change_id: Id
+    change_id: str
     instance_id: str
     incarnation: str
     ack_seq: int
-    born_ms: Moment | None = None
+    born_ms: int | None = None
     status: Status
-    armed_count: Count | None = None
+    armed_count: int | None = None
     assigned: PartitionSet = NO_PARTITIONS
     positioned: PartitionSet = NO_PARTITIONS
 
 
+_MOST_NAME: Final = 246
+
+
 def group_name(name: str) -> str:
     """Return a group's name as it may stand in a record: Kafka lets it be anything, of any length."""
-    told = legible(name, MOST_TEXT - 10)
+    told = legible(name, _MOST_NAME)
     if told == name:
         return name
     return f"{told}#{hashlib.blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"

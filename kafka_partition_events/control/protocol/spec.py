@@ -5,7 +5,7 @@ from typing import Final
 
 from attrs import frozen
 
-from kafka_partition_events.control.protocol.bounds import MOST_IDS, Count
+from kafka_partition_events.control.protocol.bounds import MOST_IDS
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.errors import ConfigurationError
 
@@ -35,8 +35,8 @@ class Spec:
     cluster_id: str
     topic: str
     topic_id: str | None = None
-    from_count: Count
-    to_count: Count
+    from_count: int
+    to_count: int
     execute: bool = False
     gate: bool = False
     deadline_s: float = 600.0

@@ -103,10 +103,6 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
 def differences(wanted: Iterable[ControlTopic], found: Mapping[str, ControlTopic]) -> tuple[Difference, ...]:
     """Return what is otherwise than it should be; nothing if all is well.
 
-    Args:
-        wanted: How topics should be.
-        found: Those that are there, by name.
-
     Raises:
         ControlTopicError: one has more partitions than it may have. Nothing helps: Kafka can't shrink it.
     """

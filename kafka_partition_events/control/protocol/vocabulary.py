@@ -39,31 +39,13 @@ _HAPPENED = frozenset({
 })  # fmt: skip
 
 
-class Gate(StrEnum):
-    """Whether producers wait for consumers."""
-
-    NONE = "none"
-    """They were never asked to."""
-    HELD = "held"
-    OPEN = "open"
-
-
 class Verb(StrEnum):
     """What a command asks for."""
 
     REQUEST = "request"
     CANCEL = "cancel"
-    OPEN_GATE = "open_gate"
-    """Let producers use the partitions without the evidence."""
     FINISH = "finish"
-    """End a change although not all have followed."""
-
-
-class Role(StrEnum):
-    """What a process with the library is."""
-
-    PRODUCER = "producer"
-    CONSUMER = "consumer"
+    """End a change that has happened, although not all have followed: its gate opens without the evidence."""
 
 
 class Status(StrEnum):
@@ -76,26 +58,3 @@ class Status(StrEnum):
     APPLIED = "applied"
     CAPPED = "capped"
     """Applied, but its budget affords fewer partitions than there are: KIP-34's case."""
-
-
-class Reason(StrEnum):
-    """Why a command was refused."""
-
-    CONFLICT = "conflict"
-    """The topic has another number of partitions than the change began with."""
-    TOPIC_ID_CHANGED = "topic_id_changed"
-    TOPIC_UNKNOWN = "topic_unknown"
-    CLUSTER_UNKNOWN = "cluster_unknown"
-    """The tracker can't see that cluster now, so nothing can be compared."""
-    ANOTHER_CHANGE_OPEN = "another_change_open"
-    ANOTHER_SPEC = "another_spec"
-    """The change exists, and is another one."""
-    NO_SUCH_CHANGE = "no_such_change"
-    COMMAND_EXPIRED = "command_expired"
-    WRONG_STATE = "wrong_state"
-    NOT_ALLOWED = "not_allowed"
-    """The tracker's settings forbid it, or the topic's number of partitions is a contract."""
-    ID_USED = "id_used"
-    """A change of that id is over and forgotten; ids are never used again."""
-    FAULT = "fault"
-    """The tracker can't carry it out, by a fault of its own; its log has more."""

@@ -34,11 +34,6 @@ class Membership:
     def __init__(self, config: Mapping[str, Any], prefix: str, skipped: Skipped) -> None:
         """Make it; nothing is asked before `join`.
 
-        Args:
-            config: librdkafka's settings for the cluster.
-            prefix: What the names of the control topics begin with.
-            skipped: Counts commands that are not understood.
-
         Raises:
             KafkaException: librdkafka refuses a setting.
         """

@@ -21,7 +21,6 @@ from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.groups.admin import GroupAdmin
 from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.operate.control_log import ControlLog
-from kafka_partition_events.control.protocol.clock import BrokerClock
 from kafka_partition_events.control.protocol.codec import Record, Skipped, encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change, Given, Lease
@@ -86,7 +85,8 @@ class Leadership:
         self._settings, config = settings, settings.config
         self.cluster_id: str | None = None
         """Kafka's id of the cluster."""
-        self._clock = BrokerClock()
+        self._clocks: dict[int, float] = {}
+        """How far each leader's clock is ahead of the monotonic one, at least, in milliseconds."""
         self._now_ms = 0
         self._lease = Lease(instance_id=settings.name, incarnation=uuid.uuid4().hex, lease_seq=0)
         self._lease_due = 0.0
@@ -121,22 +121,23 @@ class Leadership:
 
     @property
     def now_ms(self) -> int:
-        """The brokers' time now, in milliseconds since 1970.
+        """The brokers' time now, in milliseconds since 1970; it never goes back.
+
+        A broker stamps a record before we hear of it, so the most that an answer has shown is closest to the
+        truth. The slowest clock counts: where clocks differ, who has signed by any of them passes for alive
+        for longer, and no gate opens too early.
 
         Raises:
             ControlTopicError: no broker has told it.
         """
-        now_ms = self._clock.now_ms(time.monotonic())
-        if now_ms is None:
+        if not self._clocks:
             raise ControlTopicError("the broker does not tell when it has appended a record")
+        now_ms = int(min(self._clocks.values()) + 1_000 * time.monotonic())
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
     def round(self, commands: Sequence[Given]) -> Decision:
         """Carry out commands, and let all open changes take their next steps; in one transaction.
-
-        Args:
-            commands: Those that have come.
 
         Raises:
             KafkaException, TimeoutError: it was not written, or nobody can tell.
@@ -176,7 +177,6 @@ class Leadership:
         return ClusterSnapshotForControl(
             cluster=None if found is None else Cluster(by_topic=found.values(), cluster_id=self.cluster_id),
             probe=self._prober.probe,
-            clocks_differ_s=self._clock.spread_s,
             troubles=self._grower.troubles,
         )
 
@@ -226,7 +226,8 @@ class Leadership:
     def _heard(self, leader: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
             appended_ms = message.timestamp()[1]
-            self._clock = self._clock.heard(appended_ms, time.monotonic(), leader)
+            ahead_ms = appended_ms - 1_000 * time.monotonic()
+            self._clocks[leader] = max(ahead_ms, self._clocks.get(leader, ahead_ms))
             if self._lease.born_ms is None:
                 self._lease = evolve(self._lease, born_ms=appended_ms)
 

@@ -10,7 +10,6 @@ from kafka_partition_events.control.changes.controller import Decision
 from kafka_partition_events.control.changes.evidence import has_departed
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Reason, Role
 
 SKIPPED: Final = ("malformed", "version")
 """Why a record of a control topic was passed over."""
@@ -38,16 +37,16 @@ class TrackerStatus:
     cluster_id: str | None = None
     now_ms: int | None = None
     changes: Mapping[str, Change] = field(factory=dict)
-    instances: Mapping[Role, int] = field(factory=dict)
-    refused: Mapping[Reason, int] = field(factory=dict)
+    instances: Mapping[str, int] = field(factory=dict)
+    refused: int = 0
     skipped: Mapping[str, int] = field(factory=dict)
 
     def after(self, decision: Decision, ledger: Ledger, cluster_id: str | None) -> "TrackerStatus":
         """Return how an elected tracker stands after a round that was written."""
         now_ms = decision.at_ms
         leases = [each.record for each in ledger.leases.values() if not has_departed(each, now_ms)]
-        here = Counter(lease.role for lease in leases if lease.view or lease.group)  # not the tracker's own
-        refused = (refusal.refused for refusal in decision.refusals if refusal.refused)
+        # Not the tracker's own.
+        here = Counter(lease.group is None for lease in leases if lease.view or lease.group)
         return evolve(
             self,
             elected=True,
@@ -55,8 +54,8 @@ class TrackerStatus:
             cluster_id=cluster_id,
             now_ms=now_ms,
             changes=dict(ledger.changes),
-            instances={role: here[role] for role in Role},
-            refused=Counter(self.refused) + Counter(refused),
+            instances={"producer": here[True], "consumer": here[False]},
+            refused=self.refused + len(decision.refusals),
         )
 
     def standing_by(self, trouble: str | None = None) -> "TrackerStatus":

@@ -23,18 +23,10 @@ _LOOK_S: Final = 5.0
 class Grower:
     """Describes topics of one cluster, and grows them. Blocks for I/O; one thread at a time."""
 
-    def __init__(self, config: Mapping[str, Any], policy: Policy | None = None) -> None:
-        """Connect in the background.
-
-        Args:
-            config: The settings of any librdkafka client; those that say how to connect are used.
-            policy: What is allowed; None: what is by default.
-
-        Raises:
-            ConfigurationError: librdkafka refuses a setting.
-        """
+    def __init__(self, config: Mapping[str, Any], policy: Policy) -> None:
+        """Connect in the background, by librdkafka's settings."""
         self._connection = Connection(config)
-        self._policy = policy or Policy()
+        self._policy = policy
         self.troubles: dict[str, str] = {}
         """Why partitions could not be created the last time, by change."""
         self._again_at: dict[str, float] = {}
@@ -49,11 +41,8 @@ class Grower:
     def grow(self, due: Collection[Change], may_go_on: Callable[[], bool]) -> None:
         """Create the partitions of these changes.
 
-        What is in vain is told by `troubles`, and tried again after a while as long as it is due.
-
-        Args:
-            due: The changes.
-            may_go_on: Asked right before each: whether this is the tracker still.
+        What is in vain is told by `troubles`, and tried again after a while as long as it is due. Right
+        before each it asks whether this is the tracker still.
         """
         ids = {change.change_id for change in due}
         self.troubles = {id_: why for id_, why in self.troubles.items() if id_ in ids}

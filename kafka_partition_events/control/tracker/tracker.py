@@ -124,7 +124,7 @@ def _log_decision(decision: Decision) -> None:
             topic=change.spec.topic,
             to_count=change.spec.to_count,
             state=str(change.state),
-            gate=str(change.gate),
+            holds=change.holds,
             detail=change.detail,
         )
     for change_id, fault in decision.faults.items():

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Gate, Reason, Role, State
+from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.control.tracker.status import SKIPPED, TrackerStatus
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Family, Part, Reading, Scraper, single
@@ -48,9 +48,9 @@ def tracker_readings(found: TrackerStatus) -> Iterable[Reading]:
     yield single(fam.TRACKER_ELECTED, found.elected)
     yield single(fam.TRACKER_SETBACKS, found.setbacks)
     yield fam.CHANGES, {(str(state),): states[state] for state in State} if found.elected else {}
-    yield fam.COMMANDS_REFUSED, {(str(reason),): found.refused.get(reason, 0) for reason in Reason}
+    yield single(fam.COMMANDS_REFUSED, found.refused)
     yield fam.CONTROL_SKIPPED, {(reason,): found.skipped.get(reason, 0) for reason in SKIPPED}
-    yield fam.INSTANCES, {(str(role),): found.instances[role] for role in Role if role in found.instances}
+    yield fam.INSTANCES, {(role,): count for role, count in found.instances.items()}
 
 
 def change_readings(found: TrackerStatus) -> Iterable[Reading]:
@@ -86,7 +86,7 @@ def _info(change: Change) -> tuple[str, ...]:
 
 
 def _held(change: Change, now_ms: int) -> float:
-    waits = change.gate is Gate.HELD and change.observed_ms is not None and change.holds
+    waits = change.observed_ms is not None and change.holds
     return _seconds(change.observed_ms or 0, now_ms) if waits else 0.0
 
 

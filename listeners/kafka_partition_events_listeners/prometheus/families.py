@@ -237,7 +237,7 @@ PIPELINE: Final = (
 TRACKER_ELECTED = Family("tracker_elected", "Whether this is the tracker; else it stands by.")
 TRACKER_SETBACKS = Family("tracker_setbacks_total", "How often the tracker had to begin again.")
 CHANGES = Family("changes", "Changes that are kept.", ("state",))
-COMMANDS_REFUSED = Family("commands_refused_total", "Commands that were refused.", ("reason",))
+COMMANDS_REFUSED = Family("commands_refused_total", "Commands that were refused.")
 CONTROL_SKIPPED = Family(
     "control_records_skipped_total", "Records of control topics that were not understood.", ("reason",)
 )

@@ -134,19 +134,19 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     here.look()
     here.clock.advance(60.0)
     here.look()
-    use = {"topic": "orders", "topic_id": None, "seen": 6, "used": 6, "affords": None}
+    use = {"topic": "orders", "topic_id": None, "seen": 6, "used": 6}
     assert here.link.of("leases", "view") == [[use]] * 2
     assert here.link.of("leases", "born_ms") == [None, 1_001]
 
 
-def test_a_lease_tells_the_lowest_limit_of_each_topic(world: Make) -> None:
+def test_a_lease_tells_what_the_most_modest_partitioner_uses(world: Make) -> None:
     here = world(6)
     for limits in ({"orders": 5, "payments": 1}, {"orders": 4}):
         here.poller.register(DefaultPartitioner(budget=BufferBudget(max_partitions=limits)))
     here.poller.poll_once()
     here.look()
     ((use,),) = here.link.of("leases", "view")
-    assert (use["topic"], use["used"], use["affords"]) == ("orders", 4, 4)
+    assert (use["topic"], use["used"]) == ("orders", 4)
 
 
 def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:
@@ -203,10 +203,6 @@ class TestItsThread:
         assert here.agent.start(LIMIT_S)
         here.poller.poll_once()
         assert here.partitions() == 6
-
-    def test_says_if_nobody_could_tell(self, world: Make) -> None:
-        here = world(6, link=Link(down=True))
-        assert not here.agent.start(LIMIT_S)
 
     def test_looks_at_once_when_its_topic_grows(self, world: Make) -> None:
         here = world(6, 12)

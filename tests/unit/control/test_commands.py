@@ -9,18 +9,15 @@ from kafka_partition_events.control.changes.commands import (
     may_be_forgotten,
     reply_to,
 )
-from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
-    Gate,
-    Reason,
     State,
     Status,
     Verb,
 )
-from tests.control_kit import NEW, ONE, TOPIC_ID, Story, gated, grown, growth
+from tests.control_kit import ONE, Story, gated, grown, growth
 
 
 class TestARequest:
@@ -36,34 +33,35 @@ class TestARequest:
         story.request(growth(to_count=24), actor="bob")
         assert story.change.spec == growth()
         _, refusal = story.change.answers
-        assert (refusal.refused, refusal.actor) == (Reason.ANOTHER_SPEC, "bob")
+        assert (refusal.refused, refusal.actor) == (True, "bob")
+        assert "another change already" in refusal.detail
 
     @pytest.mark.parametrize(
-        ("seen", "reason"),
+        ("seen", "why"),
         [
-            ({"count": 7}, Reason.CONFLICT),
-            ({"count": 12}, Reason.CONFLICT),
-            ({"count": None}, Reason.TOPIC_UNKNOWN),
-            ({"topic_id": "another"}, Reason.TOPIC_ID_CHANGED),
-            ({"blind": True}, Reason.CLUSTER_UNKNOWN),
+            ({"count": 7}, "topic orders has 7 partitions, not 6"),
+            ({"count": 12}, "topic orders has 12 partitions, not 6"),
+            ({"count": None}, "there is no topic orders"),
+            ({"topic_id": "another"}, "topic orders has the id another"),
+            ({"blind": True}, "the tracker does not see cluster c-1 now"),
         ],
     )
     def test_that_does_not_begin_with_what_there_is_is_rejected(
-        self, seen: dict[str, object], reason: Reason
+        self, seen: dict[str, object], why: str
     ) -> None:
         story = Story()
         story.sees(**seen)
         story.request(gated())
-        assert (story.change.state, story.change.answers[-1].refused) == (State.REJECTED, reason)
+        assert (story.change.state, story.change.answers[-1].refused) == (State.REJECTED, True)
         assert not story.change.holds
-        assert story.refused[0].detail
+        assert story.refused[0].detail.startswith(why)
 
     def test_is_rejected_while_another_change_of_the_topic_is_open(self) -> None:
         story = Story()
         story.request(gated())
         story.request(growth(to_count=24), change_id="chg-2")
         second = story.ledger.changes["chg-2"]
-        assert (second.state, second.answers[-1].refused) == (State.REJECTED, Reason.ANOTHER_CHANGE_OPEN)
+        assert (second.state, second.answers[-1].refused) == (State.REJECTED, True)
         assert ONE in second.detail
 
     def test_that_nobody_took_up_in_time_is_rejected(self) -> None:
@@ -72,10 +70,8 @@ class TestARequest:
         asked_ms = story.now_ms
         story.now_ms += 900_001
         story.deliver(command, asked_ms)
-        assert (story.change.state, story.change.answers[-1].refused) == (
-            State.REJECTED,
-            Reason.COMMAND_EXPIRED,
-        )
+        assert story.change.state is State.REJECTED
+        assert "no tracker took it up within 900 s" in story.change.detail
 
 
 class TestCancel:
@@ -86,63 +82,36 @@ class TestCancel:
         assert story.change.state is State.CANCELLED
         assert not story.change.holds
 
-    def test_cancel_is_refused_after_that(self) -> None:
-        story = grown(gated())
-        story.command(Verb.CANCEL)
-        assert story.change.state is State.GATED
-        assert "--open-gate" in story.change.answers[-1].detail
 
-
-class TestForce:
+class TestFinish:
     def test_opens_a_gate_without_evidence_and_says_who_did(self) -> None:
         story = grown(gated())
-        story.command(Verb.OPEN_GATE, "bob")
-        assert (story.change.state, story.change.gate) == (State.CONVERGING, Gate.OPEN)
+        story.command(Verb.FINISH, "bob")
+        assert story.change.state is State.PARTIALLY_CONVERGED
         assert story.change.opened_by == "bob"
         assert not story.change.holds
 
     def test_ends_a_change_that_somebody_does_not_follow(self) -> None:
         story = grown(growth(required_groups=()))
         story.command(Verb.FINISH, "bob")
-        assert story.change.state is State.PARTIALLY_CONVERGED
+        assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, None)
 
     def test_that_is_read_twice_is_one(self) -> None:
         story = grown(gated())
-        command = Command(change_id=ONE, verb=Verb.OPEN_GATE, actor="bob")
+        command = Command(change_id=ONE, verb=Verb.FINISH, actor="bob")
         for _ in range(2):
             story.deliver(command, story.now_ms, offset=7)
-        assert story.change.state is State.CONVERGING
+        assert story.change.state is State.PARTIALLY_CONVERGED
         assert not story.refused
 
-    @pytest.mark.parametrize("verb", [Verb.OPEN_GATE, Verb.FINISH])
-    def test_is_refused_before_anything_has_happened(self, verb: Verb) -> None:
+    def test_is_refused_before_anything_has_happened(self) -> None:
         story = Story()
         story.request(growth())
-        story.command(verb)
-        assert story.change.answers[-1].refused is Reason.WRONG_STATE
-
-    def test_that_was_to_open_a_gate_does_not_end_a_change_whose_gate_has_opened_meanwhile(self) -> None:
-        story = grown(gated())
-        story.probed("billing", positioned=NEW)
-        assert story.tick() is State.CONVERGING
-        story.command(Verb.OPEN_GATE)
-        assert story.change.state is State.CONVERGING
-        assert "its gate is not held" in story.change.answers[-1].detail
-
-    def test_that_was_to_end_a_change_does_not_open_its_gate(self) -> None:
-        story = grown(gated())
         story.command(Verb.FINISH)
-        assert story.change.gate is Gate.HELD
-        assert "--open-gate" in story.change.answers[-1].detail
+        assert "cancel it without an option" in story.change.answers[-1].detail
 
 
 class TestWhichCommandItIs:
-    def test_one_of_a_topic_that_was_created_anew_is_another_one(self) -> None:
-        story = Story()
-        story.request(growth())
-        story.deliver(Command(change_id=ONE, verb=Verb.CANCEL, actor="bob"), story.now_ms + 5, offset=0)
-        assert story.change.state is State.CANCELLED
-
     def test_that_it_was_refused_is_not_forgotten_where_others_were_refused_after_it(self) -> None:
         story = grown(growth())
         cancel = Given(Command(change_id=ONE, verb=Verb.CANCEL, actor="carol"), 5, story.now_ms)
@@ -162,9 +131,12 @@ class TestPolicy:
     def test_what_kafka_and_change_control_stand_on_is_nobodys_to_change(self, topic: str) -> None:
         refusal = self.refusal(growth(topic=topic))
         assert refusal is not None
-        assert refusal.refused is Reason.NOT_ALLOWED
+        assert "its partitions are never changed" in refusal.detail
 
     def test_whom_the_tracker_may_not_grow_somebody_else_may(self) -> None:
+        refusal = self.refusal(growth(execute=True), may_grow="shop[.].*")
+        assert refusal is not None
+        assert "the tracker may grow shop[.].*, not orders" in refusal.detail
         assert self.refusal(growth(), may_grow="shop[.].*") is None
 
 
@@ -172,28 +144,13 @@ class TestAnswers:
     def test_a_command_for_an_unknown_change_says_so(self) -> None:
         story = Story()
         assert story.command(Verb.CANCEL) is None
-        assert story.refused[0].refused is Reason.NO_SUCH_CHANGE
-
-    def test_a_command_that_comes_too_late_is_refused(self) -> None:
-        story = Story()
-        story.request(growth())
-        asked_ms = story.now_ms + 1
-        story.now_ms += 900_002
-        story.deliver(Command(change_id=ONE, verb=Verb.CANCEL, actor="bob"), asked_ms)
-        assert story.change.state is State.REQUESTED
-        assert story.change.answers[-1].refused is Reason.COMMAND_EXPIRED
+        assert "there is no change" in story.refused[0].detail
 
     def test_only_the_last_ones_are_kept(self) -> None:
         story = grown(growth())
         for person in range(MOST_ANSWERS + 3):
             story.command(Verb.CANCEL, str(person))
         assert [r.actor for r in story.change.answers] == [str(n) for n in range(3, MOST_ANSWERS + 3)]
-
-    def test_each_is_a_record_of_its_own(self) -> None:
-        story = grown(growth())
-        before = story.change.revision
-        story.command(Verb.CANCEL)
-        assert story.change.revision == before + 1
 
 
 class TestForgetting:
@@ -204,10 +161,3 @@ class TestForgetting:
         story.tick()
         assert not may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS - 1)
         assert may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS)
-
-
-def test_a_topic_without_an_id_can_be_changed_too() -> None:
-    story = Story(cluster=ClusterView(count=6))
-    story.request(growth(topic_id=None))
-    assert story.change.state is State.REQUESTED
-    assert story.cluster.topic_id != TOPIC_ID

@@ -12,7 +12,7 @@ from kafka_partition_events.control.protocol.vocabulary import Status, Verb
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.control_kit import CLUSTER, NEW, Story, gated, grown, growth, lease
+from tests.control_kit import CLUSTER, Story, gated, grown, growth, lease
 
 HELD = {"orders": 6}
 
@@ -40,9 +40,6 @@ def said(acks: tuple[Ack, ...]) -> list[Status]:
 
 
 class TestLimits:
-    def test_none_without_changes(self) -> None:
-        assert duties().limits(sees(6), now=0.0) == NO_LIMITS
-
     def test_a_gate_is_set_before_there_is_anything_to_hold_back_from(self) -> None:
         assert duties(requested(gated())).limits(sees(6), now=0.0) == HELD
 
@@ -80,20 +77,10 @@ class TestAcks:
         (ack,) = duties(requested(growth())).reports(sees(6), {}, now=0.0).acks
         assert ack.armed_count is None
 
-    def test_a_change_from_request_to_opening(self) -> None:
-        story = Story()
-        story.lives("a")
-        story.request(gated())
-        agent = duties(story.change)
-        heard = [*said(agent.reports(sees(6), {}, now=0.0).acks)]
-        heard += said(agent.reports(sees(12), {"orders": 6}, now=1.0).acks)
-        story.sees(count=12)
-        story.probed("billing", assigned=NEW, positioned=NEW)
-        story.tick()
-        agent.ledger.take_change(story.change)
-        assert agent.limits(sees(12), now=2.0) == NO_LIMITS
-        heard += said(agent.reports(sees(12), {"orders": 12}, now=2.0).acks)
-        assert heard == [Status.HELD, Status.HELD, Status.APPLIED]
+    @pytest.mark.parametrize(("used", "status"), [(12, Status.APPLIED), (4, Status.CAPPED)])
+    def test_who_uses_fewer_partitions_than_it_sees_is_capped(self, used: int, status: Status) -> None:
+        agent = duties(grown(growth()).change)
+        assert said(agent.reports(sees(12), {"orders": used}, now=0.0).acks) == [status]
 
     def test_a_fleet_does_not_answer_all_at_once(self) -> None:
         agent = duties(requested(growth()))
@@ -120,9 +107,6 @@ class TestAcks:
         assert reports.acks == ()
         assert not reports.busy
 
-    def test_who_has_an_open_change_is_busy(self) -> None:
-        assert duties(requested(gated())).reports(sees(6), {}, now=0.0).busy
-
 
 class TestLeases:
     def test_come_with_a_jitter_and_count_up(self) -> None:
@@ -143,16 +127,6 @@ class TestLeases:
         changed = agent.reports(sees(12), {"orders": 4}, now=1.0).lease
         assert changed is not None
         assert [(use.topic, use.seen, use.used) for use in changed.view] == [("orders", 12, 4)]
-
-    def test_say_when_the_first_one_was_appended(self) -> None:
-        agent = duties()
-        first = agent.reports(sees(6), {}, now=0.0).lease
-        agent.was_born(1_234)
-        agent.was_born(9_999)
-        second = agent.reports(sees(6), {}, now=100.0).lease
-        assert first is not None
-        assert second is not None
-        assert (first.born_ms, second.born_ms) == (None, 1_234)
 
     def test_the_last_one_says_that_it_is(self) -> None:
         agent = duties()

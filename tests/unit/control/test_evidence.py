@@ -14,18 +14,6 @@ HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))
 
 
 class TestLevels:
-    def test_acked_when_every_live_producer_has_followed_as_far_as_it_can_afford(self) -> None:
-        story = grown(growth())
-        story.says("a", Status.APPLIED)
-        assert not story.evidence.acked
-        story.says("b", Status.CAPPED)
-        assert story.evidence.acked
-
-    def test_assigned_is_not_positioned(self) -> None:
-        story = grown(gated())
-        story.probed("billing", assigned=NEW)
-        assert (story.evidence.assigned, story.evidence.positioned) == (True, False)
-
     def test_positions_that_members_have_made_belong_to_the_group_whoever_owns_the_partition_now(
         self,
     ) -> None:
@@ -57,9 +45,6 @@ class TestLevels:
 class TestWhichGroups:
     def groups(self, story: Story) -> list[str]:
         return [*coverage(story.change, story.fleet, story.cluster, story.now_ms)]
-
-    def test_those_that_were_named(self) -> None:
-        assert self.groups(grown(gated(required_groups=("z", "a")))) == ["a", "z"]
 
     def test_else_all_that_read_the_topic_as_prober_or_leases_show(self) -> None:
         story = grown(growth())
@@ -119,11 +104,6 @@ class TestWhatLeasesShow:
         totals = story.evidence.totals
         return totals.applied, totals.capped, totals.pending
 
-    def test_that_all_is_used(self) -> None:
-        story = grown(growth(), "a")
-        story.lives("a", seen=12)
-        assert self.status(story) == (1, 0, 0)
-
     def test_that_less_is_used_than_seen_and_no_gate_can_be_the_cause(self) -> None:
         story = grown(growth(), "a")
         story.lives("a", seen=12, used=4)
@@ -142,17 +122,6 @@ class TestWhatLeasesShow:
 
 
 class TestArmed:
-    def test_when_every_live_producer_says_that_it_holds(self) -> None:
-        story = Story()
-        story.lives("ab")
-        story.request(gated())
-        story.says("a", Status.HELD)
-        assert story.evidence.unarmed
-        story.says("b", Status.HELD)
-        assert not story.evidence.unarmed
-        story.lives("c")
-        assert story.evidence.unarmed == ("c",)
-
     def test_who_was_not_when_the_topic_grew_may_have_written_too_early_and_that_stays_said(self) -> None:
         story = Story()
         story.lives("ab")
@@ -196,9 +165,6 @@ class TestWhatIsNotKnown:
         story.sees(**seen)
         return story.evidence.unverified
 
-    def test_nothing_if_all_can_be_seen(self) -> None:
-        assert self.doubts() == ()
-
     @pytest.mark.parametrize(
         ("seen", "doubt"),
         [
@@ -209,8 +175,3 @@ class TestWhatIsNotKnown:
     )
     def test_each_gap_is_named(self, seen: dict[str, object], doubt: str) -> None:
         assert self.doubts(**seen) == (doubt,)
-
-    def test_an_empty_cohort_is_never_acked(self) -> None:
-        story = grown(growth(required_groups=()), producers="")
-        assert not story.evidence.acked
-        assert "no producer with the library uses it" in story.evidence.unverified

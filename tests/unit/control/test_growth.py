@@ -2,6 +2,7 @@
 
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.testing.scripted import cluster_of
@@ -17,7 +18,7 @@ class Topic(Grower):
     """
 
     def __init__(self, gets: int) -> None:
-        super().__init__({"bootstrap.servers": "localhost:1"})
+        super().__init__({"bootstrap.servers": "localhost:1"}, Policy())
         self.count, self.gets = 6, gets
 
     def _look(self, topic: str) -> TopicInfo:

@@ -88,7 +88,7 @@ class Confluent:
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
         assert topics == ["orders", "^regex.*"]
-        assert set(callbacks) == {"on_assign", "on_revoke", "on_lost"}
+        assert set(callbacks) == {"on_assign", "on_revoke"}
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         self.brokers.check("count")
@@ -145,7 +145,7 @@ def test_a_failure_stops_no_rebalance_and_the_next_one_tries_again(broken: str) 
     assert consumer.called == [("assigned", NEW)]
     assert (consumer.agent.last("assigned"), consumer.agent.last("positioned")) == (NEW, set())
     brokers.broken.clear()
-    consumer.rebalance("lost", NEW)
+    consumer.rebalance("revoke", NEW)
     consumer.rebalance("assign", NEW)
     assert brokers.commits == [dict.fromkeys(NEW, LOW)]
     assert consumer.agent.last("positioned") == NEW
@@ -165,7 +165,7 @@ def test_the_applications_own_callbacks_are_called() -> None:
     consumer = Confluent(Brokers(), Agent())
     consumer.rebalance("assign", OLD)
     consumer.rebalance("revoke", frozenset({0}))
-    consumer.rebalance("lost", frozenset({1}))
+    consumer.rebalance("revoke", frozenset({1}))
     assert consumer.called == [("assigned", OLD), ("revoked", {0}), ("revoked", {1})]
     assert consumer.agent.last("assigned") == OLD - {0, 1}
 

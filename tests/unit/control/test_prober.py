@@ -232,6 +232,18 @@ class TestWhoCanNotBeSeen:
         brokers.loading = {"audit"}
         assert prober.look([ASKED], START_MS).readers == {}
 
+    def test_one_that_reconciles_and_is_known_to_have_read_it_does(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        prober.look([ASKED], START_MS)
+        elsewhere = Member(member_id="m", assigned=frozenset({TopicPartition("other", 0)}))
+        joins = Member(member_id="n", target=frozenset({TopicPartition("orders", 0)}))
+        for member in (elsewhere, joins):
+            brokers.groups_now["billing"] = Group(
+                group_id="billing", members=(member,), protocol="consumer", state="RECONCILING"
+            )
+            assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+
     def test_one_to_which_members_come_is_a_reader_from_then_on(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:

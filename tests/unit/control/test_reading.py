@@ -1,16 +1,13 @@
 """What a consumer's agent publishes, told by a hook what the consumer has."""
 
-from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
-from kafka_partition_events.control.agents.leases import HEARTBEAT_S
-from kafka_partition_events.control.agents.new_partitions import Assignments
 from kafka_partition_events.control.protocol.records import Ack, Change
 from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
-from tests.control_kit import NEW, ONE, Link, Story, gated, grown, growth, lease
+from tests.control_kit import ONE, Link, Story, gated, grown, growth, lease
 
 LIMIT_S = 20.0
 HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
@@ -38,11 +35,6 @@ def duties(*changes: Change) -> ConsumerDuties:
 class TestAcks:
     def acks(self, mine: ConsumerDuties, told: Reading) -> tuple[Ack, ...]:
         return mine.reports(told, 0.0).acks
-
-    def test_tell_its_share_of_what_is_new(self) -> None:
-        (ack,) = self.acks(duties(grown(gated()).change), reading(HALF | {0}, HALF))
-        assert (ack.change_id, ack.instance_id) == (ONE, "c")
-        assert (f"{ack.assigned}", f"{ack.positioned}", ack.status) == ("6-8", "6-8", Status.APPLIED)
 
     def test_are_what_evidence_takes_for_a_position_of_the_group(self) -> None:
         story = grown(gated())
@@ -88,12 +80,6 @@ class TestLeases:
         (use,) = duties().reports(reading(), 0.0).lease.view  # type: ignore[union-attr]
         assert (use.topic, use.seen, use.used) == ("orders", 6, 0)
 
-    def test_come_every_30_seconds_or_so(self) -> None:
-        mine = duties()
-        assert mine.reports(reading(), 0.0).lease is not None
-        assert mine.reports(reading(), 0.7 * HEARTBEAT_S).lease is None
-        assert mine.reports(reading(), 1.3 * HEARTBEAT_S).lease is not None
-
 
 class TestAgent:
     def test_looks_often_while_a_change_of_its_topic_is_open(self) -> None:
@@ -120,44 +106,3 @@ class TestAgent:
         assert link.of("acks", "positioned") == ["6-8"]
         assert link.of("leases", "group") == ["billing"] * len(link.of("leases", "group"))
         assert link.of("leases", "ttl_s")[-1] == 0.0
-
-    def test_without_control_topics_there_is_nothing_but_a_line_in_the_log(self) -> None:
-        link = Link(down=True)
-        agent = ConsumerAgent(link, "c", "billing")
-        assert not agent.start(LIMIT_S)
-        agent.tell(reading(HALF, HALF))
-        assert agent.last_error == str(ControlTopicError("nobody answers"))
-        agent.close()
-        assert link.published == []
-
-
-class TestAssignments:
-    """What a hook knows of its consumer."""
-
-    def test_what_was_not_there_at_first_stays_new_until_the_group_has_an_offset(self) -> None:
-        mine = Assignments(None)
-        for count in (6, 12):
-            mine.knows("orders", count)
-        assert mine.to_pin(of_orders(NEW), ()) != []
-        assert mine.to_pin(of_orders(NEW), of_orders(NEW)) == []
-
-    def test_a_topic_that_was_made_anew_with_fewer_partitions_begins_again(self) -> None:
-        mine = Assignments(None)
-        for count in (12, 6):
-            mine.knows("orders", count)
-        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(NEW)
-
-    def test_changes_tell_what_is_new(self) -> None:
-        agent = ConsumerAgent(Link(), "c", "billing")
-        agent.changes = (grown(growth()).change,)
-        mine = Assignments(agent)
-        mine.knows("orders", 12)
-        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(NEW)
-
-    def test_assignments_come_in_parts_and_go(self) -> None:
-        mine = Assignments(None)
-        mine.gained(of_orders(HALF), of_orders(HALF))
-        mine.gained(of_orders(REST), ())
-        assert mine.reading.assigned == of_orders(NEW)
-        mine.lost(of_orders(HALF))
-        assert (mine.reading.assigned, mine.reading.positioned) == (of_orders(REST), of_orders(HALF))

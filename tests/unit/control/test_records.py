@@ -28,12 +28,10 @@ from kafka_partition_events.control.protocol.records import (
     TopicUse,
     Totals,
 )
-from kafka_partition_events.control.protocol.vocabulary import Reason, State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
 from tests.control_kit import NEW, ONE, ack, gated, lease
 
-ANSWER = Answer(
-    offset=4, at_ms=5, verb=Verb.FINISH, actor="bob", refused=Reason.WRONG_STATE, detail="it is final"
-)
+ANSWER = Answer(offset=4, at_ms=5, verb=Verb.FINISH, actor="bob", refused=True, detail="it is final")
 CHANGE = Change(
     change_id=ONE,
     tracker_epoch=2,
@@ -126,11 +124,10 @@ HOSTILE: list[tuple[type[Any], Any]] = [
     (Lease, {"born_ms": 253_402_300_800_000}),
     (Lease, {"born_ms": -1}),
     (Lease, {"lease_seq": 2**63}),
-    (Lease, {"group": "a" * 257}),
+    (Lease, {"group": "a" * 2_001}),
     (Lease, {"group": "\x1b[2J"}),
     (Lease, {"group": "one\ntwo"}),
     (Lease, {"view": [{"topic": "orders", "seen": -1, "used": 0}]}),
-    (Lease, {"view": [{"topic": "orders", "seen": 1_000_001, "used": 0}]}),
     (Lease, {"view": [{"topic": "orders", "seen": 1, "used": 1}] * 1_001}),
     (Command, {"actor": "\ud800"}),
     (Command, {"reason": "a" * 2_001}),
@@ -138,7 +135,6 @@ HOSTILE: list[tuple[type[Any], Any]] = [
     (Command, {"verb": ["request"]}),
     (Command, {"version": [1]}),
     *((Command, {"verb": json.loads("[" * depth + "]" * depth)}) for depth in range(900, 960, 20)),
-    (Lease, {"view": [{"topic": f"t-{n}", "seen": 1, "used": 1} for n in range(51)]}),
     (Lease, {"ttl_s": float("nan")}),
     (Lease, {"ttl_s": float("inf")}),
     (Ack, {"positioned": ",".join(["0-999999"] * 200)}),
@@ -161,7 +157,7 @@ def test_what_would_cost_its_readers_dear_is_no_record(kind: type[Any], damage: 
 
 
 def test_what_nobody_would_read_is_not_written() -> None:
-    for odd in ({"group": "a\nb"}, {"group": "\ud800"}, {"group": "a" * 300}, {"ttl_s": 1e9}):
+    for odd in ({"group": "a\nb"}, {"group": "\ud800"}, {"group": "a" * 2_001}, {"ttl_s": -1.0}):
         with pytest.raises(RecordError):
             encode(lease("a", **odd))
 
@@ -178,10 +174,8 @@ def test_a_lease_with_fifty_topics_stays_small() -> None:
     ("name", "words_there_are"),
     [
         ("verb", vocabulary.Verb),
-        ("role", vocabulary.Role),
         ("state", vocabulary.State),
         ("status", vocabulary.Status),
-        ("reason", vocabulary.Reason),
     ],
 )
 def test_schemas_list_the_words_that_there_are(name: str, words_there_are: type[StrEnum]) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Collection
 
 import pytest
 
-from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
-from kafka_partition_events.control.agents.new_partitions import Assignments
+from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, to_pin
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.changes.plan import Plan, Safety, Verdict, plan
 from kafka_partition_events.control.changes.policy import fixed
@@ -57,16 +56,8 @@ class TestAGroupThatLeavesWhileTheTopicGrows:
         assert mine.needs(story.change)
         assert not other.needs(story.change)
 
-        class Agent:
-            changes = (story.change,)
-
-            def tell(self, reading: Reading) -> None:
-                """Do nothing."""
-
-        assigned = Assignments(Agent())  # type: ignore[arg-type]
-        assigned.knows(TOPIC, 12)
         new = [TopicPartition(TOPIC, partition) for partition in range(4, 8)]
-        assert assigned.to_pin(new, ()) == new[2:]
+        assert to_pin(new, (), {TOPIC: 12}, [story.change]) == new[2:]
 
 
 def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic() -> None:

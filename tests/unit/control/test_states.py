@@ -6,7 +6,6 @@ from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
-    Gate,
     State,
     Status,
     Verb,
@@ -22,11 +21,6 @@ from tests.control_kit import (
 
 
 class TestAnIncrease:
-    def test_waits_for_the_topic_to_grow(self) -> None:
-        story = Story()
-        story.request(growth())
-        assert story.tick(60) is State.REQUESTED
-
     def test_is_observed_when_the_topic_has_grown_whoever_did_it(self) -> None:
         story = grown(growth())
         assert story.path == [State.REQUESTED, State.CONVERGING]
@@ -89,12 +83,6 @@ class TestAnIncrease:
 
 
 class TestAGate:
-    def test_is_held_before_the_topic_grows(self) -> None:
-        story = Story()
-        story.request(gated())
-        assert story.change.gate is Gate.HELD
-        assert story.change.holds
-
     def test_stays_held_while_a_required_group_has_no_position(self) -> None:
         story = grown(gated())
         story.probed("billing", assigned=NEW, positioned=NEW - {11})
@@ -107,7 +95,7 @@ class TestAGate:
         story.probed("billing", assigned=NEW, positioned=NEW)
         assert story.tick() is State.CONVERGING
         assert not story.change.holds
-        assert (story.change.gate, story.change.opened_by) == (Gate.OPEN, "evidence")
+        assert story.change.opened_by == "evidence"
         assert story.path == [State.REQUESTED, State.GATED, State.CONVERGING]
 
     def test_opens_at_once_if_groups_were_faster_than_the_tracker(self) -> None:
@@ -118,12 +106,6 @@ class TestAGate:
         story.sees(count=12)
         assert story.tick() is State.CONVERGING
         assert story.change.opened_by == "evidence"
-
-    def test_opens_at_the_deadline(self) -> None:
-        story = grown(gated())
-        assert story.tick(599.9) is State.GATED
-        story.tick(0.1)
-        assert (story.change.gate, story.change.opened_by) == (Gate.OPEN, "deadline")
 
     def test_waits_for_all_who_read_the_topic_if_no_groups_were_named(self) -> None:
         story = grown(gated(required_groups=None))
@@ -140,21 +122,10 @@ class TestAGate:
         assert story.tick(599) is State.GATED
         assert "which groups read the topic is not known" in story.change.unverified
 
-    def test_does_not_keep_anything_closed_if_there_was_none(self) -> None:
-        story = grown(growth())
-        story.sees(count=24)
-        story.tick()
-        assert not story.change.holds
-
 
 class TestThatTheTrackerGrowsTheTopic:
     def due(self, story: Story) -> bool:
         return is_due(story.change, story.fleet, story.cluster, story.now_ms)
-
-    def test_as_soon_as_the_change_is_released(self) -> None:
-        story = Story()
-        story.request(growth(execute=True))
-        assert self.due(story)
 
     def test_not_if_somebody_else_is_to_do_it(self) -> None:
         story = Story()
@@ -201,15 +172,6 @@ class TestRejection:
 
 
 class TestRevisions:
-    def test_each_transition_and_each_new_number_is_a_record_of_its_own(self) -> None:
-        story = grown(growth(required_groups=()))
-        before = story.change.revision
-        story.says("a", Status.APPLIED)
-        story.tick()
-        assert story.change.revision == before + 1
-        story.tick(1)
-        assert story.change.revision == before + 1
-
     def test_what_another_tracker_goes_on_with_bears_its_epoch(self) -> None:
         story = grown(gated())
         story.epoch = story.ledger.next_epoch()
@@ -219,12 +181,3 @@ class TestRevisions:
         story.epoch = 3
         story.command(Verb.FINISH)
         assert story.change.tracker_epoch == 3
-
-    def test_what_is_final_does_not_change_any_more(self) -> None:
-        story = grown(growth(required_groups=()))
-        story.says("ab", Status.APPLIED)
-        story.tick()
-        over = story.change
-        story.sees(topic_id="other", count=1)
-        story.tick(10_000)
-        assert story.change is over

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,14 @@ def test_no_client_stays_although_somebody_holds_what_was_raised(monkeypatch: py
         Leadership(setting)
     assert new_clients(before) == []
     assert held.value.args[0].name() == "_TIMED_OUT"
+
+
+def test_the_slowest_clock_of_a_broker_counts_and_time_never_goes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 10.0)
+    term = Leadership.__new__(Leadership)
+    term._clocks, term._now_ms = {1: 5_000_000.0, 2: 9_000_000.0}, 0
+    assert term.now_ms == 5_010_000
+    term._clocks[3] = 1_000_000.0
+    assert term.now_ms == 5_010_000

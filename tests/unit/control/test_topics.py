@@ -5,7 +5,6 @@ from attrs import evolve
 
 from kafka_partition_events.control.protocol.topics import (
     ControlTopic,
-    Difference,
     control_topics,
     differences,
 )
@@ -35,28 +34,10 @@ def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_comman
     ]  # fmt: skip
 
 
-def test_what_is_compacted_begins_segments_often_because_the_last_one_never_is() -> None:
-    minutes = {topic.name: int(topic.config.get("segment.ms", 0)) // 60_000 for topic in WANTED}
-    assert minutes == {
-        "kpe.commands": 0,
-        "kpe.changes": 60,
-        "kpe.leases": 5,
-        "kpe.acks": 5,
-    }
-
-
-def test_the_prefix_is_free() -> None:
-    assert control_topics("staging.")[0].name == "staging.commands"
-
-
 @pytest.mark.parametrize("prefix", ["a b.", "kpe/", "k" * 201])
 def test_kafka_would_refuse_such_names(prefix: str) -> None:
     with pytest.raises(ConfigurationError, match="can't begin the names of topics"):
         control_topics(prefix)
-
-
-def test_what_is_missing_is_created() -> None:
-    assert differences(WANTED, {}) == tuple(Difference(topic, None) for topic in WANTED)
 
 
 def test_if_all_is_as_it_should_be_nothing_is_done_whatever_else_is_set() -> None:
