@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from kafka_partition_events.spark.partition_column import PartitionPolicy, write_to_kafka
+from kafka_partition_events.spark.partition_column import write_to_kafka
 from kafka_partition_events.spark.session import opened_session
 from tests.chaos.diary import Diary, Task, stopped_by_sigterm
 from tests.chaos.promises import DELIVERY_S, KEYS
@@ -34,9 +34,7 @@ def main(text: str) -> None:
                     rows,
                     topic="orders",
                     cluster=task.bootstrap,
-                    policy=PartitionPolicy(offline="reroute"),
                     options=_OPTIONS,
-                    query="chaos",
                     batch=batch,
                     row_id=["value"],
                 )

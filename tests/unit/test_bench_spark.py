@@ -10,31 +10,29 @@ import pytest
 from benchmarks.measure import Spread
 from benchmarks.spark import __main__ as command
 from benchmarks.spark import fleet, fleet_story
-from benchmarks.spark.partition_column import ARROW, EMPTY, JVM, KAFKA_PYTHON, SCAN, rows_of
+from benchmarks.spark.partition_column import JVM, KAFKA_PYTHON, SCAN, rows_of
 from benchmarks.spark.rounds import Sample, cpu_by_process, one_round, rate_ratio, rates, sample
 
 ROUNDS = [
     {
         SCAN: Sample(cpu_s=0.5, wall_s=0.3),
         JVM: Sample(cpu_s=1.0, wall_s=0.6),
-        ARROW: Sample(cpu_s=2.0, wall_s=1.1),
-        EMPTY: Sample(cpu_s=1.8, wall_s=1.0),
         KAFKA_PYTHON: Sample(cpu_s=4.0, wall_s=2.2),
     },
     {
         SCAN: Sample(cpu_s=0.5, wall_s=0.3),
         JVM: Sample(cpu_s=2.0, wall_s=1.1),
-        ARROW: Sample(cpu_s=2.0, wall_s=1.1),
-        EMPTY: Sample(cpu_s=1.6, wall_s=1.0),
         KAFKA_PYTHON: Sample(cpu_s=4.0, wall_s=2.2),
     },
 ]
-KEYS = {SCAN: 8_000_000, JVM: 8_000_000, ARROW: 4_000_000, EMPTY: 4_000_000, KAFKA_PYTHON: 400_000}
+KEYS = {SCAN: 8_000_000, JVM: 8_000_000, KAFKA_PYTHON: 400_000}
 
 
 def test_rates_are_by_cpu_second_and_ratios_round_by_round() -> None:
     assert rates(ROUNDS, JVM, 8.0) == Spread(4.0, 6.0, 8.0)
-    assert rate_ratio(ROUNDS, (JVM, KEYS[JVM]), (ARROW, KEYS[ARROW])) == Spread(2.0, 3.0, 4.0)
+    assert rate_ratio(ROUNDS, (JVM, KEYS[JVM]), (KAFKA_PYTHON, KEYS[KAFKA_PYTHON])) == Spread(
+        40.0, 60.0, 80.0
+    )
 
 
 def test_the_promises_are_judged() -> None:
@@ -42,10 +40,8 @@ def test_the_promises_are_judged() -> None:
     judged = [(row.what, row.peer[0] if row.peer else None, row.kept) for row in rows if row.target]
     assert judged == [
         (f"user ids: {JVM}", None, True),
-        (f"user ids: {JVM}", ARROW, True),
-        (f"user ids: {ARROW}", EMPTY, True),
     ]
-    assert len(rows) == 6  # no pandas, so no rows beside it
+    assert len(rows) == 3  # no pandas, so no rows beside it
 
 
 def took(factor: float) -> fleet.Took:

@@ -53,8 +53,7 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            ([], "say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; none is given"),
-            (["--jsonl", "a", "--parquet", "b"], "--jsonl and --parquet are given"),
+            ([], "say where events come from: -b HOST:PORT or --jsonl PATH"),
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
             (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
@@ -91,7 +90,7 @@ class TestSubmitLine:
 
         login = login_options({"sasl.jaas.config": "secret"})
         given = ["-b", "kafka:9092", "--topic", "orders", *login, "--offline", "1-2"]
-        line = self.line(capsys, "whatif", "--to", "13,24", *given, "--offline", "3", "--distinct")
+        line = self.line(capsys, "whatif", "--to", "13,24", *given)
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
         assert line[:5] == ["spark-submit", "--packages", package, str(SCRIPT), "whatif"]
         assert SCRIPT.is_file()

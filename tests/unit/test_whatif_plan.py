@@ -40,18 +40,6 @@ class TestSingleKeys:
         assert [each.before for each in placed] == before
         assert [each.home for each in placed] == after
 
-    @pytest.mark.parametrize("mapping", MAPPINGS)
-    @pytest.mark.parametrize("offline", [{0, 5, 17}, set(range(24))])
-    def test_do_what_the_partitioners_do_when_partitions_are_offline(
-        self, mapping: MappingName, offline: set[int]
-    ) -> None:
-        partitioner = partitioner_of(mapping, 12)
-        partitioner.apply_snapshot(snapshot(24, offline))
-        place = placing(Scenario(current=12, partitions=24, mapping=mapping, offline=frozenset(offline)))
-        for key in KEYS[::10]:
-            assert place(key).home == placing_by(partitioner)(key)
-        partitioner.close()
-
     @given(st.binary(min_size=1), COUNTS, COUNTS)
     def test_that_are_kept_never_move(self, key: bytes, current: int, more: int) -> None:
         placed = placing(Scenario(current=current, partitions=current + more, mapping="kept"))(key)
@@ -75,27 +63,8 @@ class TestSingleKeys:
 
 class TestScenarios:
     def test_are_all_combinations_once(self) -> None:
-        asked = scenarios(12, [13, 24, 13], ["modulo", "kept"], [(), (1, 2)])
-        assert [each.name for each in asked] == [
-            "modulo_13",
-            "modulo_13_offline_1-2",
-            "kept_13",
-            "kept_13_offline_1-2",
-            "modulo_24",
-            "modulo_24_offline_1-2",
-            "kept_24",
-            "kept_24_offline_1-2",
-        ]
-
-    def test_have_a_cap_in_their_names(self) -> None:
-        (only,) = scenarios(12, [24], ["rendezvous"], cap=9)
-        assert only.name == "rendezvous_24_cap_9"
-        assert len(only.route.admitted) == 9
-
-    def test_know_what_a_cap_and_partitions_offline_leave(self) -> None:
-        scenario = Scenario(current=12, partitions=12, offline=frozenset({0, 1, 2}), cap=6)
-        assert len(scenario.route.usable) == 6
-        assert scenario.offline.isdisjoint(scenario.route.usable)
+        asked = scenarios(12, [13, 24, 13], ["modulo", "kept"])
+        assert [each.name for each in asked] == ["modulo_13", "kept_13", "modulo_24", "kept_24"]
 
     @pytest.mark.parametrize(
         ("wrong", "complaint"),
@@ -104,11 +73,6 @@ class TestScenarios:
             ({"partitions": 2_000_000}, "can't have 2,000,000: that is more than is reckoned"),
             ({"current": 0}, "must be 1 to 1,000,000, not 0"),
             ({"mapping": "sticky"}, "mapping must be one of modulo, kept, rendezvous, not 'sticky'"),
-            (
-                {"offline": frozenset({3, 24})},
-                "partition 24 can't be offline: the last of 24 partitions is 23",
-            ),
-            ({"cap": 0}, "a cap must admit at least 1 partition"),
         ],
     )
     def test_that_can_not_be_are_refused(self, wrong: dict[str, Any], complaint: str) -> None:

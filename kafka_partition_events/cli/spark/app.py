@@ -66,12 +66,6 @@ def fleet_command(
             "watch` with --output jsonl. A directory or a pattern.",
         ),
     ] = None,
-    parquet: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH", help="Instead of a topic, Parquet files with the columns of Spark's Kafka source."
-        ),
-    ] = None,
     control_prefix: Annotated[
         str | None,
         typer.Option(
@@ -154,7 +148,6 @@ def fleet_command(
         events_topic=events_topic,
         options=parse_pairs(client_options or ()),
         jsonl=jsonl,
-        parquet=parquet,
         control=control_prefix,
         max_per_batch=max_per_batch,
         every=None if once else timedelta(seconds=parse_duration(every or "60s")),

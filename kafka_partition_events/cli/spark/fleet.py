@@ -43,8 +43,7 @@ class FleetJob:
         metrics: The address at which Prometheus finds metrics; None: nowhere.
 
     Raises:
-        CliError: there is no origin of events, or more than one; or the topics of change control are on no
-            cluster.
+        CliError: there is no origin of events, or the topics of change control are on no cluster.
     """
 
     out: str
@@ -54,7 +53,6 @@ class FleetJob:
     events_topic: str
     options: Mapping[str, str] = field(repr=False)
     jsonl: str | None
-    parquet: str | None
     control: str | None
     max_per_batch: int | None
     every: timedelta | None
@@ -64,27 +62,16 @@ class FleetJob:
     output: Output
 
     def __attrs_post_init__(self) -> None:
-        origins = [name for name, given in self.origins.items() if given]
-        if self.recompute is None and len(origins) != 1:
-            told = "none is" if not origins else f"{' and '.join(origins)} are"
-            raise CliError(
-                f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
-            )
-
+        if self.recompute is None and not (self.jsonl or self.bootstrap):
+            raise CliError("say where events come from: -b HOST:PORT or --jsonl PATH")
         if self.control is not None and not self.bootstrap and self.recompute is None:
             raise CliError("--control-prefix reads topics: say on which cluster they are, by -b HOST:PORT")
 
     @property
     def needs_kafka(self) -> bool:
         """Whether topics are read."""
-        from_topic = not (self.jsonl or self.parquet)
+        from_topic = not self.jsonl
         return self.recompute is None and (from_topic or self.control is not None)
-
-    @property
-    def origins(self) -> dict[str, str | None]:
-        """Where events may come from, by option. A topic is what the environment names, too."""
-        archives = {"--jsonl": self.jsonl, "--parquet": self.parquet}
-        return archives if any(archives.values()) else {"-b": self.bootstrap, **archives}
 
 
 def parse_days(text: str) -> Days:
@@ -205,8 +192,6 @@ def _source(job: FleetJob) -> "Source":
 
     if job.jsonl:
         return sources.JsonlArchive(path=job.jsonl, max_per_batch=job.max_per_batch)
-    if job.parquet:
-        return sources.ParquetArchive(path=job.parquet, max_per_batch=job.max_per_batch)
     return sources.KafkaSource(
         bootstrap=job.bootstrap or "",
         topic=job.events_topic,

@@ -2,14 +2,13 @@
 
 import importlib.util
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 from attrs.validators import min_len
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import BinaryType
 
 from kafka_partition_events.events.event_json import decode_event
@@ -19,12 +18,7 @@ from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.kafka import cause_of, explained, read_topics, topic_ids
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-"""What every source gives: a record as Kafka's connector does. An archive of text has nulls for some."""
-
-_KAFKA_SCHEMA: Final = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
-    "timestampType INT"
-)
+"""What every source gives: a record as Kafka's connector does. An archive has nulls for some."""
 
 
 class Source(Protocol):
@@ -108,8 +102,12 @@ class KafkaSource(KafkaTopics):
 
 
 @frozen(kw_only=True)
-class Archive:
-    """Files that are read once each, when they are first seen; see `JsonlArchive` and `ParquetArchive`.
+class JsonlArchive:
+    """Files with one event a line, that are read once each, when they are first seen.
+
+    A line is a CloudEvent, as ``kpe events ls --output jsonl`` writes it, or an event as
+    ``kpe watch --output jsonl`` does; snapshots are passed over. A line has no offset: ``topic`` is the file
+    and ``timestamp`` when that was last written. Files must not grow any more.
 
     Attributes:
         path: A directory, or a pattern of files (``/data/events.jsonl.*``).
@@ -118,13 +116,11 @@ class Archive:
 
     path: str = field(validator=min_len(1))
     max_per_batch: int | None = None
-    kind: ClassVar[str]
-    needed: ClassVar[str] = ""
 
     @property
     def name(self) -> str:
         """The path."""
-        return f"the {self.kind} files {self.path}"
+        return f"the JSONL files {self.path}"
 
     def ids(self, _spark: SparkSession) -> tuple[str | None, Mapping[str, str]]:
         """Return none: files have no ids."""
@@ -132,37 +128,7 @@ class Archive:
 
     def explain(self, error: Exception) -> SparkJobError:
         """Return the cause and the cure."""
-        cure = f"are they all there{self.needed}?"
-        return SparkJobError(f"Spark could not read {self.name}; {cure} {cause_of(error)}")
-
-    def files(self, spark: SparkSession, reader: DataStreamReader) -> DataFrame:
-        """Return what a reader of their format reads.
-
-        Raises:
-            SparkJobError: there are none, which Spark would wait for, or tell in a stack trace.
-        """
-        try:
-            spark.read.format("text").option("recursiveFileLookup", "true").load(self.path)
-        except AnalysisException as error:
-            raise SparkJobError(f"there is no such archive: {self.path}") from error
-        # Directories such as day=.../batch=... are the archive's own matter. And Spark would pass over files
-        # that are a week older than the newest.
-        reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", "100000d")
-        if self.max_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", str(self.max_per_batch))
-        return reader.load(self.path)
-
-
-@frozen(kw_only=True)
-class JsonlArchive(Archive):
-    """Files with one event a line.
-
-    A line is a CloudEvent, as ``kpe events ls --output jsonl`` writes it, or an event as
-    ``kpe watch --output jsonl`` does; snapshots are passed over. A line has no offset: ``topic`` is the file
-    and ``timestamp`` when that was last written. Files must not grow any more.
-    """
-
-    kind = "JSONL"
+        return SparkJobError(f"Spark could not read {self.name}; are they all there? {cause_of(error)}")
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return a record for each line."""
@@ -171,11 +137,20 @@ class JsonlArchive(Archive):
                 "reading JSONL needs cloudevents, here and where Spark's Python workers run: "
                 "pip install 'kafka-partition-events[events]'"
             )
+        try:  # Spark would wait for files that are not there, or tell of them in a stack trace
+            spark.read.format("text").option("recursiveFileLookup", "true").load(self.path)
+        except AnalysisException as error:
+            raise SparkJobError(f"there is no such archive: {self.path}") from error
+        # Directories such as day=.../batch=... are the archive's own matter. And Spark would pass over files
+        # that are a week older than the newest.
+        reader = spark.readStream.format("text").options(recursiveFileLookup=True, maxFileAge="100000d")
+        if self.max_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", str(self.max_per_batch))
         # A function without type hints, for Spark would take them for those of pandas. Not deterministic, or
         # Spark would call it for the filter and once more for the value.
         to_event = F.udf(lambda line: event_of_line(line), BinaryType()).asNondeterministic()  # noqa: PLW0108
         return (
-            self.files(spark, spark.readStream.format("text"))
+            reader.load(self.path)
             .select(
                 # As bytes, for a line of garbage may be no text to Python.
                 to_event(F.col("value").cast("binary")).alias("value"),
@@ -189,23 +164,6 @@ class JsonlArchive(Archive):
                 *("timestamp", "CAST(NULL AS INT) AS timestampType"),
             )
         )
-
-
-@frozen(kw_only=True)
-class ParquetArchive(Archive):
-    """Parquet files with the columns that Kafka's connector gives.
-
-    Columns that are missing are null; only ``value`` is needed.
-    """
-
-    kind = "Parquet"
-    needed = ", with a BINARY column value and Kafka's other columns"
-
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """Return a record for each row."""
-        written = F.coalesce("timestamp", F.col("_metadata.file_modification_time")).alias("timestamp")
-        rows = self.files(spark, spark.readStream.format("parquet").schema(_KAFKA_SCHEMA))
-        return rows.select(*COLUMNS[:-2], written, "timestampType")
 
 
 def event_of_line(line: bytes | None) -> bytes | None:

@@ -7,10 +7,11 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.raised import SPARK_ERRORS
 from kafka_partition_events.spark.whatif.counting import count
-from kafka_partition_events.spark.whatif.plan import HashName, Scenario, placing
-from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf, outcomes
+from kafka_partition_events.spark.whatif.plan import Scenario, placing
+from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf
 from kafka_partition_events.spark.whatif.sample import Sample, reason
 
 
@@ -34,7 +35,7 @@ def what_if(
     """
     began = time.monotonic()
     try:
-        found = outcomes(scenarios, count(sample.rows, scenarios, hash_name))
+        found = count(sample.rows, scenarios, hash_name)
         took = time.monotonic() - began
         keyed = found[0].keyed.records
         if not keyed + found[0].unkeyed.records:
@@ -47,7 +48,6 @@ def what_if(
         outcomes=found,
         hottest=hot,
         hash_name=hash_name,
-        distinct=sample.distinct,
         has_bytes=sample.has_bytes,
         seconds=took,
     )

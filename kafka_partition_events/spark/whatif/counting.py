@@ -17,16 +17,16 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.whatif.columns import HASH, partition_of, with_hash, with_jumps
 from kafka_partition_events.spark.whatif.plan import (
     MOST_COMBINATIONS,
-    HashName,
     Place,
     Scenario,
     combinations,
     together,
 )
-from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Side
+from kafka_partition_events.spark.whatif.results import Load, Outcome, spread
 
 _CODE: Final = "_kpe_code"
 _LARGEST_INT: Final = 0x7FFFFFFF
@@ -41,8 +41,8 @@ def count(
     hash_name: HashName = "murmur2",
     *,
     limit: int = MOST_COMBINATIONS,
-) -> tuple[Counted, ...]:
-    """Count a sample; runs one Spark job.
+) -> tuple[Outcome, ...]:
+    """Return what each scenario comes to for a sample; runs one Spark job.
 
     Args:
         sample: With ``key`` (STRING or BINARY, null for none) and ``bytes`` (BIGINT).
@@ -67,29 +67,26 @@ def count(
     totals = (F.count(F.lit(1)), F.coalesce(F.sum("bytes"), F.lit(0)))
     grouped = placed.select(number.alias(_CODE), "bytes").groupBy(_CODE).agg(*totals)
 
-    loads: defaultdict[_Cell, list[int]] = defaultdict(lambda: [0, 0])
+    loads: list[defaultdict[int, list[int]]] = [defaultdict(lambda: [0, 0]) for _ in scenarios]
     unkeyed = Load()
     for found, records, size in grouped.collect():
         if found is None:  # a row without a key has been counted once for each code
             unkeyed = Load(records // len(codes), size // len(codes))
             continue
         at = bisect_right(ends, found)
-        for cell in codes[at].cells_of(found - ends[at] + codes[at].size):
-            load = loads[cell]
+        for index, cell in codes[at].cells_of(found - ends[at] + codes[at].size):
+            load = loads[index][cell]
             load[0] += records
             load[1] += size
-    return (
-        *(cells[index].counted(cell, Load(*load)) for (index, cell), load in loads.items()),
-        *(each.counted(None, unkeyed) for each in cells),
-    )
+    return tuple(each.outcome(loads[each.index], unkeyed) for each in cells)
 
 
 @frozen
 class _Cells:
     """What of a key counts in a scenario, as numbers: one for where it is now, and one for what will be.
 
-    The first is the key's partition. The second is beyond as many as there are now: twice the key's home (or,
-    beyond the partitions, where among the usable ones it goes instead), plus one if it moves.
+    The first is the key's partition. The second is beyond as many as there are now: twice the key's home,
+    plus one if it moves.
     """
 
     index: int
@@ -112,17 +109,23 @@ class _Cells:
         before, home = partition_of(scenario.before), partition_of(scenario.home)
         return before, home * 2 + (home != before).cast("int") + scenario.current
 
-    def counted(self, cell: int | None, load: Load) -> Counted:
-        """Return what a number says; None: there is no key."""
+    def outcome(self, loads: Mapping[int, Sequence[int]], unkeyed: Load) -> Outcome:
+        """Return what loads by number come to, with records that have no key."""
         scenario = self.scenario
-        side, partition, moved, fate = Side.AFTER, cell, 0, Fate.UNKEYED
-        if cell is not None and cell < scenario.current:
-            side, fate = Side.BEFORE, Fate.HOME
-        elif cell is not None:
-            partition, moved = divmod(cell - scenario.current, 2)
-            fate = Fate.HELD if partition in scenario.offline else Fate.HOME
-        return Counted(
-            scenario=self.index, side=side, partition=partition, moved=bool(moved), fate=fate, load=load
+
+        def load(cell: int) -> Load:
+            return Load(*loads.get(cell, (0, 0)))
+
+        homes = range(scenario.current, self.size, 2)
+        before = [load(cell) for cell in range(scenario.current)]
+        after = [load(cell) + load(cell + 1) for cell in homes]
+        return Outcome(
+            scenario=scenario,
+            before=spread(unkeyed, before),
+            after=spread(unkeyed, after),
+            moved=sum((load(cell + 1) for cell in homes), Load()),
+            keyed=sum(before, Load()),
+            unkeyed=unkeyed,
         )
 
 

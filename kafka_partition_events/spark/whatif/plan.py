@@ -1,39 +1,30 @@
-"""What is asked: numbers of partitions, how keys are mapped to them, what is offline, what is capped. Pure.
+"""What is asked: numbers of partitions, and how keys are mapped to them. Pure.
 
 A mapping is compared with itself, unless `Scenario.placed_by` says otherwise: where it puts a key among the
 partitions that there are, and where it would put it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from itertools import product
 from math import lcm
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.ranges import ranges
-from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
-from kafka_partition_events.routing.table import Route, compile_route
+from kafka_partition_events.spark.partitioner import HashName
 
 MappingName = Literal["modulo", "kept", "rendezvous"]
 """``"modulo"`` is the plain hash, of `DefaultPartitioner`; ``"kept"`` is that with ``key_partitions`` at
 the present number; ``"rendezvous"`` is `GrowthSafePartitioner`'s."""
-
-HashName = Literal["murmur2", "crc32"]
-"""Java's and kafka-python's hash, and librdkafka's."""
 
 Rule = Literal["modulo", "rendezvous"]
 
 MOST_PARTITIONS: Final = 1_000_000
 MOST_COMBINATIONS: Final = 1 << 14
 """Of places, that are counted fast, and taken apart here. Spark's fast map holds more, the cache doesn't."""
-
-_TOPIC: Final = "topic"
 
 
 @frozen(order=True)
@@ -51,24 +42,18 @@ class Place:
 
 @frozen(kw_only=True)
 class Scenario:
-    """One number of partitions, and what else would be the case.
+    """One number of partitions, and how keys would be mapped to them.
 
     Attributes:
         current: How many partitions the topic has now.
         partitions: How many it would have.
         mapping: How keys are mapped to partitions.
-        offline: Ids of partitions that would have no leader.
-        cap: How many partitions a producer's budget would admit for unkeyed records; None: all.
-        instance: The producer whose cap it is (`BufferBudget.instance_id`).
         placed_by: How keys are placed now; None: by the same mapping.
     """
 
     current: int
     partitions: int
     mapping: MappingName = "modulo"
-    offline: frozenset[int] = frozenset()
-    cap: int | None = None
-    instance: str = "what-if"
     placed_by: Rule | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -91,22 +76,11 @@ class Scenario:
                 f"the topic has {self.current:,} partitions and can't have {self.partitions:,}: {why}. "
                 f"Ask about {self.current:,} to {MOST_PARTITIONS:,}"
             )
-        foreign = sorted(p for p in self.offline if not 0 <= p < self.partitions)
-        if foreign:
-            raise ConfigurationError(
-                f"partition {foreign[0]} can't be offline: the last of {self.partitions:,} partitions is "
-                f"{self.partitions - 1:,}"
-            )
-        if self.cap is not None and self.cap < 1:
-            raise ConfigurationError(f"a cap must admit at least 1 partition, not {self.cap}")
 
     @property
     def name(self) -> str:
-        """What columns call it: ``modulo_24``, ``rendezvous_24_offline_0-2,5``."""
-        name = f"{self.mapping}_{self.partitions}"
-        if self.offline:
-            name += f"_offline_{ranges(self.offline)}"
-        return name if self.cap is None else f"{name}_cap_{self.cap}"
+        """What columns call it: ``modulo_24``."""
+        return f"{self.mapping}_{self.partitions}"
 
     @property
     def rule(self) -> Rule:
@@ -128,42 +102,22 @@ class Scenario:
         """All that tells where a key goes."""
         return tuple(dict.fromkeys((self.before, self.home)))
 
-    @cached_property
-    def route(self) -> Route:
-        """The partitions as a producer would see them, made by the code that producers use."""
-        partitions = tuple(
-            PartitionInfo(_TOPIC, p, None if p in self.offline else 1) for p in range(self.partitions)
-        )
-        info = TopicInfo(_TOPIC, partitions)
-        if self.cap is None:
-            return compile_route(info)
-        budget = BufferBudget(max_partitions={_TOPIC: self.cap}, instance_id=self.instance)
-        cluster = Cluster(nodes=[Node(1, "", 0)], by_topic=[info])
-        return compile_route(info, budget.admit(cluster)[_TOPIC])
-
 
 def scenarios(
     current: int,
     targets: Iterable[int],
     mappings: Iterable[MappingName] = ("modulo",),
-    offline: Iterable[Iterable[int]] = ((),),
     *,
-    cap: int | None = None,
-    instance: str = "what-if",
     placed_by: Rule | None = None,
 ) -> tuple[Scenario, ...]:
-    """Return a scenario for each of these numbers of partitions, each mapping and each set of offline ones.
-
-    All else is for all of them; see `Scenario`.
+    """Return a scenario for each of these numbers of partitions and each mapping; see `Scenario`.
 
     Raises:
         ConfigurationError: there is none, or a value is of no use.
     """
-    same: dict[str, Any] = {"cap": cap, "instance": instance, "placed_by": placed_by}
-    asked = product(targets, mappings, map(frozenset, offline))
     found = (
-        Scenario(current=current, partitions=target, mapping=mapping, offline=ids, **same)
-        for target, mapping, ids in asked
+        Scenario(current=current, partitions=target, mapping=mapping, placed_by=placed_by)
+        for target, mapping in product(targets, mappings)
     )
     made = tuple(dict.fromkeys(found))
     if not made:

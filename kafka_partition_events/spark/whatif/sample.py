@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final, Literal, get_args
 
-from attrs import evolve, frozen
+from attrs import frozen
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
@@ -18,7 +18,6 @@ from kafka_partition_events.spark.raised import SPARK_ERRORS
 FileFormat = Literal["parquet", "json", "csv", "orc"]
 
 _SUFFIXES: Final = {"jsonl": "json", "ndjson": "json"}
-_SEED: Final = 20261121
 _LONGEST_REASON: Final = 600
 _CALLING: Final = re.compile(r"An error occurred while calling \S+\s*:\s*(?:[\w.$]+: )?")
 
@@ -31,33 +30,11 @@ class Sample:
         rows: ``key`` (STRING or BINARY, null for none) and ``bytes`` (BIGINT, null where nobody tells).
         name: Where it is from, in words.
         has_bytes: Whether ``bytes`` tells something.
-        distinct: Whether each key has one row.
     """
 
     rows: DataFrame
     name: str
     has_bytes: bool
-    distinct: bool = False
-
-    def fraction(self, share: float) -> "Sample":
-        """Return about so much of it, the same each time.
-
-        Raises:
-            ConfigurationError: ``share`` is not above 0 and at most 1.
-        """
-        if not 0 < share <= 1:
-            raise ConfigurationError(f"the fraction must be more than 0 and at most 1, not {share:g}")
-        if share == 1:
-            return self
-        rows = self.rows.sample(withReplacement=False, fraction=share, seed=_SEED)
-        return evolve(self, rows=rows, name=f"{share:.3g} of {self.name}")
-
-    def each_key_once(self) -> "Sample":
-        """Return one row for each key, with all of its bytes; rows without a key stay as they are."""
-        keyed = self.rows.where(F.col("key").isNotNull())
-        once = keyed.groupBy("key").agg(F.sum("bytes").alias("bytes"))
-        rows = once.unionByName(self.rows.where(F.col("key").isNull()))
-        return evolve(self, rows=rows, distinct=True)
 
 
 def of_frame(rows: DataFrame, name: str, *, key: str = "key", size: str | None = None) -> Sample:

@@ -12,13 +12,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_partition_events import KafkaPartitionEventsError
-from kafka_partition_events.spark.partition_column import backend_of, write_to_kafka
+from kafka_partition_events.spark.partition_column import write_to_kafka
 from kafka_partition_events.spark.pipeline import Fleet, Pipeline
 from kafka_partition_events.spark.whatif.analysis import what_if
 from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.spark.whatif.sample import of_frame
-from kafka_partition_events.testing.scripted import cluster_of
-from tests.partition_column_kit import HALF_DOWN, KEYS, every_key, mixed, numbered, placed, policy
+from tests.partition_column_kit import HALF_DOWN, KEYS, every_key, mixed, numbered, placed
 
 SERVER, BOOTSTRAP, TOPIC, STREAMED, DIRECTORY = sys.argv[1:]
 
@@ -29,10 +28,7 @@ def main() -> None:
         "session": type(spark).__module__,
         "keys": placed(every_key(spark)),
         "rows": placed(numbered(spark), cluster=HALF_DOWN, row_id=["value"]),
-        "backend": [(chosen := backend_of(spark)).name, dict(chosen.rejected)],
-        "written": write_to_kafka(
-            mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP, query="nightly", batch=7
-        ).backend,
+        "written": write_to_kafka(mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP, batch=7).hash_name,
         "records": records(spark, TOPIC),
         "refused": refused(spark),
         "streamed": streamed(spark),
@@ -43,12 +39,11 @@ def main() -> None:
 
 
 def records(spark: SparkSession, topic: str) -> list[Any]:
-    """Return the key, value, partition and headers of a topic's records."""
+    """Return the key, value and partition of a topic's records."""
     found = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", BOOTSTRAP)
         .option("subscribe", topic)
-        .option("includeHeaders", "true")
         .load()
         .collect()
     )
@@ -57,7 +52,6 @@ def records(spark: SparkSession, topic: str) -> list[Any]:
             None if row["key"] is None else row["key"].decode(),
             row["value"].decode(),
             row["partition"],
-            {header["key"]: header["value"].decode() for header in row["headers"]},
         ]
         for row in found
     ]
@@ -65,7 +59,7 @@ def records(spark: SparkSession, topic: str) -> list[Any]:
 
 def refused(spark: SparkSession) -> dict[str, list[str]]:
     """Return what is said of what can't be done."""
-    rows, half = mixed(spark, 100), cluster_of({TOPIC: [1, None, 3, 1, None, 3]})
+    rows = mixed(spark, 100)
 
     def write(rows: DataFrame, **how: Any) -> Callable[[], object]:
         how = {"topic": TOPIC, "cluster": BOOTSTRAP, "bootstrap": BOOTSTRAP, **how}
@@ -73,8 +67,6 @@ def refused(spark: SparkSession) -> dict[str, list[str]]:
 
     tried = {
         "unknown": write(rows.selectExpr("*", "9 AS partition")),
-        "offline": write(rows, cluster=half, policy=policy(offline="raise")),
-        "jvm": lambda: backend_of(spark, "jvm"),
         "fleet": lambda: Pipeline(spark, Fleet(out=f"{DIRECTORY}/tables")),
     }
     return {name: saying(run) for name, run in tried.items()}
@@ -95,7 +87,7 @@ def streamed(spark: SparkSession) -> list[Any]:
     topic, bootstrap = STREAMED, BOOTSTRAP  # the function goes there by value
 
     def write(rows: DataFrame, batch: int) -> None:
-        write_to_kafka(rows, topic=topic, cluster=bootstrap, query="stream", batch=batch)
+        write_to_kafka(rows, topic=topic, cluster=bootstrap, batch=batch)
 
     query = (
         spark.readStream.schema("key STRING, value STRING")

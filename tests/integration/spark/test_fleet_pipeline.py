@@ -150,15 +150,12 @@ def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: tuple
 def test_what_comes_days_late_is_as_good_as_what_came_in_time(
     spark: "SparkSession", gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
-    """From an archive of Parquet files, which is as good as the topic."""
-    from kafka_partition_events.spark.ingest.sources import ParquetArchive  # noqa: PLC0415
-
     first, second, third = thirds()
     archive = tmp_path / "archive"
-    write_parquet(archive / "0.parquet", [*first, *third])
-    once(spark, tmp_path / "out", ParquetArchive(path=str(archive)))
-    write_parquet(archive / "1.parquet", second)
-    mark = once(spark, tmp_path / "out", ParquetArchive(path=str(archive)))
+    write(archive / "0.jsonl", [*first, *third])
+    once(spark, tmp_path / "out", jsonl(archive))
+    write(archive / "1.jsonl", second)
+    mark = once(spark, tmp_path / "out", jsonl(archive))
     assert mark.totals.read == len(STORY.records)
     assert gold_of(spark, tmp_path / "out") == gold_of_the_story
 

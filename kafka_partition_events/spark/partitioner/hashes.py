@@ -1,0 +1,163 @@
+"""Hashes that Spark's SQL lacks, as columns.
+
+Catalyst's ``StaticInvoke`` calls a Java method of a jar that Spark ships, in the code that it compiles:
+nothing has to be installed on the executors. It is reached through py4j and is no public interface of Spark,
+so it is for classic sessions, and only where it gives known answers: a wrong hash moves keys to other
+partitions without anybody noticing. Elsewhere (Spark Connect) Python computes the same, many times slower.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import field, frozen
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.routing import hashing
+from kafka_partition_events.routing.jump import jump
+from kafka_partition_events.spark.partitioner import HashName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = get_logger(__name__)
+
+JAVAS_ANSWERS: Final = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+    b"": 0x106E08D9,
+}
+"""From the tests of the Java client; the empty key's from librdkafka's."""
+
+
+@frozen(kw_only=True, eq=False)
+class Hash:
+    """A hash that returns an int.
+
+    Attributes:
+        method: The static Java method: class and name.
+        called_with: Returns the columns that it is called with, from those that are hashed.
+        python: The same, of plain values.
+        answers: What it is asked first, and what is right.
+        schema: The names and types of what is hashed.
+    """
+
+    method: tuple[str, str]
+    called_with: Callable[..., Sequence[Column]]
+    python: Callable[..., int]
+    answers: Callable[[], Sequence[tuple[tuple[object, ...], int]]]
+    schema: str
+    _chosen: dict[str, Callable[..., Column]] = field(factory=dict, init=False)
+
+    def of(self, session: "SparkSession", *hashed: Column) -> Column:
+        """Return the INT column; of a null, it is null.
+
+        The first call in an application runs a small job, which asks the Java method for known answers.
+        """
+        if is_connect(session):
+            return self._by_python(*hashed)
+        # `foreachBatch` hands out a new session each time.
+        application = str(session.sparkContext.applicationId)
+        if application not in self._chosen:
+            self._chosen[application] = self._right(session)
+        return self._chosen[application](*hashed)
+
+    def _right(self, session: "SparkSession") -> Callable[..., Column]:
+        try:
+            call = _static_method(session, *self.method)
+            by_java = lambda *hashed: call(*self.called_with(*hashed))  # noqa: E731 - it is a value
+            asked = self.answers()
+            rows = [(place, *values) for place, (values, _) in enumerate(asked)]
+            # Apart from the rows, or the driver would compute it, and not the code that executors run.
+            frame = session.createDataFrame(rows, f"place INT, {self.schema}").repartition(1)
+            names = frame.columns[1:]
+            found = dict(frame.select("place", by_java(*map(F.col, names))).collect())
+            if all(found[place] == right for place, (_, right) in enumerate(asked)):
+                return by_java
+            reason = "it gives wrong answers"
+        except Exception as error:  # noqa: BLE001 - internals of Spark, which may be others in the next version
+            reason = str(error).partition("\n")[0]
+        _log.warning("java_hash_rejected", method=".".join(self.method), reason=reason)
+        return self._by_python
+
+    def _by_python(self, *hashed: Column) -> Column:
+        function = self.python  # workers import it
+        computed = F.udf(lambda *values: None if None in values else function(*values), "int")
+        return computed(*hashed)
+
+
+def _murmur2_answers() -> list[tuple[tuple[object, ...], int]]:
+    """Return the vectors, and keys of all lengths up to 40, most of them no valid UTF-8."""
+    binary = [bytes((7 * place + 131 * length) % 256 for place in range(length)) for length in range(1, 41)]
+    known = {**JAVAS_ANSWERS, **{key: hashing.murmur2(key) for key in (*binary, b"\xff\xfe\x00\x80")}}
+    return [((bytearray(key),), answer) for key, answer in known.items()]
+
+
+MURMUR2: Final = Hash(
+    # Of commons-codec; with its default seed it is the hash of Kafka's Java client.
+    method=("org.apache.commons.codec.digest.MurmurHash2", "hash32"),
+    called_with=lambda key: (key, F.octet_length(key)),
+    python=hashing.murmur2,
+    answers=_murmur2_answers,
+    schema="key BINARY",
+)
+
+JUMP: Final = Hash(
+    method=("com.google.common.hash.Hashing", "consistentHash"),  # Guava's, of a jar that Spark ships
+    called_with=lambda number, count: (number, count),
+    python=jump,
+    answers=lambda: [
+        ((number := place * 0x9E3779B1 % 0x7FFFFFFF, count), jump(number, count))
+        for place in range(200)
+        for count in (1, 2, 13, 1_000)
+    ],
+    schema="number BIGINT, count INT",
+)
+"""Of numbers, 0 or more, and how many partitions there are."""
+
+
+def key_number(session: "SparkSession", key: Column, name: HashName) -> Column:
+    """Return the number, 0 or more, whose remainder is a key's partition; null where there is no key.
+
+    To librdkafka, whose hash is crc32, an empty key is none.
+    """
+    if name == "crc32":
+        return F.when(F.octet_length(key) > 0, F.crc32(key))
+    return MURMUR2.of(session, key).bitwiseAND(F.lit(0x7FFFFFFF))
+
+
+def is_connect(session: "SparkSession") -> bool:
+    """Tell whether a session talks to a Spark Connect server."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def _static_method(session: "SparkSession", owner: str, name: str) -> Callable[..., Column]:
+    """Return what calls a static Java method that returns an int; of a null, it is a null."""
+    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - there is none in Connect
+    from pyspark.sql.classic.column import _to_java_column  # noqa: PLC0415
+
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to Catalyst's expressions
+    spark_sql = jvm.org.apache.spark.sql
+    expressions = spark_sql.classic.ExpressionUtils
+    java_class = jvm.java.lang.Class.forName(owner)
+
+    def call(*arguments: Column) -> Column:
+        invoked = spark_sql.catalyst.expressions.objects.StaticInvoke(
+            java_class,
+            spark_sql.types.DataTypes.IntegerType,
+            name,
+            jvm.PythonUtils.toSeq([expressions.expression(_to_java_column(each)) for each in arguments]),
+            jvm.PythonUtils.toSeq([]),  # the arguments have their types; none is to be cast
+            True,  # a null argument makes the result null,
+            False,  # and nothing else does: a result need not be boxed to find out
+            True,  # deterministic
+            jvm.scala.Option.empty(),
+        )
+        return ClassicColumn(expressions.column(invoked))
+
+    return call
