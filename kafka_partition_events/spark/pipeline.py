@@ -22,7 +22,7 @@ from kafka_partition_events.spark import layout, maintenance
 from kafka_partition_events.spark.control import records as changes
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.ingest import batches
-from kafka_partition_events.spark.ingest.sources import Source
+from kafka_partition_events.spark.ingest.sources import KafkaSource
 from kafka_partition_events.spark.kafka import cause_of, count_between, offsets_in
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.refresh.refresher import WRITTEN, Refresher
@@ -93,11 +93,11 @@ class Pipeline:
         self._progress = progress or Progress()
         self._refresher = Refresher(self._tables, self._kept, self._progress, fleet.targets)
         self._stopping = threading.Event()
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, KafkaSource] = {}
 
     # -- three ways to run ---------------------------------------------------------------------------
 
-    def run_once(self, source: Source, control: Source | None = None) -> Mark:
+    def run_once(self, source: KafkaSource, control: KafkaSource | None = None) -> Mark:
         """Take in all that there is, make the tables anew, and return. `stop` ends it sooner.
 
         Args:
@@ -115,7 +115,7 @@ class Pipeline:
         self._progress.tell("making the tables anew")
         return self._end(self._refresh(self._seen(state, queries)))
 
-    def run(self, source: Source, every: timedelta, control: Source | None = None) -> Mark:
+    def run(self, source: KafkaSource, every: timedelta, control: KafkaSource | None = None) -> Mark:
         """Take in what comes until `stop` is called; make the tables anew after each batch.
 
         Args:
@@ -147,7 +147,7 @@ class Pipeline:
                     state, taken = self._refresh(self._seen(state, queries)), done
                     due = time.monotonic() + every.total_seconds()
                     found = self._ids()
-                    if any(_is_anew(state.readings[query], ids) for query, (_, ids) in found.items()):
+                    if any(state.readings[query].topic != topic for query, (_, topic) in found.items()):
                         break
             else:
                 self._progress.tell("stopping when the running batches are done")
@@ -178,9 +178,7 @@ class Pipeline:
                 needed.
         """
         state = self._refresh(self._taken_over())
-        reading = state.readings.get(INGEST)
-        from_topic = reading is not None and reading.topics
-        least = maintenance.KEPT if from_topic else maintenance.KEPT_OF_ARCHIVES
+        least = maintenance.KEPT
         with self._told(None):
             if keep is not None and keep < least:
                 self._end(state)
@@ -213,7 +211,7 @@ class Pipeline:
                 raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
             return self._kept.take_over(layout.TABLES)
 
-    def _claim(self, source: Source, control: Source | None) -> State:
+    def _claim(self, source: KafkaSource, control: KafkaSource | None) -> State:
         """Make sure that the tables are those of these sources, and this run's, and are there."""
         self._sources = {INGEST: source, **({} if control is None else {CONTROL: control})}
         streams = {}
@@ -231,41 +229,39 @@ class Pipeline:
             state = self._refresh(state)
         return self._identified(state, found)
 
-    def _ids(self) -> dict[str, tuple[str | None, Mapping[str, str]]]:
-        """Return by query the ids of its cluster and of its topics."""
+    def _ids(self) -> dict[str, tuple[str, str]]:
+        """Return by query the ids of its cluster and of its topic."""
         found = {}
         for query, source in self._sources.items():
             with self._told(source):
                 found[query] = source.ids(self._spark)
         return found
 
-    def _require_same(self, known: Reading, source: Source, cluster: str | None) -> None:
+    def _require_same(self, known: Reading, source: KafkaSource, cluster: str) -> None:
         if (known.source, known.cluster) != (source.name, cluster):
-            on, now = (f" on cluster {id_}" if id_ else "" for id_ in (known.cluster, cluster))
             raise SparkJobError(
-                f"{self._fleet.out} is filled from {known.source}{on}, and its checkpoints mean nothing to "
-                f"{source.name}{now}: choose another --out"
+                f"{self._fleet.out} is filled from {known.source} on cluster {known.cluster}, and its "
+                f"checkpoints mean nothing to {source.name} on cluster {cluster}: choose another --out"
             )
 
-    def _identified(self, state: State, found: Mapping[str, tuple[str | None, Mapping[str, str]]]) -> State:
+    def _identified(self, state: State, found: Mapping[str, tuple[str, str]]) -> State:
         """Return the state with what the sources are now: one that was made anew is read from its beginning.
 
         What the earlier one still had is missing. A topic that is made anew from here on is known as such the
         next time, for this is written before its query begins.
         """
-        if any(_is_anew(state.readings[query], found[query][1]) for query in state.readings.keys() & found):
+        if any(state.readings[query].topic != found[query][1] for query in state.readings.keys() & found):
             state = self._refresh(state)  # what was read of the earlier one
         readings, missing = dict(state.readings), 0
-        for query, (cluster, topics) in found.items():
+        for query, (cluster, topic) in found.items():
             name, known = self._sources[query].name, readings.get(query)
             if known is None:
-                readings[query] = Reading(source=name, cluster=cluster, topics=topics)
-            elif _is_anew(known, topics):
+                readings[query] = Reading(source=name, cluster=cluster, topic=topic)
+            elif known.topic != topic:
                 self._progress.tell(f"{name} was made anew: it is read from its beginning")
                 missing += known.behind if query == INGEST else 0
-                readings[query] = Reading(
-                    source=name, cluster=cluster, topics=topics, number=known.number + 1
-                )
+                number = known.number + 1
+                readings[query] = Reading(source=name, cluster=cluster, topic=topic, number=number)
         mark = evolve(state.mark, totals=state.mark.totals + Counts(missing=missing))
         state = evolve(state, readings=readings, mark=mark)
         with self._told(None):
@@ -285,7 +281,9 @@ class Pipeline:
                 started.callback(_settle, query)
             yield queries
 
-    def _start(self, name: str, source: Source, reading: Reading, trigger: dict[str, Any]) -> StreamingQuery:
+    def _start(
+        self, name: str, source: KafkaSource, reading: Reading, trigger: dict[str, Any]
+    ) -> StreamingQuery:
         place = self._fleet.checkpoint(name, reading.number)
         if reading.query is not None and self._query_in(place) != reading.query:
             raise SparkJobError(
@@ -333,7 +331,7 @@ class Pipeline:
         return state.mark
 
     @contextlib.contextmanager
-    def _told(self, source: Source | None) -> Iterator[None]:
+    def _told(self, source: KafkaSource | None) -> Iterator[None]:
         """Tell causes and cures instead of stacks."""
         try:
             yield
@@ -366,11 +364,6 @@ def _settle(query: StreamingQuery) -> None:
 def _batch(query: StreamingQuery) -> int:
     progress = query.lastProgress
     return -1 if progress is None else progress.batchId
-
-
-def _is_anew(reading: Reading, topics: Mapping[str, str]) -> bool:
-    """Tell whether a topic that is read is another one by now."""
-    return dict(reading.topics) != dict(topics)
 
 
 def _behind(source: Any) -> int:

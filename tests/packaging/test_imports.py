@@ -50,7 +50,7 @@ SPARK_ROOMS = {
     "refresh": {"control", "events", "gold", "ingest", "progress", "tables", "targets", "refresh"},
     "report": {"events", "page", "tables", "targets", "wording", "report"},
     "partitioner": {"raised", "partitioner"},
-    "whatif": {"kafka", "page", "partition_column", "partitioner", "raised", "wording", "whatif"},
+    "whatif": {"kafka", "partitioner", "raised", "whatif"},
 }
 CLI_ROOMS = {
     "common": {"common"},
@@ -69,9 +69,8 @@ ROOMS = [
 PURE_METADATA = ("cluster", "diff", "events", "reconcile", "source", "state")
 """What decides what is believed and told: no thread, no clock, no dice, no log."""
 PAGES = (
-    *(f"spark/{name}.py" for name in ("page", "wording", "whatif/page", "whatif/wording")),
-    *(f"spark/report/{name}.py" for name in ("brokers", "budget", "heatmap", "model")),
-    *(f"spark/report/{name}.py" for name in ("outages", "page")),
+    *(f"spark/{name}.py" for name in ("page", "wording")),
+    *(f"spark/report/{name}.py" for name in ("budget", "heatmap", "model", "outages", "page")),
     *(f"demo/{name}.py" for name in ("account", "chart", "figures", "key_order", "page", "plan", "story")),
 )  # fmt: skip
 """What a report says is made without Spark, and tested without it."""

@@ -53,13 +53,12 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            ([], "say where events come from: -b HOST:PORT or --jsonl PATH"),
+            ([], "say where events come from: -b HOST:PORT"),
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
             (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
             (["-b", "k:1", "--metrics-listen", "9406"], '"9406" is not an address such as'),
             (["-b", "k:1", "--once", "--metrics-listen", "[::1]:9"], "is for a pipeline that goes on"),
-            (["--jsonl", "a", "--control-prefix", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
         ],
     )
@@ -89,7 +88,7 @@ class TestSubmitLine:
         import pyspark  # noqa: PLC0415
 
         login = login_options({"sasl.jaas.config": "secret"})
-        given = ["-b", "kafka:9092", "--topic", "orders", *login, "--offline", "1-2"]
+        given = ["-b", "kafka:9092", "--topic", "orders", *login, "--mapping", "kept", "--show-keys"]
         line = self.line(capsys, "whatif", "--to", "13,24", *given)
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
         assert line[:5] == ["spark-submit", "--packages", package, str(SCRIPT), "whatif"]
@@ -99,9 +98,9 @@ class TestSubmitLine:
         assert ("--bootstrap-server", "kafka:9092") in pairs
         assert ("--topic", "orders") in pairs
         assert ("-X", "sasl.jaas.config_file=...") in pairs
-        assert [value for option, value in pairs if option == "--offline"] == ["1-2", "3"]
-        assert "--distinct" in line
-        assert not {"--print-submit", "--cap", "--hottest", "--verbose"} & set(line)
+        assert ("--mapping", "kept") in pairs
+        assert "--show-keys" in line
+        assert not {"--print-submit", "--hash", "--hottest", "--verbose"} & set(line)
 
     def test_the_pipeline_s_words_are_kept_as_they_were_written(self, capsys: Captured) -> None:
         given = {"--every": "90s", "--target": "99.95%", "--work": "s3a://w"}
@@ -118,11 +117,10 @@ class TestSubmitLine:
         "words",
         [
             ["whatif", "--to", "13", "--file", "s3a://lake/keys.parquet", "--partitions", "12"],
-            ["fleet", "--out", "s3a://lake/kpe", "--jsonl", "s3a://lake/events", "--once"],
             ["fleet", "--out", "s3a://lake/kpe", "--recompute", "2026-11-01..2026-11-02"],
             ["report", "--tables", "s3a://lake/kpe", "--days", "2026-11-01..2026-11-02", "--out", "w.html"],
         ],
-        ids=["files", "an archive", "tables made anew", "a report"],
+        ids=["files", "tables made anew", "a report"],
     )
     def test_what_reads_no_topic_needs_no_connector(
         self, words: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
@@ -136,12 +134,6 @@ class TestSubmitLine:
     def test_what_makes_no_sense_has_no_line(self, capsys: Captured) -> None:
         assert run(["spark", "report", "--tables", "x", "--days", "soon", "--print-submit"]) == 2
         assert "is no range of days" in capsys.readouterr().err
-
-    def test_an_archive_needs_no_connector_but_the_control_topics_do(self, capsys: Captured) -> None:
-        given = ["--out", "x", "--jsonl", "events", "-b", "kafka:9092", "--control-prefix", "kpe.", "--once"]
-        line = self.line(capsys, "fleet", *given)
-        assert line[1] == "--packages"
-        assert {("--control-prefix", "kpe."), ("--jsonl", "events")} <= set(pairwise(line))
 
 
 class TestDays:

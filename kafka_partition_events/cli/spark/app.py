@@ -58,14 +58,6 @@ def fleet_command(
             "never shown or logged.",
         ),
     ] = None,
-    jsonl: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Instead of a topic, files with an event a line: of `kpe events ls` or `kpe "
-            "watch` with --output jsonl. A directory or a pattern.",
-        ),
-    ] = None,
     control_prefix: Annotated[
         str | None,
         typer.Option(
@@ -92,7 +84,7 @@ def fleet_command(
     target_of: TargetOf = None,
     max_per_batch: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="So many records in a batch at most (files: files)."),
+        typer.Option(min=1, metavar="N", help="So many records in a batch at most."),
     ] = None,
     metrics_listen: Annotated[
         str | None,
@@ -125,12 +117,11 @@ def fleet_command(
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
     kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s --metrics-listen 127.0.0.1:9406
     kpe spark fleet -b localhost:9092 --control-prefix kpe. --out /data/kpe --every 60s
-    kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --output jsonl
     kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
     kpe spark fleet -b kafka:9092 --out hdfs:///lake/kpe --print-submit
     kpe spark fleet -b kafka:9092 --out lake.kpe --work s3a://lake/kpe-work --print-submit
 
-    Exit codes: 0 done, or told to stop; 2 no such topic or archive, wrong address, another source, a
+    Exit codes: 0 done, or told to stop; 2 no such topic, wrong address, another source, a
     directory that holds something else, Spark failed; 130 --once was interrupted.
     """  # noqa: D301
     configure_logs(verbose=verbose)
@@ -147,7 +138,6 @@ def fleet_command(
         bootstrap=bootstrap,
         events_topic=events_topic,
         options=parse_pairs(client_options or ()),
-        jsonl=jsonl,
         control=control_prefix,
         max_per_batch=max_per_batch,
         every=None if once else timedelta(seconds=parse_duration(every or "60s")),

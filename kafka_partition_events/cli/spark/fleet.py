@@ -11,7 +11,7 @@ from decimal import Decimal
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.cli.common.errors import CliError, needing
 from kafka_partition_events.cli.common.output import Output, write_json_line, write_line
@@ -21,7 +21,7 @@ from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.targets import Targets
 
 if TYPE_CHECKING:
-    from kafka_partition_events.spark.ingest.sources import Source
+    from kafka_partition_events.spark.ingest.sources import KafkaSource
     from kafka_partition_events.spark.pipeline import Pipeline
     from kafka_partition_events.spark.tables.state import Mark
 
@@ -43,7 +43,7 @@ class FleetJob:
         metrics: The address at which Prometheus finds metrics; None: nowhere.
 
     Raises:
-        CliError: there is no origin of events, or the topics of change control are on no cluster.
+        CliError: it is not told where events come from.
     """
 
     out: str
@@ -52,7 +52,6 @@ class FleetJob:
     bootstrap: str | None
     events_topic: str
     options: Mapping[str, str] = field(repr=False)
-    jsonl: str | None
     control: str | None
     max_per_batch: int | None
     every: timedelta | None
@@ -62,16 +61,13 @@ class FleetJob:
     output: Output
 
     def __attrs_post_init__(self) -> None:
-        if self.recompute is None and not (self.jsonl or self.bootstrap):
-            raise CliError("say where events come from: -b HOST:PORT or --jsonl PATH")
-        if self.control is not None and not self.bootstrap and self.recompute is None:
-            raise CliError("--control-prefix reads topics: say on which cluster they are, by -b HOST:PORT")
+        if self.recompute is None and not self.bootstrap:
+            raise CliError("say where events come from: -b HOST:PORT")
 
     @property
     def needs_kafka(self) -> bool:
         """Whether topics are read."""
-        from_topic = not self.jsonl
-        return self.recompute is None and (from_topic or self.control is not None)
+        return self.recompute is None
 
 
 def parse_days(text: str) -> Days:
@@ -181,35 +177,22 @@ def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progres
 def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
     if job.recompute is not None:
         return pipeline.recompute(job.recompute)
-    source, control = _source(job), _control(job)
+    source = _source(job, job.events_topic)
+    control = None
+    if job.control is not None:
+        # What a tracker wrote that was fenced in the middle was never said.
+        committed = {**job.options, "isolation.level": "read_committed"}
+        control = _source(evolve(job, options=committed), f"{job.control}changes")
     if job.every is None:
         return pipeline.run_once(source, control)
     return pipeline.run(source, job.every, control)
 
 
-def _source(job: FleetJob) -> "Source":
-    from kafka_partition_events.spark.ingest import sources  # noqa: PLC0415
+def _source(job: FleetJob, topic: str) -> "KafkaSource":
+    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
 
-    if job.jsonl:
-        return sources.JsonlArchive(path=job.jsonl, max_per_batch=job.max_per_batch)
-    return sources.KafkaSource(
-        bootstrap=job.bootstrap or "",
-        topic=job.events_topic,
-        options=job.options,
-        max_per_batch=job.max_per_batch,
-    )
-
-
-def _control(job: FleetJob) -> "Source | None":
-    from kafka_partition_events.spark.control.source import ChangesTopic  # noqa: PLC0415
-
-    if job.control is None:
-        return None
-    return ChangesTopic(
-        bootstrap=job.bootstrap or "",
-        prefix=job.control,
-        options=job.options,
-        max_per_batch=job.max_per_batch,
+    return KafkaSource(
+        bootstrap=job.bootstrap or "", topic=topic, options=job.options, max_per_batch=job.max_per_batch
     )
 
 

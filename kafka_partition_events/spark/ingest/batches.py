@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.gold.intervals import day_of
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import Offsets, Reading
 
 _NO_DAY: Final = date(2000, 1, 1)
@@ -30,24 +29,16 @@ def rows(records: DataFrame) -> DataFrame:
     return events.parsed(kept, *COORDINATES, "key", "value", "day")
 
 
-def quarantined(records: DataFrame) -> DataFrame:
-    """Return the rows of ``bronze/records`` that are no events of ours, with the ``reason``."""
-    bad = records.where(F.col("defect").isNotNull())
-    return bad.select(*COORDINATES, "key", "value", F.col("defect").alias("reason"), "day")
-
-
 @frozen(kw_only=True)
 class Came:
     """What came since the last refresh.
 
     Attributes:
         counts: How many records.
-        days: Those of their timestamps; None: there is none.
         reading: How far its query is now.
     """
 
     counts: Counts
-    days: Days | None
     reading: Reading
 
 
@@ -63,18 +54,13 @@ def came(records: DataFrame, reading: Reading) -> Came:
             F.count("offset").alias("there"),
             F.min("offset").alias("first"),
             F.max("offset").alias("last"),
-            F.min("day").alias("first_day"),
-            F.max("day").alias("last_day"),
         )
         .toArrow()
         .to_pylist()
     )
     counts = Counts(**{name: sum(row[name] for row in found) for name in ("read", "good", *events.DEFECTS)})
     next_, missing = _offsets(found, reading.next)
-    days = None
-    if found:
-        days = Days(min(row["first_day"] for row in found), max(row["last_day"] for row in found))
-    return Came(counts=evolve(counts, missing=missing), days=days, reading=evolve(reading, next=next_))
+    return Came(counts=evolve(counts, missing=missing), reading=evolve(reading, next=next_))
 
 
 def _offsets(found: list[dict[str, Any]], before: Offsets) -> tuple[Offsets, int]:
@@ -83,7 +69,7 @@ def _offsets(found: list[dict[str, Any]], before: Offsets) -> tuple[Offsets, int
     after.update({topic: dict(offsets) for topic, offsets in before.items()})
     missing = 0
     for row in found:
-        if row["last"] is None:  # of a file
+        if row["last"] is None:  # of a source without offsets
             continue
         topic, partition = row["topic"], str(row["partition"])
         # A topic is begun where it begins; what came to it later begins at 0.

@@ -4,24 +4,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from kafka_partition_events.spark import wording
-from kafka_partition_events.spark.page import table
-from kafka_partition_events.spark.report.model import BudgetPoint, BurnRate, FleetData, burn_down
+from kafka_partition_events.spark.report.model import BudgetPoint, FleetData, burn_down
 
 _WIDTH: Final = 1000.0
 _HEIGHT: Final = 240.0
-_ALERTS: Final = {"5m": 14.4, "1h": 14.4, "6h": 6.0, "3d": 1.0}
-"""Window -> the rate from which one is woken or told, as in the shipped alert rules (SRE workbook)."""
 
 
 def budget(data: FleetData) -> str:
-    """Return the burn-down and the table of rates, or a sentence when nothing was watched."""
+    """Return the burn-down, or a sentence when nothing was watched."""
     points = list(burn_down(data.hours, data.target))
     if not points:
         return "<p>No hour was watched.</p>"
-    head = '<th>Window<th class="n">Burn rate<th class="n">Alert from<th>'
-    rates = table(head, map(_rate, data.burn)) if data.burn else ""
-    return f"{_left(points[-1])}{_picture(points)}{rates}"
+    return f"{_left(points[-1])}{_picture(points)}"
 
 
 def _left(last: BudgetPoint) -> str:
@@ -62,20 +56,8 @@ def _picture(points: Sequence[BudgetPoint]) -> str:
     )
 
 
-def _rate(burn: BurnRate) -> str:
-    limit = _ALERTS.get(burn.window)
-    above = limit is not None and burn.hi >= limit
-    rate = f"{burn.lo:.2f}" if burn.lo == burn.hi else f"{burn.lo:.2f}{wording.DASH}{burn.hi:.2f}"
-    told = '<strong class="bad">above</strong>' if above else ""
-    return (
-        f'<tr><td>{burn.window}<td class="n">{rate}<td class="n">'
-        f"{wording.DASH if limit is None else f'{limit:g}'}<td>{told}</tr>"
-    )
-
-
 PERIOD_NOTE: Final = (
     "The line is the least that is left, the band above it what may be left: outages are known by their "
-    "bounds. Time that nobody watched is neither up nor down and spends nothing. A burn rate of 1 uses "
-    "exactly all of the budget over the objective's period."
+    "bounds. Time that nobody watched is neither up nor down and spends nothing."
 )
 """Stands above the picture."""

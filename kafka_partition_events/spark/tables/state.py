@@ -29,8 +29,8 @@ class Reading:
 
     Attributes:
         source: The source's name.
-        cluster: The id of the cluster that its topics are on; None: it has none.
-        topics: Their ids, by name.
+        cluster: The id of the cluster that its topic is on.
+        topic: That topic's id.
         number: How often it was begun from the beginning: a topic that was made anew is another one.
         query: Spark's id of the query, which is in its checkpoint.
         next: The offsets after the last ones that were taken up.
@@ -38,8 +38,8 @@ class Reading:
     """
 
     source: str
-    cluster: str | None = None
-    topics: Mapping[str, str] = field(factory=dict)
+    cluster: str = ""
+    topic: str = ""
     number: int = 0
     query: str | None = None
     next: Offsets = field(factory=dict)

@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.kafka import cause_of, read_topics
+from kafka_partition_events.spark.kafka import cause_of, read_topic
 from kafka_partition_events.spark.raised import SPARK_ERRORS
 
 FileFormat = Literal["parquet", "json", "csv", "orc"]
@@ -71,7 +71,7 @@ def of_topic(
     Raises:
         SparkJobError: the session lacks the connector.
     """
-    records = read_topics(session.read, bootstrap, [topic], options)
+    records = read_topic(session.read, bootstrap, topic, options)
     size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
     rows = records.select("key", size.cast("bigint").alias("bytes"))
     return Sample(rows=rows, name=f"topic {topic}", has_bytes=True)
