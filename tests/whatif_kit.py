@@ -3,12 +3,12 @@
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, Partitioner
+from kafka_partition_events import DefaultPartitioner, Partitioner
 from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.routing.hashing import key_hash
 from kafka_partition_events.spark.partitioner import HashName
-from kafka_partition_events.spark.whatif import plan
 from kafka_partition_events.spark.whatif.plan import MappingName, Scenario
 from kafka_partition_events.spark.whatif.results import Load, Outcome, spread
 from kafka_partition_events.testing import cluster_of
@@ -37,10 +37,8 @@ def partitioner_of(mapping: MappingName, current: int, *, hash_name: HashName = 
     made: Partitioner
     if mapping == "modulo":
         made = DefaultPartitioner(hash_name=hash_name)
-    elif mapping == "kept":
-        made = DefaultPartitioner(hash_name=hash_name, key_partitions={TOPIC: current})
     else:
-        made = GrowthSafePartitioner(mapping="rendezvous", hash_name=hash_name)
+        made = DefaultPartitioner(hash_name=hash_name, key_partitions={TOPIC: current})
     made.apply_snapshot(snapshot(current))
     return made
 
@@ -49,9 +47,22 @@ def placing(partitioner: Partitioner) -> Place:
     return lambda key: partitioner.partition(TOPIC, key, key, None, b"", None)
 
 
+class Placed(NamedTuple):
+    """Where one key is now, and where it would belong."""
+
+    before: int
+    home: int
+
+
+def place_of(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[bytes], Placed]:
+    """Return what places single keys, by the functions that the partitioners call."""
+    place = key_hash(hash_name)
+    return lambda key: Placed(place(key, scenario.current), place(key, scenario.home))
+
+
 def by_hand(rows: Sequence[tuple[bytes | None, int]], scenario: Scenario, hash_name: HashName) -> Outcome:
     """Place each key by the partitioners' own functions."""
-    place = plan.placing(scenario, hash_name)
+    place = place_of(scenario, hash_name)
     before, after = [Load()] * scenario.current, [Load()] * scenario.partitions
     moved = keyed = unkeyed = Load()
     for key, size in rows:

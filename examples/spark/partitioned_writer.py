@@ -40,8 +40,6 @@ def write_stream(spark: SparkSession, bootstrap_servers: str, topic: str, batche
             rows,
             topic=topic,
             cluster=bootstrap_servers,
-            batch=batch,
-            row_id=["value"],
         )
         print(f"batch {batch}: {len(written.offline)} partitions offline", flush=True)
         if batch + 1 >= batches:

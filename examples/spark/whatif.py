@@ -21,7 +21,7 @@ def main() -> None:
             "200 + id % 1000 AS size",
         )
         sample = of_frame(orders, "orders of a made-up shop", key="customer", size="size")
-        asked = scenarios(12, [13, 18, 24], ["modulo", "kept", "rendezvous"])
+        asked = scenarios(12, [13, 18, 24], ["modulo", "kept"])
         answer = what_if(sample, asked, hottest=3)
     for outcome in answer.outcomes:
         skew = f"max/mean {outcome.skew_before:.2f} -> {outcome.skew_after:.2f}"

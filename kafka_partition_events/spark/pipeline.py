@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
-from attrs.validators import min_len
+from attrs.validators import gt, lt, min_len
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -32,7 +32,6 @@ from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Mark, Reading, State
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 _ROWS: Final = {INGEST: batches.rows, CONTROL: changes.rows}
 """What each query makes of its records."""
@@ -53,12 +52,12 @@ class Fleet:
         out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``hdfs:///kpe``); or with
             ``work`` a schema of a catalog (``catalog.schema``).
         work: The directory for checkpoints, where tables are in a catalog.
-        targets: Which part of the time partitions shall be online, for ``slo_burn``.
+        target: Which part of the time partitions shall be online, for ``slo_burn``.
     """
 
     out: str = field(validator=min_len(1))
     work: str | None = None
-    targets: Targets = THREE_NINES
+    target: float = field(default=0.999, validator=[gt(0), lt(1)])
 
     def checkpoint(self, query: str, number: int) -> str:
         """Return where Spark keeps a query's checkpoint, when it was begun so often."""
@@ -91,7 +90,7 @@ class Pipeline:
         self._tables = fleet.tables(self._spark)
         self._kept = StateTable(self._tables)
         self._progress = progress or Progress()
-        self._refresher = Refresher(self._tables, self._kept, self._progress, fleet.targets)
+        self._refresher = Refresher(self._tables, self._kept, self._progress, fleet.target)
         self._stopping = threading.Event()
         self._sources: dict[str, KafkaSource] = {}
 

@@ -35,8 +35,6 @@ def main(text: str) -> None:
                     topic="orders",
                     cluster=task.bootstrap,
                     options=_OPTIONS,
-                    batch=batch,
-                    row_id=["value"],
                 )
             except Exception as error:  # noqa: BLE001 - whatever Spark says, the batch may not be there
                 for number in numbers:

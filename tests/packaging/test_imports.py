@@ -44,11 +44,11 @@ PURE_CONTROL = (
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SPARK_ROOMS = {
     "tables": {"raised", "tables"},
-    "gold": {"events", "tables", "targets", "gold"},
+    "gold": {"events", "tables", "gold"},
     "ingest": {"events", "gold", "kafka", "progress", "tables", "ingest"},
     "control": {"events", "gold", "ingest", "tables", "control"},
-    "refresh": {"control", "events", "gold", "ingest", "progress", "tables", "targets", "refresh"},
-    "report": {"events", "page", "tables", "targets", "wording", "report"},
+    "refresh": {"control", "events", "gold", "ingest", "progress", "tables", "refresh"},
+    "report": {"events", "page", "tables", "wording", "report"},
     "partitioner": {"raised", "partitioner"},
     "whatif": {"kafka", "partitioner", "raised", "whatif"},
 }
@@ -70,7 +70,7 @@ PURE_METADATA = ("cluster", "diff", "events", "reconcile", "source", "state")
 """What decides what is believed and told: no thread, no clock, no dice, no log."""
 PAGES = (
     *(f"spark/{name}.py" for name in ("page", "wording")),
-    *(f"spark/report/{name}.py" for name in ("budget", "heatmap", "model", "outages", "page")),
+    *(f"spark/report/{name}.py" for name in ("heatmap", "model", "outages", "page")),
     *(f"demo/{name}.py" for name in ("account", "chart", "figures", "key_order", "page", "plan", "story")),
 )  # fmt: skip
 """What a report says is made without Spark, and tested without it."""

@@ -7,21 +7,15 @@ from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import pytest
+from kafka_partition_events.spark.targets import Targets
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
 from kafka_partition_events.cli.spark.submit import SCRIPT
-from kafka_partition_events.events.event_json import encode_event
-from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
-from kafka_partition_events.listeners import to_cloudevent, to_record
-from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.spark.progress import Lines, Refreshed
 from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
-from kafka_partition_events.spark.targets import Targets
-from tests.every_event import EVERY_EVENT
 from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
@@ -187,23 +181,3 @@ class TestProgress:
                 "missing": 0,
             },
         }
-
-
-class TestLines:
-    """What an archive of JSON lines gives."""
-
-    @pytest.mark.parametrize("event", EVERY_EVENT, ids=lambda event: event.kind)
-    def test_what_a_recorder_writes_becomes_the_cloudevent(self, event: Event) -> None:
-        from kafka_partition_events.spark.ingest.sources import event_of_line  # noqa: PLC0415
-
-        found = event_of_line(json.dumps(encode_event(event)).encode())
-        assert found is not None
-        assert json.loads(found) == json.loads(to_record(to_cloudevent(event)).value or b"")
-
-    def test_cloudevents_and_junk_stay_and_snapshots_go(self) -> None:
-        from kafka_partition_events.spark.ingest.sources import event_of_line  # noqa: PLC0415
-
-        for line in (b'{"specversion": "1.0"}', b"not json", b"[]", b"{}", b'{"kind": "from_afar"}', b"\xff"):
-            assert event_of_line(line) == line
-        assert event_of_line(json.dumps(encode_snapshot(Snapshot(EMPTY))).encode()) is None
-        assert event_of_line(None) is None

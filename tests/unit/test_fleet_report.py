@@ -10,7 +10,6 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.spark import wording
-from kafka_partition_events.spark.report.budget import budget
 from kafka_partition_events.spark.report.heatmap import MAX_HOURS, class_of, heatmap, percent
 from kafka_partition_events.spark.report.model import (
     Change,
@@ -20,7 +19,6 @@ from kafka_partition_events.spark.report.model import (
     RatedHour,
     RatedTopic,
     Span,
-    burn_down,
 )
 from kafka_partition_events.spark.report.outages import MAX_LANES, Scale
 from kafka_partition_events.spark.report.page import render, verdict
@@ -167,24 +165,6 @@ def test_an_hour_is_coloured_by_the_least_that_it_may_have_been(row: Rated, styl
 
 def test_a_small_outage_never_reads_as_none() -> None:
     assert percent((0.999_999_9, 1.0)) == "99.999\N{EN DASH}100%"
-
-
-def test_the_budget_burns_by_what_may_and_what_must_have_been_offline() -> None:
-    points = list(burn_down([hour(0), hour(1, offline_lo_s=18.0, offline_hi_s=36.0)], 0.999))
-    assert [point.at for point in points] == [START + timedelta(hours=n) for n in range(3)]
-    assert [(round(point.lo, 9), round(point.hi, 9)) for point in points] == [(1, 1), (1, 1), (0.5, 0.75)]
-
-
-def test_hours_that_nobody_watched_have_no_budget() -> None:
-    assert list(burn_down([hour(blind_s=36_000.0)], 0.999)) == []
-
-
-@pytest.mark.parametrize(
-    ("offline_s", "said"),
-    [(18.0, ">50.0% of"), (54.0, "spent</strong>: -50.0% of"), (3_600.0, "spent</strong>: 100 times")],
-)
-def test_a_budget_that_is_gone_is_called_spent(offline_s: float, said: str) -> None:
-    assert said in budget(evolve(FLEET, hours=(hour(offline_lo_s=offline_s, offline_hi_s=offline_s),)))
 
 
 @pytest.mark.parametrize(

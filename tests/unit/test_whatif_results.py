@@ -58,7 +58,7 @@ def test_it_is_told_as_json() -> None:
     assert (document["format"], document["version"], document["partitions"]) == ("kpe.whatif", 2, 2)
     assert document["made_at"] == "2026-11-21T18:00:00Z"
     grown, _ = document["scenarios"]
-    assert (grown["name"], grown["mapping"], grown["placed_by"]) == ("modulo_3", "modulo", "modulo")
+    assert (grown["name"], grown["mapping"]) == ("modulo_3", "modulo")
     assert grown["moved"] == {"records": 40, "bytes": 400}
     assert [load["records"] for load in grown["after"]] == [40, 20, 30]
     assert document["hottest"][0]["partitions"] == {

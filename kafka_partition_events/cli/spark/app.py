@@ -15,9 +15,9 @@ from kafka_partition_events.cli.common.options import (
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import OutputChoice, choose_output, write_line
-from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_targets, run_fleet
+from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_target, run_fleet
 from kafka_partition_events.cli.spark.maintain import maintain_command
-from kafka_partition_events.cli.spark.options import Cores, Out, Target, TargetOf, Work
+from kafka_partition_events.cli.spark.options import Cores, Out, Target, Work
 from kafka_partition_events.cli.spark.report import report_command
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.spark.whatif import whatif_command
@@ -81,7 +81,6 @@ def fleet_command(
         ),
     ] = None,
     target: Target = "99.9%",
-    target_of: TargetOf = None,
     max_per_batch: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="So many records in a batch at most."),
@@ -134,7 +133,7 @@ def fleet_command(
     job = FleetJob(
         out=out,
         work=work,
-        targets=parse_targets(target, target_of or ()),
+        target=parse_target(target),
         bootstrap=bootstrap,
         events_topic=events_topic,
         options=parse_pairs(client_options or ()),

@@ -5,7 +5,7 @@ import math
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from types import FrameType
@@ -18,7 +18,6 @@ from kafka_partition_events.cli.common.output import Output, write_json_line, wr
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.targets import Targets
 
 if TYPE_CHECKING:
     from kafka_partition_events.spark.ingest.sources import KafkaSource
@@ -48,7 +47,7 @@ class FleetJob:
 
     out: str
     work: str | None
-    targets: Targets
+    target: float
     bootstrap: str | None
     events_topic: str
     options: Mapping[str, str] = field(repr=False)
@@ -100,26 +99,6 @@ def parse_target(text: str) -> float:
     return target
 
 
-def parse_targets(rest: str, pairs: Iterable[str]) -> Targets:
-    """Return what ``99.9%``, and by pattern ``payments.*=99.99%`` and others, promise.
-
-    Raises:
-        CliError: one names no pattern or no percentage.
-    """
-    by_topic: dict[str, float] = {}
-    for pair in pairs:
-        pattern, equals, percent = pair.rpartition("=")
-        if not equals or not pattern:
-            raise CliError(
-                f"--target-of {pair!r} is not of the form REGEX=PERCENT, such as 'payments.*=99.99%'"
-            )
-        by_topic.setdefault(pattern, parse_target(percent))
-    try:
-        return Targets(parse_target(rest), by_topic)
-    except ValueError as error:
-        raise CliError(f"--target-of: {error}") from error
-
-
 # -- running -----------------------------------------------------------------------------------------------
 
 
@@ -134,7 +113,7 @@ def run_fleet(job: FleetJob) -> None:
     with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-    fleet = Fleet(out=job.out, work=job.work, targets=job.targets)
+    fleet = Fleet(out=job.out, work=job.work, target=job.target)
     with contextlib.ExitStack() as told:
         progress: Progress = told.enter_context(
             shown(None if job.output is Output.TABLE else lambda done: write_json_line(done.as_json()))

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from attrs import evolve, frozen
@@ -36,7 +36,7 @@ from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.legible import legible
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.session import LASTING, opened_session
-from kafka_partition_events.spark.whatif.plan import MappingName, Rule, scenarios
+from kafka_partition_events.spark.whatif.plan import MappingName, scenarios
 from kafka_partition_events.spark.whatif.results import HotKey, Outcome, WhatIf, to_json
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 _WIDTH_OF_A_PIPE = 160
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-FileFormat = Literal["parquet", "json", "csv", "orc"]
 
 
 @frozen(kw_only=True)
@@ -56,7 +55,6 @@ class _Source:
     topic: str | None
     table: str | None
     file: str | None
-    file_format: FileFormat | None
     bootstrap: str | None
     options: dict[str, str]
     key: str
@@ -73,12 +71,10 @@ def whatif_command(
         str | None, typer.Option(metavar="NAME", help="Or those of a table of Spark's catalog.")
     ] = None,
     file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Or those of a file, or of a directory of files.")
-    ] = None,
-    file_format: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="FORMAT", help="parquet, json, csv or orc, if its name does not tell."
+            metavar="PATH",
+            help="Or those of files: .parquet, .csv, .jsonl, .orc.",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
@@ -104,14 +100,8 @@ def whatif_command(
         ),
     ] = None,
     mapping: Annotated[
-        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, kept, rendezvous.")
-    ] = "modulo,kept,rendezvous",
-    placed_by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="How keys lie now: modulo or rendezvous. By default by the same mapping."
-        ),
-    ] = None,
+        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, kept.")
+    ] = "modulo,kept",
     hash_: Annotated[
         str, typer.Option("--hash", metavar="NAME", help="murmur2 (Java) or crc32 (librdkafka's default).")
     ] = "murmur2",
@@ -135,15 +125,11 @@ def whatif_command(
     \b
     modulo      what every plain producer does: hash modulo partitions. 12 to 13 moves 92% of the keys.
     kept        any partitioner with key_partitions={"orders": 12}: growth moves none.
-    rendezvous  GrowthSafePartitioner(mapping="rendezvous"): 12 to 13 moves 8%, the least that is even.
-
-    A mapping is compared with itself, as if keys lay by it already. What a change from a plain producer to
-    another mapping would move, --placed-by modulo tells.
 
     \b
     kpe spark whatif -b localhost:9092 --topic orders --to 13,18,24
     kpe spark whatif --file keys.parquet --bytes size --partitions 12 --to 24
-    kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18 --placed-by modulo
+    kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18
     kpe spark whatif --file keys.jsonl --partitions 12 --to 13 | jq '.scenarios[].moved_share'
 
     Spark runs on this machine. On a cluster spark-submit runs the same: --print-submit prints the whole line.
@@ -156,7 +142,6 @@ def whatif_command(
         topic=topic,
         table=table,
         file=file,
-        file_format=None if file_format is None else _choice("--format", file_format, get_args(FileFormat)),
         bootstrap=bootstrap,
         options=parse_pairs(java_options or ()),
         key=key,
@@ -171,7 +156,6 @@ def whatif_command(
         current,
         _numbers("--to", to),
         [_choice("--mapping", name, get_args(MappingName)) for name in _words(mapping)],
-        placed_by=None if placed_by is None else _choice("--placed-by", placed_by, get_args(Rule)),
     )
     hash_name: HashName = _choice("--hash", hash_, get_args(HashName))
     jars = list if topic is None else spark_jars
@@ -205,8 +189,6 @@ def _check(source: _Source) -> None:
         raise CliError("no broker is given; write -b HOST:PORT")
     if source.topic is not None and (source.key != "key" or source.size is not None):
         raise CliError("--key and --bytes are for tables and files; a topic's records tell both themselves")
-    if source.file_format is not None and source.file is None:
-        raise CliError("--format is for --file")
 
 
 def _partitions_of(source: _Source, services: Services) -> int:
@@ -274,7 +256,7 @@ def _sample(session: "SparkSession", source: _Source) -> "Sample":
         return sample.of_topic(session, str(source.bootstrap), source.topic, source.options)
     if source.table is not None:
         return sample.of_table(session, source.table, key=source.key, size=source.size)
-    return sample.of_file(session, str(source.file), source.file_format, key=source.key, size=source.size)
+    return sample.of_file(session, str(source.file), key=source.key, size=source.size)
 
 
 # -- telling -----------------------------------------------------------------------------------------------

@@ -1,22 +1,13 @@
 """The column ``partition``, computed from a look at the topic."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from attrs import frozen
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegralType,
-    MapType,
-    StringType,
-    StructType,
-    VariantType,
-)
+from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.partitioner import HashName
@@ -43,14 +34,11 @@ def with_partition(
     cluster: ClusterSource,
     hash_name: HashName | None = None,
     key_partitions: int | None = None,
-    batch: int | str = 0,
-    row_id: Sequence[str] = (),
 ) -> DataFrame:
     """Return the rows with an INT column ``partition``, as Spark's Kafka sink takes it.
 
-    A row with a key gets the partition that the topic's other writers choose. A row without one gets a
-    partition by a hash of what it holds, among those that are online: so rows are spread evenly as far as
-    they differ, and a task that is retried places them as before. The topic is looked at once, now: in a
+    A row with a key gets the partition that the topic's other writers choose. A row without one gets
+    any of those that are online. The topic is looked at once, now: in a
     stream call this (or `write_to_kafka`) for each batch, in `foreachBatch`.
 
     Args:
@@ -64,10 +52,6 @@ def with_partition(
             ``"crc32"`` of librdkafka, to which an empty key is none. By default murmur2, and the topic's
             newest keyed records are compared once, where the cluster can be asked.
         key_partitions: Over how many partitions the hash is taken; by default all.
-        batch: Which batch this is: rows that are equal are placed differently in different batches.
-        row_id: Columns that tell a row from the others, for instance its source's topic, partition and
-            offset; by default all that can be hashed (no MAP, no VARIANT). Rows that are equal in them are
-            placed on one partition.
 
     Raises:
         ConfigurationError: an argument does not fit, or keys lie elsewhere; the message says what to set.
@@ -76,7 +60,7 @@ def with_partition(
     """
     placing = Placing.of(cluster, topic, hash_name, key_partitions, compared=key is not None)
     named, keyed = with_key(df, key)
-    return placing.apply(named, keyed, df, batch=batch, row_id=row_id).drop(KEY)
+    return placing.apply(named, keyed).drop(KEY)
 
 
 @frozen(kw_only=True, eq=False)
@@ -120,31 +104,16 @@ class Placing:
             compare(config, target.cluster.cluster_id, topic, name, count)
         return cls(target=target, hash_name=name, key_partitions=count)
 
-    def apply(
-        self,
-        df: DataFrame,
-        key: Column | None,
-        told_apart: DataFrame,
-        *,
-        batch: int | str,
-        row_id: Sequence[str],
-        own: bool = False,
-    ) -> DataFrame:
+    def apply(self, df: DataFrame, key: Column | None, *, own: bool = False) -> DataFrame:
         """Return the rows with their partitions.
 
         Args:
             df: The rows.
             key: Their keys, BINARY; None: none has any.
-            told_apart: The rows as they came: what they hold tells them apart.
-            batch: Makes equal rows of different batches differ.
-            row_id: What tells rows apart; nothing: all columns that can be hashed.
             own: Whether the frame brings partitions, to be kept where they are not null.
         """
-        draw = F.xxhash64(row_hash(told_apart, row_id), F.lit(str(batch)))
         usable = self.target.usable
-        anywhere = F.get(_ids(usable), F.pmod(draw, F.lit(len(usable))).cast("int"))
-        if len(usable) == self.target.count:
-            anywhere = F.pmod(draw, F.lit(self.target.count)).cast("int")
+        anywhere = F.get(_ids(usable), F.floor(F.rand() * len(usable)).cast("int"))
         home: Column = F.lit(None).cast("int")
         if key is not None:
             number = key_number(df.sparkSession, key, self.hash_name)
@@ -229,38 +198,9 @@ def _own_partition(df: DataFrame) -> Column:
     return F.col(PARTITION)
 
 
-def row_hash(df: DataFrame, row_id: Sequence[str] = ()) -> Column:
-    """Return a 64-bit hash (BIGINT) of what tells rows apart.
-
-    Args:
-        df: The rows.
-        row_id: The columns; by default all but ``partition`` that can be hashed.
-
-    Raises:
-        ConfigurationError: there is no such column, or none that can be hashed.
-    """
-    kinds = _kinds(df)
-    if unknown := [name for name in row_id if name not in kinds]:
-        raise ConfigurationError(f"row_id names columns that the rows do not have: {', '.join(unknown)}")
-    names = list(row_id) or [name for name in kinds if name != PARTITION and _can_be_hashed(kinds[name])]
-    if unfit := [name for name in names if not _can_be_hashed(kinds[name])]:
-        raise ConfigurationError(f"row_id names columns that can't be hashed: {', '.join(unfit)}")
-    if not names:
-        raise ConfigurationError("no column of the rows can be hashed; name some that can in row_id")
-    return F.xxhash64(*(F.col(_quoted(name)) for name in names))
-
-
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
 def _kinds(df: DataFrame) -> dict[str, DataType]:
     return {field.name: field.dataType for field in df.schema.fields}
-
-
-def _can_be_hashed(kind: DataType) -> bool:
-    if isinstance(kind, ArrayType):
-        return _can_be_hashed(kind.elementType)
-    if isinstance(kind, StructType):
-        return all(_can_be_hashed(field.dataType) for field in kind.fields)
-    return not isinstance(kind, MapType | VariantType)

@@ -15,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.routing import hashing
-from kafka_partition_events.routing.jump import jump
 from kafka_partition_events.spark.partitioner import HashName
 
 if TYPE_CHECKING:
@@ -106,19 +105,6 @@ MURMUR2: Final = Hash(
     answers=_murmur2_answers,
     schema="key BINARY",
 )
-
-JUMP: Final = Hash(
-    method=("com.google.common.hash.Hashing", "consistentHash"),  # Guava's, of a jar that Spark ships
-    called_with=lambda number, count: (number, count),
-    python=jump,
-    answers=lambda: [
-        ((number := place * 0x9E3779B1 % 0x7FFFFFFF, count), jump(number, count))
-        for place in range(200)
-        for count in (1, 2, 13, 1_000)
-    ],
-    schema="number BIGINT, count INT",
-)
-"""Of numbers, 0 or more, and how many partitions there are."""
 
 
 def key_number(session: "SparkSession", key: Column, name: HashName) -> Column:

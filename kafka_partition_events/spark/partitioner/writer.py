@@ -57,19 +57,17 @@ def write_to_kafka(
     key_partitions: int | None = None,
     bootstrap: str | None = None,
     options: Mapping[str, str] | None = None,
-    batch: int | str = 0,
-    row_id: Sequence[str] = (),
 ) -> Written:
     """Write a batch of rows by Spark's Kafka sink, each to its partition; return when Kafka has them all.
 
     For batch jobs, and for each batch of a stream::
 
         stream.writeStream.foreachBatch(
-            lambda rows, batch: write_to_kafka(rows, topic="orders", cluster=servers, batch=batch)
+            lambda rows, _: write_to_kafka(rows, topic="orders", cluster=servers)
         )
 
-    The topic is looked at once, so all tasks and their retries place a row alike; the next batch looks
-    again. **At least once**: a task that is retried, or a batch that is repeated, writes rows a second time.
+    The topic is looked at once, for all tasks and their retries; the next batch looks again. **At least
+    once**: a task that is retried, or a batch that is repeated, writes rows a second time.
 
     A row with a key whose partition is offline waits for it for the sink's ``delivery.timeout.ms`` (120 s);
     then the job fails, as it does with Spark's sink alone.
@@ -84,9 +82,6 @@ def write_to_kafka(
         key_partitions: Over how many partitions that is taken.
         bootstrap: The brokers for the sink; by default those that ``cluster`` names, or lists.
         options: More options of the Java producer by its own names (``security.protocol``).
-        batch: The batch's id, as `foreachBatch` gives it.
-        row_id: Columns that tell a row from the others, for instance its source's topic, partition and
-            offset; by default all that can be hashed.
 
     Raises:
         ConfigurationError: an argument does not fit, the rows are those of a stream, or keys lie elsewhere.
@@ -106,13 +101,12 @@ def write_to_kafka(
         _log.warning(
             "kafka_partitions_not_available",
             topic=topic,
-            batch=str(batch),
             offline=target.offline,
             avoided=target.avoided,
             usable=len(target.usable),
         )
     named, keyed = with_key(df, key)
-    rows = placing.apply(named, keyed, df, batch=batch, row_id=row_id, own=own)
+    rows = placing.apply(named, keyed, own=own)
     # Spark's sink takes its columns by name, and leaves others alone.
     if keyed is not None:
         rows = rows.withColumn("key", F.col(KEY))

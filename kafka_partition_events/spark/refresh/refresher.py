@@ -44,7 +44,6 @@ from kafka_partition_events.spark.tables.state import (
 )
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import CHANGES, COUNTS, OUTAGES, RECORDS, STATES, Tables
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 WRITTEN: Final = {INGEST: RECORDS, CONTROL: CHANGES}
 """The table that each query writes."""
@@ -58,7 +57,7 @@ class Refresher:
         tables: Tables,
         kept: StateTable,
         progress: Progress,
-        targets: Targets = THREE_NINES,
+        target: float,
         *,
         at_once: int = 4,
     ) -> None:
@@ -71,7 +70,7 @@ class Refresher:
         self._progress = progress
         self._at_once = at_once
         self._standing = Standing(tables=tables)
-        self._gold = Gold(tables=tables, standing=self._standing, targets=targets, at_once=at_once)
+        self._gold = Gold(tables=tables, standing=self._standing, target=target, at_once=at_once)
 
     def refresh(self, state: State) -> State:
         """Take up all that queries have written, after what was cut off; return the state that then holds."""

@@ -27,7 +27,6 @@ from kafka_partition_events.spark.report.outages import MAX_LANES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, Tables
-from kafka_partition_events.spark.targets import Targets
 
 MAX_CLUSTERS: Final = 20
 """Clusters that are named where one is to be chosen."""
@@ -42,7 +41,7 @@ _RATED: Final = {
 _BOUNDS: Final = ("began_after", "began_by", "ended_after", "ended_by")
 
 
-def collect(tables: Tables, days: Days, *, cluster: str | None, targets: Targets) -> FleetData:
+def collect(tables: Tables, days: Days, *, cluster: str | None, target: float) -> FleetData:
     """Compute what the gold tables of ``kpe spark fleet`` tell of days and of one cluster.
 
     Raises:
@@ -61,7 +60,7 @@ def collect(tables: Tables, days: Days, *, cluster: str | None, targets: Targets
         made_at=datetime.now(UTC),
         days=days,
         until=until,
-        target=_target(rated.where(of), targets),
+        target=target,
         hours=tuple(RatedHour(**row) for row in hours),
         topics=topics,
         topic_count=topic_count,
@@ -123,16 +122,6 @@ def _topics(rated: DataFrame, last: datetime) -> tuple[tuple[RatedTopic, ...], i
         RatedTopic(hours=tuple(cells[row["topic"]]), **_picked(row, ("topic", *_RATED))) for row in worst
     )
     return tuple(topics), worst[0]["topics"]
-
-
-def _target(rated: DataFrame, targets: Targets) -> float:
-    """Return what is promised of all that was watched, when of each topic that is which has a target."""
-    if not targets.by_topic:
-        return targets.rest
-    watched = F.greatest(F.lit(0), F.col("partition_seconds") - F.col("blind_seconds"))
-    promised = F.sum(watched * targets.of(F.col("topic"))) / F.nullif(F.sum(watched), F.lit(0))
-    (row,) = rows_of(rated.agg(promised.alias("target")))
-    return targets.rest if row["target"] is None else float(row["target"])
 
 
 # -- what happened -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What the report says, as plain values: no Spark here, and no HTML. All times are aware UTC times."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -120,15 +120,6 @@ class RatedTopic(Rated):
 
 
 @frozen(kw_only=True)
-class BudgetPoint:
-    """How much of the error budget of the report's period is left at a moment, as shares; may be negative."""
-
-    at: datetime
-    lo: float
-    hi: float
-
-
-@frozen(kw_only=True)
 class FleetData:
     """Everything that the report says. How much of it there is does not depend on the fleet's size.
 
@@ -162,18 +153,3 @@ def total(parts: Iterable[Rated]) -> Rated:
     """Return parts added up."""
     rows = list(parts)
     return Rated(**{one.name: sum(getattr(row, one.name) for row in rows) for one in fields(Rated)})
-
-
-def burn_down(hours: Sequence[RatedHour], target: float) -> Iterator[BudgetPoint]:
-    """Yield how much of the period's error budget was left at the end of each hour, from 1 downwards.
-
-    The budget is ``(1 - target)`` of the watched partition seconds of all hours together.
-    """
-    budget = (1 - target) * sum(row.watched_s for row in hours)
-    if not budget:
-        return
-    lo = hi = 0.0
-    yield BudgetPoint(at=hours[0].hour, lo=1.0, hi=1.0)
-    for row in hours:
-        lo, hi = lo + row.offline_lo_s, hi + row.offline_hi_s
-        yield BudgetPoint(at=row.hour + HOUR, lo=1 - hi / budget, hi=1 - lo / budget)

@@ -117,8 +117,7 @@ def timeline(data: FleetData) -> str:
 def _scale(outages: Iterable[Outage], marked: Iterable[Change]) -> Scale:
     """Return the time from the first change to the last, with a margin: quiet hours would hide seconds."""
     moments = [moment for outage in outages for moment in _moments(outage.span)]
-    for change in marked:
-        moments.append(change.at)
+    moments += [change.at for change in marked]
     start, end = min(moments), max(moments)
     margin = max((end - start) * _MARGIN, timedelta(seconds=0.5))
     return Scale(start - margin, end + margin)

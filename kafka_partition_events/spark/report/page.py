@@ -5,7 +5,6 @@ from typing import Final
 
 from kafka_partition_events.spark import wording
 from kafka_partition_events.spark.page import page, section
-from kafka_partition_events.spark.report.budget import PERIOD_NOTE, budget
 from kafka_partition_events.spark.report.heatmap import heatmap, percent
 from kafka_partition_events.spark.report.model import FleetData, total
 from kafka_partition_events.spark.report.outages import outages
@@ -23,7 +22,6 @@ def render(data: FleetData, *, note: str = "") -> str:
         sections=(
             section("Availability by topic and hour", heatmap(data), _HEAT_CAPTION),
             section("Outages", outages(data), _OUTAGES_CAPTION),
-            section("Error budget", budget(data), PERIOD_NOTE),
         ),
     )
 

@@ -159,7 +159,6 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "name": scenario.name,
         "partitions": scenario.partitions,
         "mapping": scenario.mapping,
-        "placed_by": scenario.placed_by or scenario.rule,
         **{name: asdict(getattr(outcome, name)) for name in ("keyed", "unkeyed", "moved")},
         "moved_share": outcome.moved_share,
         "moved_bytes_share": outcome.moved_bytes_share,

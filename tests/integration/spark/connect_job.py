@@ -27,8 +27,8 @@ def main() -> None:
     told = {
         "session": type(spark).__module__,
         "keys": placed(every_key(spark)),
-        "rows": placed(numbered(spark), cluster=HALF_DOWN, row_id=["value"]),
-        "written": write_to_kafka(mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP, batch=7).hash_name,
+        "rows": placed(numbered(spark), cluster=HALF_DOWN),
+        "written": write_to_kafka(mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP).hash_name,
         "records": records(spark, TOPIC),
         "refused": refused(spark),
         "streamed": streamed(spark),
@@ -86,8 +86,8 @@ def streamed(spark: SparkSession) -> list[Any]:
     mixed(spark, 100).write.parquet(files)
     topic, bootstrap = STREAMED, BOOTSTRAP  # the function goes there by value
 
-    def write(rows: DataFrame, batch: int) -> None:
-        write_to_kafka(rows, topic=topic, cluster=bootstrap, batch=batch)
+    def write(rows: DataFrame, _batch: int) -> None:
+        write_to_kafka(rows, topic=topic, cluster=bootstrap)
 
     query = (
         spark.readStream.schema("key STRING, value STRING")
@@ -104,7 +104,7 @@ def streamed(spark: SparkSession) -> list[Any]:
 
 def outcomes(spark: SparkSession) -> list[list[int]]:
     """Return what each scenario of the planner comes to: records moved, then those of each partition."""
-    asked = scenarios(12, [13, 24], ["modulo", "kept", "rendezvous"])
+    asked = scenarios(12, [13, 24], ["modulo", "kept"])
     sample = of_frame(spark.createDataFrame([(key,) for key in KEYS], "key BINARY"), "keys")
     found = what_if(sample, asked, hottest=0).outcomes
     return [[each.moved.records, *(load.records for load in each.after)] for each in found]

@@ -19,7 +19,7 @@ from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import KEPT, STORY, Record, write_feed
-from tests.fleet_kit import TABLES, Gold, files, gold_at_once, gold_of, tables_of
+from tests.fleet_kit import Gold, files, gold_at_once, gold_of, tables_of
 from tests.prometheus_kit import ASSETS
 
 if TYPE_CHECKING:
@@ -105,15 +105,10 @@ def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
     assert found["leader_churn"]
 
 
-def test_columns_have_descriptions_and_the_views_of_assets_show_the_tables(
+def test_the_views_of_assets_show_the_tables(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told]
 ) -> None:
-    from kafka_partition_events.spark.tables.tables import described  # noqa: PLC0415
-
     tables, views = tables_of(spark, filled[0]), ASSETS / "spark" / "views.sql"
-    for name in TABLES:
-        columns = described(f"gold/{name}", tables.read(f"gold/{name}").schema)
-        assert [column.name for column in columns if "comment" not in column.metadata] == [], name
     text = "\n".join(line for line in views.read_text().splitlines() if not line.startswith("--"))
     for statement in filter(str.strip, text.replace("${out}", str(filled[0])).split(";")):
         spark.sql(statement)

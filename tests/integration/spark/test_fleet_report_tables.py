@@ -78,13 +78,11 @@ def fleet(spark: "SparkSession", size: int, *others: str) -> Fleet:
 
 
 def told(
-    tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None, **by_topic: float
+    tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None
 ) -> tuple[FleetData, list[int]]:
     """Return what is told, and how many rows each query brought to the driver."""
     from kafka_partition_events.spark.report import collect  # noqa: PLC0415
-    from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
-    targets = Targets(0.999, by_topic)
     plain, brought = collect.rows_of, list[int]()
 
     def counting(frame: "DataFrame") -> list[dict[str, object]]:
@@ -94,7 +92,7 @@ def told(
 
     with monkeypatch.context() as patch:
         patch.setattr(collect, "rows_of", counting)
-        return collect.collect(cast("Any", tables), DAYS, cluster=cluster, targets=targets), brought
+        return collect.collect(cast("Any", tables), DAYS, cluster=cluster, target=0.999), brought
 
 
 def test_as_many_rows_come_to_the_driver_of_a_large_fleet_as_of_a_small_one(
@@ -134,8 +132,6 @@ def test_a_report_is_about_one_cluster(spark: "SparkSession", monkeypatch: pytes
         ("t-1", 6, 12, True),
         ("t-2", 6, 12, False),
     ]
-    data, _ = told(two, monkeypatch, "c-1", **{"t-[12]": 0.99})
-    assert data.target == pytest.approx((0.999 + 2 * 0.99) / 3)
     data, _ = told(two, monkeypatch, "c-2")
     assert (data.topic_count, data.outages, data.changes) == (1, (), ())
     with pytest.raises(SparkJobError, match="hold nothing of 2026-11-20 to 2026-11-21"):

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
@@ -107,7 +106,6 @@ def test_the_column_is_int_as_the_sink_demands(keyed: "DataFrame") -> None:
     [
         ({"key": "id"}, "STRING or BINARY, not INT"),
         ({"key": "user"}, "no column 'user'"),
-        ({"row_id": ["user"]}, "row_id names columns that the rows do not have: user"),
         ({"topic": ""}, "topic must not be empty"),
         ({"hash_name": "md5"}, "hash_name must be murmur2 or crc32, not 'md5'"),
         ({"key_partitions": 7}, "key_partitions must be 1 to 6, as orders has, not 7"),
@@ -136,29 +134,14 @@ def test_keys_wait_for_their_partition(keyed: "DataFrame") -> None:
     assert placed(keys, cluster=HALF_DOWN) == placed(keys)
 
 
-def test_a_row_is_placed_alike_wherever_it_is_computed(unkeyed: "DataFrame") -> None:
-    first = placed(unkeyed)
-    assert placed(unkeyed) == first
-    assert placed(unkeyed.repartition(5).sortWithinPartitions("value")) == first
+def test_rows_that_are_equal_are_spread_too(spark: "SparkSession") -> None:
+    equal = spark.range(6_000).selectExpr("CAST(id AS INT) AS id", "CAST(NULL AS STRING) AS key")
+    found = with_partition_of(equal.drop("id"))
+    assert_even(found, range(6), 1_000)
 
 
-def test_equal_rows_of_different_batches_are_placed_differently(spark: "SparkSession") -> None:
+def with_partition_of(rows: "DataFrame") -> Counter[int]:
     from kafka_partition_events.spark.partition_column import with_partition  # noqa: PLC0415
 
-    row = spark.createDataFrame([(None, "same")], "key STRING, value STRING")
-    batches = [with_partition(row, topic="orders", cluster=CALM, batch=batch) for batch in range(8)]
-    rows = reduce(lambda some, more: some.unionAll(more), batches).collect()
-    assert len({row["partition"] for row in rows}) > 3
-
-
-def test_rows_may_be_told_apart_by_some_columns_only(unkeyed: "DataFrame") -> None:
-    changed = unkeyed.selectExpr("id", "key", "CONCAT(value, 'x') AS value")
-    assert placed(changed) != placed(unkeyed)
-    assert placed(changed, row_id=["id"]) == placed(unkeyed, row_id=["id"])
-
-
-def test_maps_are_no_part_of_what_tells_rows_apart(unkeyed: "DataFrame") -> None:
-    with_map = unkeyed.selectExpr("*", "MAP('a', id) AS extra")
-    assert placed(with_map) == placed(unkeyed)
-    with pytest.raises(ConfigurationError, match="can't be hashed: extra"):
-        placed(with_map, row_id=["extra"])
+    placed_rows = with_partition(rows, topic="orders", cluster=CALM).collect()
+    return Counter(row["partition"] for row in placed_rows)

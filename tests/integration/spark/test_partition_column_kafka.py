@@ -48,7 +48,7 @@ def test_rows_arrive_where_they_belong(
     spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=6)
-    written = write(mixed(spark, 1_200), kafka_cluster, topic, batch=7)
+    written = write(mixed(spark, 1_200), kafka_cluster, topic)
     assert (written.hash_name, written.offline, written.avoided) == ("murmur2", (), ())
     records = stored(spark, kafka_cluster, topic)
     assert len(records) == 1_200
@@ -159,7 +159,7 @@ def test_the_partition_that_a_record_was_read_from_is_not_where_it_is_written(
     )
     with pytest.raises(ConfigurationError, match="where the rows were read"):
         write(read, kafka_cluster, target)
-    write(read.drop("partition"), kafka_cluster, target, row_id=["topic", "offset", "value"])
+    write(read.drop("partition"), kafka_cluster, target)
     assert {record["partition"] for record in stored(spark, kafka_cluster, target)} == set(range(6))
 
 

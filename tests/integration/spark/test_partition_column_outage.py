@@ -111,14 +111,13 @@ def test_the_batch_after_a_kill_avoids_the_brokers_partitions_and_the_plain_sink
     topic, plain_topic = made(cluster, "ours"), made(cluster, "plain")
     written: list[Written] = []
 
-    def write(rows: "DataFrame", batch: int) -> None:
+    def write(rows: "DataFrame", _batch: int) -> None:
         written.append(
             write_to_kafka(
                 rows,
                 topic=topic,
                 cluster=cluster.bootstrap_servers,
                 key=None,
-                batch=batch,
                 # Spark shares a producer among queries of equal options, and each waits for all its records.
                 options={**TIMEOUTS, "client.id": "ours"},
             )

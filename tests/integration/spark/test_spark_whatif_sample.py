@@ -8,9 +8,9 @@ import pytest
 
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.whatif.plan import placing, scenarios
+from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.spark.whatif.results import Load
-from tests.whatif_kit import written
+from tests.whatif_kit import place_of, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,13 +24,13 @@ def test_a_file_of_any_kind_gives_the_same_answer(spark: "SparkSession", tmp_pat
     from kafka_partition_events.spark.whatif.sample import of_file  # noqa: PLC0415
 
     sample = of_file(spark, written(spark, tmp_path, kind), key="customer", size="size")
-    answer = what_if(sample, scenarios(12, [13], ["modulo", "rendezvous"]), hottest=3)
+    answer = what_if(sample, scenarios(12, [13], ["modulo", "kept"]), hottest=3)
     (first, *_) = answer.outcomes
     assert (first.keyed, answer.has_bytes) == (Load(200, 39_900), True)
     assert answer.hottest[0].key == "hot"
     assert (answer.hottest[0].load.records, answer.hottest[0].share) == (100, 0.5)
     assert answer.hottest[0].after == tuple(
-        placing(outcome.scenario)(b"hot").home for outcome in answer.outcomes
+        place_of(outcome.scenario)(b"hot").home for outcome in answer.outcomes
     )
 
 
