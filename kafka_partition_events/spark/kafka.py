@@ -4,9 +4,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyspark
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
+
+try:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+except ImportError:  # there is no JVM beside a client of Spark Connect
+    Py4JJavaError = PySparkException
 
 from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata.cluster import TopicPartition
@@ -27,6 +32,9 @@ _CURES: Final = {
     ),
 }
 """By what Spark says, the first that fits."""
+
+SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
+"""Whatever PySpark raises itself, and what comes through from the JVM as it is."""
 
 Offsets = Mapping[TopicPartition, int]
 

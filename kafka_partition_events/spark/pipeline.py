@@ -15,7 +15,6 @@ from attrs.validators import gt, lt, min_len
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_partition_events.spark import layout, maintenance
@@ -28,7 +27,6 @@ from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.refresh.refresher import WRITTEN, Refresher
 from kafka_partition_events.spark.session import own_session
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Mark, Reading, State
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
@@ -75,7 +73,7 @@ class Pipeline:
     def __init__(self, spark: SparkSession, fleet: Fleet, progress: Progress | None = None) -> None:
         """Open the tables; nothing is made or read yet. The session stays as it is.
 
-        Progress hears how far it is; if it is a `StreamingQueryListener`, of the queries, too.
+        Progress hears how far it is.
 
         Raises:
             SparkJobError: the session is one of Spark Connect.
@@ -93,8 +91,6 @@ class Pipeline:
         self._refresher = Refresher(self._tables, self._kept, self._progress, fleet.target)
         self._stopping = threading.Event()
         self._sources: dict[str, KafkaSource] = {}
-
-    # -- three ways to run ---------------------------------------------------------------------------
 
     def run_once(self, source: KafkaSource, control: KafkaSource | None = None) -> Mark:
         """Take in all that there is, make the tables anew, and return. `stop` ends it sooner.
@@ -153,19 +149,6 @@ class Pipeline:
         state = self._refresh(self._seen(state, queries))
         return state if self._stopping.is_set() else self._identified(state, found)
 
-    def recompute(self, days: Days) -> Mark:
-        """Parse the records that were appended on these days anew, and make anew what they tell of.
-
-        Takes in what an earlier version could not understand.
-
-        Raises:
-            SparkJobError: there are no tables, or they can't be read.
-        """
-        self._progress.tell(f"making {days.first} to {days.last} anew from bronze/records")
-        state = self._refresh(self._taken_over())
-        with self._told(None):
-            return self._end(self._refresher.recompute(state, days))
-
     def maintain(self, keep: timedelta | None = None) -> None:
         """Make few files of many, and drop what is old. A pipeline that still runs stops at its next refresh.
 
@@ -177,20 +160,20 @@ class Pipeline:
                 needed.
         """
         state = self._refresh(self._taken_over())
-        least = maintenance.KEPT
         with self._told(None):
-            if keep is not None and keep < least:
-                self._end(state)
-                raise SparkJobError(f"such records are needed for {least.days} days: keep them for as long")
-            before = None if keep is None else maintenance.cutoff(state.mark, keep)
-            if before is not None:
-                maintenance.drop_before(self._tables, before)
-                self._progress.tell(f"{RECORDS}: what was before {before} is deleted")
+            if keep is not None:
+                self._drop(state, keep)
             maintenance.compact(self._tables, layout.TABLES)
-            self._progress.tell(
-                "small files are merged, and those that are a week old and not needed deleted"
-            )
+            self._progress.tell("small files are merged, and those that no version of a week needs deleted")
             self._end(state)
+
+    def _drop(self, state: State, keep: timedelta) -> None:
+        if keep < maintenance.KEPT:
+            self._end(state)
+            raise SparkJobError(f"records are needed for {maintenance.KEPT.days} days: keep them for as long")
+        if (before := maintenance.cutoff(state.mark, keep)) is not None:
+            maintenance.drop_before(self._tables, before)
+            self._progress.tell(f"{RECORDS}: what was before {before} is deleted")
 
     @property
     def stopping(self) -> bool:
@@ -200,8 +183,6 @@ class Pipeline:
     def stop(self) -> None:
         """Let `run` end at the next end of a batch. Any thread, and any signal handler."""
         self._stopping.set()
-
-    # -- parts ---------------------------------------------------------------------------------------
 
     def _taken_over(self) -> State:
         """Let this be the run that works on tables that are there."""
@@ -272,9 +253,6 @@ class Pipeline:
         """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
-            if isinstance(self._progress, StreamingQueryListener):
-                self._spark.streams.addListener(self._progress)
-                started.callback(self._spark.streams.removeListener, self._progress)
             for name, source in self._sources.items():
                 queries.append(query := self._start(name, source, state.readings[name], trigger))
                 started.callback(_settle, query)

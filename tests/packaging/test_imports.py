@@ -43,14 +43,14 @@ PURE_CONTROL = (
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SPARK_ROOMS = {
-    "tables": {"raised", "tables"},
+    "tables": {"tables"},
     "gold": {"events", "tables", "gold"},
     "ingest": {"events", "gold", "kafka", "progress", "tables", "ingest"},
     "control": {"events", "gold", "ingest", "tables", "control"},
     "refresh": {"control", "events", "gold", "ingest", "progress", "tables", "refresh"},
     "report": {"events", "page", "tables", "wording", "report"},
-    "partitioner": {"raised", "partitioner"},
-    "whatif": {"kafka", "partitioner", "raised", "whatif"},
+    "partitioner": {"partitioner"},
+    "whatif": {"kafka", "partitioner", "whatif"},
 }
 CLI_ROOMS = {
     "common": {"common"},

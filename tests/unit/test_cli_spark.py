@@ -7,11 +7,10 @@ from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import pytest
-from kafka_partition_events.spark.targets import Targets
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
 from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.spark.progress import Lines, Refreshed
 from kafka_partition_events.spark.tables.counts import Counts
@@ -35,11 +34,6 @@ class TestOptions:
 
     def test_target(self) -> None:
         assert parse_target("99.9%") == 0.999
-        found = parse_targets("90%", ["a=b.*=99%", "c=99.99%", "c=1%"])
-        assert found == Targets(0.9, {"a=b.*": 0.99, "c": 0.9999})
-        for text in ("99%", "=99%", "(=99%", "a=100%", "a="):
-            with pytest.raises(CliError):
-                parse_targets("90%", [text])
         for text in ("99.9", "0%", "100%", "high"):
             with pytest.raises(CliError, match=r"is no availability; write a percentage"):
                 parse_target(text)
@@ -49,7 +43,6 @@ class TestOptions:
         [
             ([], "say where events come from: -b HOST:PORT"),
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
-            (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
             (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
             (["-b", "k:1", "--metrics-listen", "9406"], '"9406" is not an address such as'),
             (["-b", "k:1", "--once", "--metrics-listen", "[::1]:9"], "is for a pipeline that goes on"),
@@ -111,10 +104,9 @@ class TestSubmitLine:
         "words",
         [
             ["whatif", "--to", "13", "--file", "s3a://lake/keys.parquet", "--partitions", "12"],
-            ["fleet", "--out", "s3a://lake/kpe", "--recompute", "2026-11-01..2026-11-02"],
             ["report", "--tables", "s3a://lake/kpe", "--days", "2026-11-01..2026-11-02", "--out", "w.html"],
         ],
-        ids=["files", "tables made anew", "a report"],
+        ids=["files", "a report"],
     )
     def test_what_reads_no_topic_needs_no_connector(
         self, words: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
@@ -139,8 +131,7 @@ class TestDays:
 
     def test_hours_know_their_days(self) -> None:
         two = days(1, 2)
-        assert two.hours.days == two
-        assert (two.hours.begin, two.hours.end) == (two.begin, two.end)
+        assert Hours.touched(two.begin, two.begin).begin == two.begin
         assert Hours.touched(two.end, two.end).days == days(3, 3)
 
 

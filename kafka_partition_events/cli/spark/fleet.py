@@ -38,7 +38,6 @@ class FleetJob:
     Attributes:
         control: What the names of the topics of change control begin with; None: no tables of changes.
         every: The time between two batches; None: take in what there is, then end.
-        recompute: The days to make anew, instead of taking anything in.
         metrics: The address at which Prometheus finds metrics; None: nowhere.
 
     Raises:
@@ -54,19 +53,13 @@ class FleetJob:
     control: str | None
     max_per_batch: int | None
     every: timedelta | None
-    recompute: Days | None
     metrics: tuple[str, int] | None
     cores: int
     output: Output
 
     def __attrs_post_init__(self) -> None:
-        if self.recompute is None and not self.bootstrap:
+        if not self.bootstrap:
             raise CliError("say where events come from: -b HOST:PORT")
-
-    @property
-    def needs_kafka(self) -> bool:
-        """Whether topics are read."""
-        return self.recompute is None
 
 
 def parse_days(text: str) -> Days:
@@ -129,7 +122,7 @@ def run_fleet(job: FleetJob) -> None:
         last = mark.last_news
         until = "no event yet" if last is None else f"the last news is of {last:%Y-%m-%d %H:%M:%SZ}"
         write_line(f"{job.out}: {mark.totals}; {until}")
-    if job.every is None and job.recompute is None and pipeline.stopping:
+    if job.every is None and pipeline.stopping:
         raise KeyboardInterrupt
 
 
@@ -154,8 +147,6 @@ def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progres
 
 
 def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
-    if job.recompute is not None:
-        return pipeline.recompute(job.recompute)
     source = _source(job, job.events_topic)
     control = None
     if job.control is not None:

@@ -7,7 +7,7 @@ from attrs import frozen
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BinaryType, DataType, IntegralType, StringType
+from pyspark.sql.types import BinaryType, DataType, StringType
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.partitioner import HashName
@@ -17,13 +17,8 @@ from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, Tar
 
 PARTITION: Final = "partition"
 
-UNKNOWN_MARK: Final = "kpe/unknown: "
-"""What the messages of rows that can't be placed begin with."""
-
 KEY: Final = "_kpe_key"
 """What the column of keys is called on the way."""
-
-_HOME: Final = "_kpe_home"
 
 
 def with_partition(
@@ -104,35 +99,15 @@ class Placing:
             compare(config, target.cluster.cluster_id, topic, name, count)
         return cls(target=target, hash_name=name, key_partitions=count)
 
-    def apply(self, df: DataFrame, key: Column | None, *, own: bool = False) -> DataFrame:
-        """Return the rows with their partitions.
-
-        Args:
-            df: The rows.
-            key: Their keys, BINARY; None: none has any.
-            own: Whether the frame brings partitions, to be kept where they are not null.
-        """
+    def apply(self, df: DataFrame, key: Column | None) -> DataFrame:
+        """Return the rows with their partitions, by their keys, BINARY; None: none has any."""
         usable = self.target.usable
         anywhere = F.get(_ids(usable), F.floor(F.rand() * len(usable)).cast("int"))
         home: Column = F.lit(None).cast("int")
         if key is not None:
             number = key_number(df.sparkSession, key, self.hash_name)
             home = (number % self.key_partitions).cast("int")
-        # A column of its own, so that a key is hashed once however often its home is asked for.
-        chosen = F.coalesce(F.col(_HOME), anywhere)
-        if own:
-            chosen = self._kept(_own_partition(df), chosen)
-        return df.withColumn(_HOME, home).withColumn(PARTITION, chosen.cast("int")).drop(_HOME)
-
-    def _kept(self, own: Column, chosen: Column) -> Column:
-        told = (F.lit(f"{UNKNOWN_MARK}partition "), own.cast("string"))
-        rest = F.lit(
-            f" of topic {self.target.topic} is not known to the cluster, "
-            f"which has 0 to {self.target.count - 1}"
-        )
-        unknown = F.raise_error(F.concat(*told, rest)).cast("int")
-        is_known = (own >= 0) & (own < self.target.count)
-        return F.when(own.isNull(), chosen).when(is_known, own.try_cast("int")).otherwise(unknown)
+        return df.withColumn(PARTITION, F.coalesce(home, anywhere))
 
 
 def _ids(values: Iterable[int]) -> Column:
@@ -184,18 +159,6 @@ def with_key(df: DataFrame, key: str | Column | None) -> tuple[DataFrame, Column
 
 def _no_column(key: str | Column) -> str:
     return f"the rows have no column {key!r}; key names the one that holds the keys, None if there is none"
-
-
-def _own_partition(df: DataFrame) -> Column:
-    """Return the partitions that a frame brings.
-
-    Raises:
-        ConfigurationError: they are no whole numbers.
-    """
-    kind = _kinds(df)[PARTITION]
-    if not isinstance(kind, IntegralType):
-        raise ConfigurationError(f"the column partition must be INT, not {kind.simpleString().upper()}")
-    return F.col(PARTITION)
 
 
 def _quoted(name: str) -> str:

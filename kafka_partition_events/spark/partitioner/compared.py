@@ -97,8 +97,8 @@ def newest(config: Mapping[str, Any], topic: str) -> tuple[list[Placement], int]
                 for message in consumer.consume(_RECORDS, timeout=0.2):
                     if message.error() is not None:
                         open_.discard(message.partition())
-                    elif message.key():
-                        found.append((message.key(), message.partition()))
+                    elif (key := message.key()) and (place := message.partition()) is not None:
+                        found.append((key, place))
         except KafkaException as error:
             _log.warning("keys_not_compared", topic=topic, reason=str(error))
             return [], 1

@@ -1,15 +1,15 @@
-"""Hashes that Spark's SQL lacks, as columns.
+"""The hashes of keys, as columns.
 
-Catalyst's ``StaticInvoke`` calls a Java method of a jar that Spark ships, in the code that it compiles:
-nothing has to be installed on the executors. It is reached through py4j and is no public interface of Spark,
-so it is for classic sessions, and only where it gives known answers: a wrong hash moves keys to other
-partitions without anybody noticing. Elsewhere (Spark Connect) Python computes the same, many times slower.
+Spark's SQL lacks murmur2. Catalyst's ``StaticInvoke`` calls a Java method of a jar that Spark ships, in the
+code that it compiles: nothing has to be installed on the executors. It is reached through py4j and is no
+public interface of Spark, so it is for classic sessions, and only where it gives known answers: a wrong hash
+moves keys to other partitions without anybody noticing. Elsewhere (Spark Connect) Python computes the same,
+many times slower.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import field, frozen
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -34,77 +34,10 @@ JAVAS_ANSWERS: Final = {
 """From the tests of the Java client; the empty key's from librdkafka's."""
 
 
-@frozen(kw_only=True, eq=False)
-class Hash:
-    """A hash that returns an int.
-
-    Attributes:
-        method: The static Java method: class and name.
-        called_with: Returns the columns that it is called with, from those that are hashed.
-        python: The same, of plain values.
-        answers: What it is asked first, and what is right.
-        schema: The names and types of what is hashed.
-    """
-
-    method: tuple[str, str]
-    called_with: Callable[..., Sequence[Column]]
-    python: Callable[..., int]
-    answers: Callable[[], Sequence[tuple[tuple[object, ...], int]]]
-    schema: str
-    _chosen: dict[str, Callable[..., Column]] = field(factory=dict, init=False)
-
-    def of(self, session: "SparkSession", *hashed: Column) -> Column:
-        """Return the INT column; of a null, it is null.
-
-        The first call in an application runs a small job, which asks the Java method for known answers.
-        """
-        if is_connect(session):
-            return self._by_python(*hashed)
-        # `foreachBatch` hands out a new session each time.
-        application = str(session.sparkContext.applicationId)
-        if application not in self._chosen:
-            self._chosen[application] = self._right(session)
-        return self._chosen[application](*hashed)
-
-    def _right(self, session: "SparkSession") -> Callable[..., Column]:
-        try:
-            call = _static_method(session, *self.method)
-            by_java = lambda *hashed: call(*self.called_with(*hashed))  # noqa: E731 - it is a value
-            asked = self.answers()
-            rows = [(place, *values) for place, (values, _) in enumerate(asked)]
-            # Apart from the rows, or the driver would compute it, and not the code that executors run.
-            frame = session.createDataFrame(rows, f"place INT, {self.schema}").repartition(1)
-            names = frame.columns[1:]
-            found = dict(frame.select("place", by_java(*map(F.col, names))).collect())
-            if all(found[place] == right for place, (_, right) in enumerate(asked)):
-                return by_java
-            reason = "it gives wrong answers"
-        except Exception as error:  # noqa: BLE001 - internals of Spark, which may be others in the next version
-            reason = str(error).partition("\n")[0]
-        _log.warning("java_hash_rejected", method=".".join(self.method), reason=reason)
-        return self._by_python
-
-    def _by_python(self, *hashed: Column) -> Column:
-        function = self.python  # workers import it
-        computed = F.udf(lambda *values: None if None in values else function(*values), "int")
-        return computed(*hashed)
-
-
-def _murmur2_answers() -> list[tuple[tuple[object, ...], int]]:
-    """Return the vectors, and keys of all lengths up to 40, most of them no valid UTF-8."""
-    binary = [bytes((7 * place + 131 * length) % 256 for place in range(length)) for length in range(1, 41)]
-    known = {**JAVAS_ANSWERS, **{key: hashing.murmur2(key) for key in (*binary, b"\xff\xfe\x00\x80")}}
-    return [((bytearray(key),), answer) for key, answer in known.items()]
-
-
-MURMUR2: Final = Hash(
-    # Of commons-codec; with its default seed it is the hash of Kafka's Java client.
-    method=("org.apache.commons.codec.digest.MurmurHash2", "hash32"),
-    called_with=lambda key: (key, F.octet_length(key)),
-    python=hashing.murmur2,
-    answers=_murmur2_answers,
-    schema="key BINARY",
-)
+_METHOD: Final = ("org.apache.commons.codec.digest.MurmurHash2", "hash32")
+"""Of commons-codec; with its default seed it is the hash of Kafka's Java client."""
+_chosen: dict[str, Callable[[Column], Column]] = {}
+"""By application."""
 
 
 def key_number(session: "SparkSession", key: Column, name: HashName) -> Column:
@@ -114,7 +47,50 @@ def key_number(session: "SparkSession", key: Column, name: HashName) -> Column:
     """
     if name == "crc32":
         return F.when(F.octet_length(key) > 0, F.crc32(key))
-    return MURMUR2.of(session, key).bitwiseAND(F.lit(0x7FFFFFFF))
+    return murmur2(session, key).bitwiseAND(F.lit(0x7FFFFFFF))
+
+
+def murmur2(session: "SparkSession", key: Column) -> Column:
+    """Return the INT hash of a BINARY column; of a null, it is null.
+
+    The first call in an application runs a small job, which asks the Java method for known answers.
+    """
+    if is_connect(session):
+        return by_python(key)
+    # `foreachBatch` hands out a new session each time.
+    application = str(session.sparkContext.applicationId)
+    if application not in _chosen:
+        _chosen[application] = _right(session)
+    return _chosen[application](key)
+
+
+def by_python(key: Column) -> Column:
+    """Return the same, by a function of this package, which workers import."""
+    return F.udf(lambda data: None if data is None else hashing.murmur2(data), "int")(key)
+
+
+def _right(session: "SparkSession") -> Callable[[Column], Column]:
+    try:
+        call = _static_method(session, *_METHOD)
+        answers = list(_answers().items())
+        rows = [(place, bytearray(key)) for place, (key, _) in enumerate(answers)]
+        # Apart from the rows, or the driver would compute it, and not the code that executors run.
+        frame = session.createDataFrame(rows, "place INT, key BINARY").repartition(1)
+        asked = frame.select("place", call(F.col("key"), F.octet_length("key")).alias("found"))
+        found = {row["place"]: row["found"] for row in asked.collect()}
+        if all(found[place] == right for place, (_, right) in enumerate(answers)):
+            return lambda key: call(key, F.octet_length(key))
+        reason = "it gives wrong answers"
+    except Exception as error:  # noqa: BLE001 - internals of Spark, which may be others in the next version
+        reason = str(error).partition("\n")[0]
+    _log.warning("java_hash_rejected", method=".".join(_METHOD), reason=reason)
+    return by_python
+
+
+def _answers() -> dict[bytes, int]:
+    """Return the vectors, and keys of all lengths up to 40, most of them no valid UTF-8."""
+    binary = [bytes((7 * place + 131 * length) % 256 for place in range(length)) for length in range(1, 41)]
+    return {**JAVAS_ANSWERS, **{key: hashing.murmur2(key) for key in (*binary, b"\xff\xfe\x00\x80")}}
 
 
 def is_connect(session: "SparkSession") -> bool:

@@ -1,8 +1,6 @@
 """Rows to Kafka through Spark's own sink, each to a partition that was chosen for it."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from attrs import field, frozen
 from pyspark.sql import Column, DataFrame
@@ -11,22 +9,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.partitioner.column import (
     KEY,
     PARTITION,
-    UNKNOWN_MARK,
     Placing,
     with_key,
 )
 from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, settings_of
-from kafka_partition_events.spark.raised import SPARK_ERRORS
 
 _log = get_logger(__name__)
-
-_SOURCE_COLUMNS: Final = frozenset({PARTITION, "offset", "timestampType"})
-_RAISED: Final = re.compile(rf"{UNKNOWN_MARK}(.*?)(?= SQLSTATE|\n|$)")
 
 
 @frozen(kw_only=True)
@@ -73,8 +65,8 @@ def write_to_kafka(
     then the job fails, as it does with Spark's sink alone.
 
     Args:
-        df: The rows: ``value`` (STRING or BINARY), and what else the sink takes: keys, ``headers``,
-            ``partition``. Where ``partition`` is not null it is kept, if the cluster knows it.
+        df: The rows: ``value`` (STRING or BINARY), and what else the sink takes: keys, ``headers``.
+            Not ``partition``: what has one needs nothing but the sink.
         topic: The topic's name.
         cluster: Where metadata comes from; see `ClusterSource`.
         key: The column that holds the keys, or an expression, which is computed once; None if no row has one.
@@ -85,12 +77,19 @@ def write_to_kafka(
 
     Raises:
         ConfigurationError: an argument does not fit, the rows are those of a stream, or keys lie elsewhere.
-        UnknownPartitionError: a row names a partition that the cluster does not know. No row is sent there,
-            but others may have been written.
+        UnknownPartitionError: the cluster has no such topic.
         MetadataFetchError: no broker answers.
         PySparkException: Spark could not write.
     """
-    own = _brings_partitions(df)
+    if df.isStreaming:
+        raise ConfigurationError(
+            "these are the rows of a stream; write its batches, in writeStream.foreachBatch(...)"
+        )
+    if PARTITION in df.columns:
+        raise ConfigurationError(
+            "the rows have a column partition: drop it (Spark's Kafka source says by it where rows were "
+            'read), or, if that is where they shall go, write them by format("kafka") alone'
+        )
     if key is None and "key" in df.columns:
         raise ConfigurationError(
             'the rows have a column key, which Spark\'s sink writes: drop it, or say key="key"'
@@ -106,45 +105,16 @@ def write_to_kafka(
             usable=len(target.usable),
         )
     named, keyed = with_key(df, key)
-    rows = placing.apply(named, keyed, own=own)
+    rows = placing.apply(named, keyed)
     # Spark's sink takes its columns by name, and leaves others alone.
     if keyed is not None:
         rows = rows.withColumn("key", F.col(KEY))
     sink = {f"kafka.{name}": str(value) for name, value in (options or {}).items()}
     sink["kafka.bootstrap.servers"] = bootstrap or _addresses(cluster, target.cluster)
-    _save(rows, {**sink, "topic": topic})
+    rows.write.format("kafka").options(**sink, topic=topic).save()
     return Written(
         hash_name=placing.hash_name, cluster=target.cluster, offline=target.offline, avoided=target.avoided
     )
-
-
-def _save(rows: DataFrame, sink: Mapping[str, str]) -> None:
-    try:
-        rows.write.format("kafka").options(**sink).save()
-    except SPARK_ERRORS as error:
-        raised = _RAISED.search(str(error))
-        if raised is None:
-            raise
-        raise UnknownPartitionError(raised[1]) from error
-
-
-def _brings_partitions(df: DataFrame) -> bool:
-    """Tell whether the rows have a column ``partition``.
-
-    Raises:
-        ConfigurationError: it says where the rows were read; or they are no batch.
-    """
-    if df.isStreaming:
-        raise ConfigurationError(
-            "these are the rows of a stream; write its batches, in writeStream.foreachBatch(...)"
-        )
-    names = frozenset(df.columns)
-    if names >= _SOURCE_COLUMNS:
-        raise ConfigurationError(
-            "the column partition is that of Spark's Kafka source: it says where the rows were read, not "
-            "where they shall go. Drop or rename it (or, if it is meant, drop offset)"
-        )
-    return PARTITION in names
 
 
 def _addresses(source: ClusterSource, cluster: Cluster) -> str:

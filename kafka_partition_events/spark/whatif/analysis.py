@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.kafka import SPARK_ERRORS
 from kafka_partition_events.spark.partitioner import HashName
-from kafka_partition_events.spark.raised import SPARK_ERRORS
 from kafka_partition_events.spark.whatif.counting import HASH, count, with_hash
 from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf

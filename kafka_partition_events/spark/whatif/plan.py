@@ -45,12 +45,9 @@ class Scenario:
                 f"the topic's number of partitions must be 1 to {MOST_PARTITIONS:,}, not {self.current:,}"
             )
         if not self.current <= self.partitions <= MOST_PARTITIONS:
-            why = (
-                "Kafka takes none away" if self.partitions < self.current else "that is more than is reckoned"
-            )
             raise ConfigurationError(
-                f"the topic has {self.current:,} partitions and can't have {self.partitions:,}: {why}. "
-                f"Ask about {self.current:,} to {MOST_PARTITIONS:,}"
+                f"the topic has {self.current:,} partitions and can't have {self.partitions:,}, for Kafka "
+                f"takes none away: ask about {self.current:,} to {MOST_PARTITIONS:,}"
             )
 
     @property

@@ -13,8 +13,7 @@ from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.kafka import cause_of, read_topic
-from kafka_partition_events.spark.raised import SPARK_ERRORS
+from kafka_partition_events.spark.kafka import SPARK_ERRORS, cause_of, read_topic
 
 _FORMATS: Final = {
     **{f".{name}": name for name in ("parquet", "csv", "json", "orc")},

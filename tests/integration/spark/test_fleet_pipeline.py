@@ -15,11 +15,10 @@ from attrs import evolve
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.progress import Progress, Refreshed
-from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import KEPT, STORY, Record, write_feed
-from tests.fleet_kit import Gold, files, gold_at_once, gold_of, tables_of
+from tests.fleet_kit import Gold, files, gold_of, tables_of
 from tests.prometheus_kit import ASSETS
 
 if TYPE_CHECKING:
@@ -139,25 +138,6 @@ def test_what_comes_days_late_is_as_good_as_what_came_in_time(
     assert gold_of(spark, tmp_path / "out") == gold_of_the_story
 
 
-def test_what_a_later_version_understands_is_taken_in_once_more(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
-    told, day = STORY.records[:200], WRITTEN.date()
-    write(tmp_path / "archive" / "0.jsonl", told)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(events, "NAMES", [name for name in events.NAMES if name != "leadership.moved"])
-        before = once(spark, tmp_path / "out", files(tmp_path / "archive")).totals
-    assert (gold_of(spark, tmp_path / "out")["leader_churn"], before.unknown > 0) == ([], True)
-    mark = Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(Days(day, day))
-    wanted = gold_at_once(spark, [record.value for record in told], STORY.days, ["leader_churn"])
-    assert gold_of(spark, tmp_path / "out")["leader_churn"] == wanted["leader_churn"] != []
-    assert mark.totals.good == before.good + before.unknown
-    assert mark.totals.unknown == 0
-
-
 def test_it_goes_on_until_it_is_told_to_stop(spark: "SparkSession", tmp_path: Path) -> None:
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
@@ -218,13 +198,6 @@ def test_tables_without_what_is_kept_beside_them_are_refused(
         once(spark, tmp_path / "out", files(filled[0].parent / "archive"))
 
 
-def test_nothing_can_be_made_anew_where_nothing_is(spark: "SparkSession", tmp_path: Path) -> None:
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
-    with pytest.raises(SparkJobError, match="has no tables of kpe spark fleet; fill them first"):
-        Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(STORY.days)
-
-
 # -- the command -------------------------------------------------------------------------------------------
 
 
@@ -243,9 +216,6 @@ def test_the_command_tells_what_it_did(
     assert document["totals"]["read"] == 40
     assert set(document) == {"days", "until", "seconds", "totals"}
     assert "kpe: ingest: 40 read" in told.err
-    days = f"{STORY.days.first}..{STORY.days.last}"
-    assert run(["spark", "fleet", *out, "--recompute", days, "--output", "table"]) == 0
-    assert "40 read" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("spark")

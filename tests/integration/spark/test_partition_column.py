@@ -72,10 +72,10 @@ def test_the_ways_of_hashing_agree(keyed: "DataFrame", spark: "SparkSession") ->
     """That of Java, and the one in Python, for where there is no JVM to ask."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark.partitioner.hashes import MURMUR2  # noqa: PLC0415
+    from kafka_partition_events.spark.partitioner.hashes import by_python, murmur2  # noqa: PLC0415
 
     key = F.col("key")
-    both = MURMUR2.of(spark, key).alias("java"), MURMUR2._by_python(key).alias("python")
+    both = murmur2(spark, key).alias("java"), by_python(key).alias("python")
     rows = keyed.select("key", *both).collect()
     assert [row["java"] for row in rows] == [row["python"] for row in rows]
     assert sum(row["java"] is None for row in rows) == KEYS.count(None)

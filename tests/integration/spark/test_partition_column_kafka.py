@@ -82,31 +82,6 @@ def test_the_java_client_puts_every_key_on_the_same_partition(
         assert record["partition"] == places[bytes(record["key"])], record["key"]
 
 
-def test_partitions_that_rows_bring_are_kept_and_the_others_are_chosen(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic = kafka_topic(partitions=6)
-    rows = mixed(spark, 100).selectExpr("*", "IF(value LIKE '%7', 5L, NULL) AS partition")
-    write(rows, kafka_cluster, topic)
-    for record in stored(spark, kafka_cluster, topic):
-        if record["value"].endswith(b"7"):
-            assert record["partition"] == 5
-
-
-@pytest.mark.parametrize("partition", [6, -1, 2**40])
-def test_a_partition_that_the_cluster_does_not_know_fails_at_once(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, partition: int
-) -> None:
-    from kafka_partition_events.spark.partition_column import UnknownPartitionError  # noqa: PLC0415
-
-    topic = kafka_topic(partitions=6)
-    rows = mixed(spark, 10).selectExpr("*", f"{partition}L AS partition")
-    expected = f"partition {partition} of topic {topic} is not known to the cluster, which has 0 to 5$"
-    with pytest.raises(UnknownPartitionError, match=expected):
-        write(rows, kafka_cluster, topic)
-    assert not stored(spark, kafka_cluster, topic)
-
-
 def test_a_topic_that_the_cluster_does_not_know_fails_before_spark_runs(
     spark: "SparkSession", kafka_cluster: KafkaCluster
 ) -> None:
@@ -157,7 +132,7 @@ def test_the_partition_that_a_record_was_read_from_is_not_where_it_is_written(
         .option("subscribe", source)
         .load()
     )
-    with pytest.raises(ConfigurationError, match="where the rows were read"):
+    with pytest.raises(ConfigurationError, match="have a column partition: drop it"):
         write(read, kafka_cluster, target)
     write(read.drop("partition"), kafka_cluster, target)
     assert {record["partition"] for record in stored(spark, kafka_cluster, target)} == set(range(6))

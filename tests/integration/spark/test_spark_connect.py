@@ -135,7 +135,7 @@ def test_batches_of_a_stream_are_written_beside_the_server(told: dict[str, Any])
 @pytest.mark.parametrize(
     ("what", "error", "said"),
     [
-        ("unknown", "UnknownPartitionError", "partition 9 of topic connected is not known to the cluster"),
+        ("unknown", "UnknownPartitionError", "the cluster shows no topic 'never-made'"),
         ("fleet", "SparkJobError", "the fleet pipeline needs a classic Spark session"),
     ],
 )
