@@ -32,9 +32,11 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
+from kafka_partition_events.diagnose.fingerprint import fingerprint
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.legible import legible
 from kafka_partition_events.spark.partitioner import HashName
+from kafka_partition_events.spark.partitioner.compared import newest
 from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.spark.whatif.plan import MappingName, scenarios
 from kafka_partition_events.spark.whatif.results import HotKey, Outcome, WhatIf, to_json
@@ -103,8 +105,13 @@ def whatif_command(
         str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, kept.")
     ] = "modulo,kept",
     hash_: Annotated[
-        str, typer.Option("--hash", metavar="NAME", help="murmur2 (Java) or crc32 (librdkafka's default).")
-    ] = "murmur2",
+        str | None,
+        typer.Option(
+            "--hash",
+            metavar="NAME",
+            help="murmur2 (Java; the default, and a topic's newest keys are compared) or crc32 (librdkafka).",
+        ),
+    ] = None,
     hottest: Annotated[
         int, typer.Option(min=0, metavar="N", help="Tell the keys with most records; 0: none, and faster.")
     ] = 10,
@@ -157,7 +164,9 @@ def whatif_command(
         _numbers("--to", to),
         [_choice("--mapping", name, get_args(MappingName)) for name in _words(mapping)],
     )
-    hash_name: HashName = _choice("--hash", hash_, get_args(HashName))
+    hash_name: HashName = "murmur2" if hash_ is None else _choice("--hash", hash_, get_args(HashName))
+    if hash_ is None and source.topic is not None:
+        _compare(source, source.topic)
     jars = list if topic is None else spark_jars
     with opened_session(
         jars, cores=os.cpu_count() or 2, name="kpe spark whatif", settings=LASTING
@@ -206,6 +215,16 @@ def _partitions_of(source: _Source, services: Services) -> int:
     if found is None:
         raise CliError(f"there is no topic {source.topic}; look at the name")
     return len(found.partitions)
+
+
+def _compare(source: _Source, topic: str) -> None:
+    """Raise if the topic's newest keys were placed by another hash than the default."""
+    config = {**source.options, "bootstrap.servers": source.bootstrap}
+    names = fingerprint(*newest(config, topic)).hash_names
+    if not names or "murmur2" in names:
+        return
+    cure = f"say --hash {names[0]}" if names[0] in get_args(HashName) else "say --hash murmur2 nonetheless"
+    raise CliError(f"the keys of {topic} are placed by {names[0]}, not by murmur2: {cure}")
 
 
 def _choice(option: str, text: str, choices: Sequence[str]) -> Any:

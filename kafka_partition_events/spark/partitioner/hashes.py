@@ -55,7 +55,7 @@ def murmur2(session: "SparkSession", key: Column) -> Column:
 
     The first call in an application runs a small job, which asks the Java method for known answers.
     """
-    if is_connect(session):
+    if type(session).__module__.startswith("pyspark.sql.connect"):  # it has no JVM of its own
         return by_python(key)
     # `foreachBatch` hands out a new session each time.
     application = str(session.sparkContext.applicationId)
@@ -91,11 +91,6 @@ def _answers() -> dict[bytes, int]:
     """Return the vectors, and keys of all lengths up to 40, most of them no valid UTF-8."""
     binary = [bytes((7 * place + 131 * length) % 256 for place in range(length)) for length in range(1, 41)]
     return {**JAVAS_ANSWERS, **{key: hashing.murmur2(key) for key in (*binary, b"\xff\xfe\x00\x80")}}
-
-
-def is_connect(session: "SparkSession") -> bool:
-    """Tell whether a session talks to a Spark Connect server."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def _static_method(session: "SparkSession", owner: str, name: str) -> Callable[..., Column]:

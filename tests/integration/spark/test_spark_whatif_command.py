@@ -130,6 +130,13 @@ def test_the_keys_of_a_topic(
     )
     assert modulo_13["moved"] == {"records": by_their_keys.moved.records, "bytes": by_their_keys.moved.bytes}
     assert modulo_13["unkeyed"] == {"records": 24, "bytes": 240}
+    by_crc32 = kafka_topic(partitions=12)
+    producer = Producer(kafka_cluster.confluent_options)
+    for key in KEYS:
+        producer.produce(by_crc32, key=key)
+    assert producer.flush(60) == 0
+    assert whatif("-b", kafka_cluster.bootstrap_servers, "--topic", by_crc32, "--to", "13") == 2
+    assert "placed by crc32, not by murmur2: say --hash crc32" in capsys.readouterr().err
     assert whatif("-b", kafka_cluster.bootstrap_servers, "--topic", "no-such-topic", "--to", "13") == 2
     assert "there is no topic no-such-topic" in capsys.readouterr().err
 
