@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         JvmError,
         KafkaPartitionEventsError,
         MetadataFetchError,
-        PartitionOfflineError,
         PollerClosedError,
     )
     from kafka_partition_events.metadata.cluster import (
@@ -120,7 +119,6 @@ __all__ = [
     "PartitionEvent",
     "PartitionInfo",
     "PartitionOffline",
-    "PartitionOfflineError",
     "PartitionOnline",
     "Partitioner",
     "PartitionsAdded",
@@ -152,7 +150,7 @@ __all__ = [
 _NAMES: Final = {
     "errors": (
         "ConfigurationError ControlTopicError ForkedError JvmError KafkaPartitionEventsError "
-        "MetadataFetchError PartitionOfflineError PollerClosedError"
+        "MetadataFetchError PollerClosedError"
     ),
     "metadata.cluster": "EMPTY Cluster Node PartitionInfo TopicInfo TopicPartition",
     "metadata.diff": "apply diff",

@@ -25,10 +25,6 @@ class JvmError(KafkaPartitionEventsError):
     """Java, PySpark or the jars that a real Kafka or Spark needs are missing or damaged."""
 
 
-class PartitionOfflineError(KafkaPartitionEventsError):
-    """A row's partition is offline, and Spark was asked to fail then (``offline="raise"``)."""
-
-
 class OutboxError(KafkaPartitionEventsError):
     """The outbox can't be opened, read or written; the message names the file, the cause and the cure."""
 

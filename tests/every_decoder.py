@@ -29,10 +29,8 @@ from kafka_partition_events.json_text import json_in
 from kafka_partition_events.observe.config import ConfigError, load_config
 from kafka_partition_events.outbox import Write
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.ingest.sources import event_of_line
 from kafka_partition_events.spark.kafka import offsets_in
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import Blind, Mark, Reading, State, Taking, decoded, encoded
 from kafka_partition_events.testing import cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
@@ -55,8 +53,8 @@ FLEET: Final = State(
         blind=(Blind("c-1", START, START),),
         totals=Counts(read=9, good=9),
     ),
-    taking=Taking(serial=3, upto={"ingest": 4}, again=Days(START.date(), START.date())),
-    readings={"ingest": Reading(source="a topic", topics={"t": "id"}, next={"t": {"0": 7}})},
+    taking=Taking(serial=3, upto={"ingest": 4}),
+    readings={"ingest": Reading(source="a topic", topic="id", next={"0": 7})},
 )
 
 
@@ -175,7 +173,6 @@ DECODERS: Final[dict[str, Decoder]] = {
     "event": Decoder(
         of=lambda value: decode_event(json_in(value)), refuses=(ValueError,), real=LINES, told=False
     ),
-    "line of an archive": Decoder(of=event_of_line, real=[*LINES, SNAPSHOT, EVENTS[0].body]),
     "configuration": Decoder(of=configuration, refuses=(ConfigError,), real=[WHOLE.encode()]),
     **{
         f"KPE_{name}": Decoder(

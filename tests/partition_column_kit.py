@@ -10,8 +10,6 @@ from kafka_partition_events.testing.scripted import cluster_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.partition_column import BackendName
-
 RNG = random.Random(20261121)
 KEYS: list[bytes | None] = [
     None,
@@ -21,7 +19,6 @@ KEYS: list[bytes | None] = [
     *(RNG.randbytes(RNG.randrange(71)) for _ in range(500)),
     *(b"user-%d" % number for number in range(200)),
 ]
-BACKENDS: tuple["BackendName", ...] = ("jvm", "arrow")
 CALM = cluster_of({"orders": [1, 2, 3, 1, 2, 3]})
 HALF_DOWN = cluster_of({"orders": [1, None, 3, 1, None, 3]})
 
@@ -51,12 +48,6 @@ def placed(rows: "DataFrame", **how: Any) -> dict[int, int]:
     return {
         row["id"]: row["partition"] for row in with_partition(rows, **how).select("id", "partition").collect()
     }
-
-
-def policy(**choices: Any) -> Any:
-    from kafka_partition_events.spark.partition_column import PartitionPolicy  # noqa: PLC0415
-
-    return PartitionPolicy(**choices)
 
 
 def assert_even(counts: Counter[int], partitions: Collection[int], mean: int) -> None:

@@ -1,16 +1,16 @@
 """Keys, samples of them, and the partitioners whose answers the what-if planner must give."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, Partitioner
+from kafka_partition_events import DefaultPartitioner, Partitioner
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.spark.whatif import plan
-from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Placed, Scenario
-from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Outcome, Side, outcomes
+from kafka_partition_events.routing.hashing import key_hash
+from kafka_partition_events.spark.partitioner import HashName
+from kafka_partition_events.spark.whatif.plan import MappingName, Scenario
+from kafka_partition_events.spark.whatif.results import Load, Outcome, spread
 from kafka_partition_events.testing import cluster_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 TOPIC: Final = "orders"
 
 Place = Callable[[bytes], int]
-_Group = tuple[Side, int | None, bool, Fate]
 
 
 def keys(count: int = 10_000) -> list[bytes]:
@@ -29,9 +28,8 @@ def keys(count: int = 10_000) -> list[bytes]:
     return [*texts, *(rng.randbytes(1 + number % 64) for number in range(count - len(texts)))]
 
 
-def snapshot(partitions: int, offline: Iterable[int] = ()) -> Cluster:
-    down = set(offline)
-    return cluster_of({TOPIC: [None if p in down else 1 for p in range(partitions)]}, brokers=[1])
+def snapshot(partitions: int) -> Cluster:
+    return cluster_of({TOPIC: [1] * partitions}, brokers=[1])
 
 
 def partitioner_of(mapping: MappingName, current: int, *, hash_name: HashName = "murmur2") -> Partitioner:
@@ -39,10 +37,8 @@ def partitioner_of(mapping: MappingName, current: int, *, hash_name: HashName = 
     made: Partitioner
     if mapping == "modulo":
         made = DefaultPartitioner(hash_name=hash_name)
-    elif mapping == "kept":
-        made = DefaultPartitioner(hash_name=hash_name, key_partitions={TOPIC: current})
     else:
-        made = GrowthSafePartitioner(mapping="rendezvous", hash_name=hash_name)
+        made = DefaultPartitioner(hash_name=hash_name, key_partitions={TOPIC: current})
     made.apply_snapshot(snapshot(current))
     return made
 
@@ -51,40 +47,41 @@ def placing(partitioner: Partitioner) -> Place:
     return lambda key: partitioner.partition(TOPIC, key, key, None, b"", None)
 
 
+class Placed(NamedTuple):
+    """Where one key is now, and where it would belong."""
+
+    before: int
+    home: int
+
+
+def place_of(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[bytes], Placed]:
+    """Return what places single keys, by the functions that the partitioners call."""
+    place = key_hash(hash_name)
+    return lambda key: Placed(place(key, scenario.current), place(key, scenario.home))
+
+
 def by_hand(rows: Sequence[tuple[bytes | None, int]], scenario: Scenario, hash_name: HashName) -> Outcome:
     """Place each key by the partitioners' own functions."""
-    place = plan.placing(scenario, hash_name)
-    records: Counter[_Group] = Counter()
-    sizes: Counter[_Group] = Counter()
+    place = place_of(scenario, hash_name)
+    before, after = [Load()] * scenario.current, [Load()] * scenario.partitions
+    moved = keyed = unkeyed = Load()
     for key, size in rows:
-        for group in (
-            [(Side.AFTER, None, False, Fate.UNKEYED)] if key is None else _groups(scenario, place(key))
-        ):
-            records[group] += 1
-            sizes[group] += size
-    (found,) = outcomes(
-        [scenario],
-        (
-            Counted(
-                scenario=0,
-                side=group[0],
-                partition=group[1],
-                moved=group[2],
-                fate=group[3],
-                load=Load(count, sizes[group]),
-            )
-            for group, count in records.items()
-        ),
+        one = Load(1, size)
+        if key is None:
+            unkeyed += one
+            continue
+        placed, keyed = place(key), keyed + one
+        before[placed.before] += one
+        after[placed.home] += one
+        moved += one if placed.home != placed.before else Load()
+    return Outcome(
+        scenario=scenario,
+        before=spread(unkeyed, before),
+        after=spread(unkeyed, after),
+        moved=moved,
+        keyed=keyed,
+        unkeyed=unkeyed,
     )
-    return found
-
-
-def _groups(scenario: Scenario, placed: Placed) -> list[_Group]:
-    fate = Fate.HELD if placed.home in scenario.offline else Fate.HOME
-    return [
-        (Side.BEFORE, placed.before, False, Fate.HOME),
-        (Side.AFTER, placed.home, placed.home != placed.before, fate),
-    ]
 
 
 def written(spark: "SparkSession", directory: Path, kind: str) -> str:

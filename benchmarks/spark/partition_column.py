@@ -1,18 +1,17 @@
-"""Keys a second: the column by the JVM and by NumPy, beside what costs nothing and what one would write."""
+"""Keys a second: the column by the JVM, beside what costs nothing and what one would write."""
 
 import importlib.util
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import confluent_kafka
-import pyarrow as pa  # type: ignore[import-untyped]
 from attrs import frozen
 from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.functions import arrow_udf, pandas_udf
+from pyspark.sql.pandas.functions import pandas_udf
 
 from benchmarks.command import say
 from benchmarks.errors import BenchError
@@ -22,15 +21,12 @@ from benchmarks.spark.rounds import Round, rate_ratio, rates, take_rounds
 from benchmarks.spark.session import bench_session, jvm_of
 from kafka_partition_events.spark.partition_column import with_partition
 
-if TYPE_CHECKING:
-    from kafka_partition_events.spark.partition_column import BackendName
-
 PARTITIONS = 12
 _TOPIC = "t"  # our_cluster's
 _M = 1_000_000
 
-SCAN, JVM, ARROW = "scan", "JVM expression", "arrow_udf + NumPy"
-EMPTY, PANDAS, KAFKA_PYTHON = "empty arrow_udf", "plain pandas_udf", "kafka-python's hash in a udf"
+SCAN, JVM = "scan", "JVM expression"
+PANDAS, KAFKA_PYTHON = "plain pandas_udf", "kafka-python's hash in a udf"
 
 
 @frozen
@@ -59,29 +55,23 @@ class Bench:
         }
         self.cases: dict[str, Callable[[], object]] = {}
         self._add(SCAN, size.in_jvm, lambda rows: rows.select(F.octet_length("key").alias("partition")))
-        self._add(JVM, size.in_jvm, self._ours("jvm"))
-        self._add(ARROW, size.in_python, self._ours("arrow"))
-        self._add(EMPTY, size.in_python, _udf_column(_empty()))
+        self._add(JVM, size.in_jvm, self._ours)
         if importlib.util.find_spec("pandas") is not None:
             self._add(PANDAS, size.in_python, _udf_column(_pandas()))
         self._add(KAFKA_PYTHON, size.in_pure_python, _udf_column(_kafka_python()))
-        for name in (JVM, ARROW):  # so that each case's answer can be held against another's
-            self._ours_on(name, size.in_pure_python)
+        for count in (size.in_python, size.in_pure_python):  # so that each answer is held against another
+            self._run(JVM, self._frames[count], self._ours, count)
 
-    def _ours(self, backend: "BackendName") -> Callable[[DataFrame], DataFrame]:
-        return lambda rows: with_partition(rows, topic=_TOPIC, cluster=self._cluster, backend=backend)
+    def _ours(self, rows: DataFrame) -> DataFrame:
+        return with_partition(rows, topic=_TOPIC, cluster=self._cluster)
 
     def _add(self, name: str, count: int, column: Callable[[DataFrame], DataFrame]) -> None:
         self.keys[name] = count
         self.cases[name] = lambda: self._run(name, self._frames[count], column, count)
 
-    def _ours_on(self, name: str, count: int) -> None:
-        backends: Mapping[str, BackendName] = {JVM: "jvm", ARROW: "arrow"}
-        self._run(name, self._frames[count], self._ours(backends[name]), count)
-
     def _run(self, name: str, rows: DataFrame, column: Callable[[DataFrame], DataFrame], count: int) -> None:
         [[total]] = column(rows).agg(F.sum("partition")).collect()
-        if name in {SCAN, EMPTY}:
+        if name == SCAN:
             return
         first, known = self._sums.setdefault(count, (name, total))
         if known != total:
@@ -102,15 +92,6 @@ def _udf_column(hash_of: Callable[[Column], Column]) -> Callable[[DataFrame], Da
 
 
 # The functions below are made in functions, so that they are sent to the workers by value.
-
-
-def _empty() -> Callable[[Column], Column]:
-    def nothing(keys: pa.Array) -> pa.Array:
-        return pa.nulls(len(keys), pa.int32())
-
-    make: Any = arrow_udf  # its stub wants the kind of function, which is told by the annotations
-    found: Callable[[Column], Column] = make(nothing, "int")
-    return found
 
 
 def _pandas() -> Callable[[Column], Column]:
@@ -170,9 +151,6 @@ def rows_of(rounds: Sequence[Round], keys: Mapping[str, int]) -> Iterator[Row]:
 
     yield row(SCAN)
     yield row(JVM, least=5.0)
-    yield row(JVM, ARROW, least=3.0)
-    yield row(ARROW, EMPTY, least=0.8)
     for peer in (PANDAS, KAFKA_PYTHON):
         if peer in keys:
             yield row(JVM, peer)
-            yield row(ARROW, peer)

@@ -3,8 +3,7 @@
     python examples/spark/partitioned_writer.py --bootstrap-servers 127.0.0.1:9092 --topic orders --batches 30
 
 Each batch looks at the cluster once. Rows with a key go where the Java client puts them; rows without one
-avoid partitions that are offline. At-least-once: a repeated batch writes its rows again, with equal headers
-kpe-query, kpe-batch, kpe-partition and kpe-row, by which a reader can tell.
+avoid partitions that are offline. At least once: a repeated batch writes its rows again.
 Spark runs on this machine; under ``spark-submit --packages ...`` it is the session of that.
 """
 
@@ -14,7 +13,7 @@ import threading
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_partition_events.spark.partition_column import PartitionPolicy, backend_of, write_to_kafka
+from kafka_partition_events.spark.partition_column import write_to_kafka
 from kafka_partition_events.spark.session import opened_session
 
 
@@ -34,7 +33,6 @@ def main() -> None:
 
 def write_stream(spark: SparkSession, bootstrap_servers: str, topic: str, batches: int) -> None:
     """Write orders that are made up, a thousand a second."""
-    print(f"keys are hashed by: {backend_of(spark).name}")
     done = threading.Event()
 
     def write(rows: DataFrame, batch: int) -> None:
@@ -42,11 +40,8 @@ def write_stream(spark: SparkSession, bootstrap_servers: str, topic: str, batche
             rows,
             topic=topic,
             cluster=bootstrap_servers,
-            policy=PartitionPolicy(offline="reroute"),
-            batch=batch,
-            row_id=["value"],
         )
-        print(f"batch {batch}: {len(written.offline.get(topic, ()))} partitions offline", flush=True)
+        print(f"batch {batch}: {len(written.offline)} partitions offline", flush=True)
         if batch + 1 >= batches:
             done.set()
 

@@ -1,4 +1,4 @@
-"""What would growth do to these keys? Asks for a few numbers of partitions, and draws the answer.
+"""What would growth do to these keys? Asks for a few numbers of partitions.
 
     python examples/spark/whatif.py
 
@@ -6,16 +6,10 @@ takes its keys out of the air. For yours, put `of_topic`, `of_table` or `of_file
 place of `of_frame`. Spark runs on this machine; under ``spark-submit`` it is the session of that.
 """
 
-from pathlib import Path
-
 from kafka_partition_events.spark.session import opened_session
 from kafka_partition_events.spark.whatif.analysis import what_if
-from kafka_partition_events.spark.whatif.page import render
 from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.spark.whatif.sample import of_frame
-from kafka_partition_events.spark.whatif.wording import label, percent, times
-
-OUT = Path("whatif.html")
 
 
 def main() -> None:
@@ -27,15 +21,13 @@ def main() -> None:
             "200 + id % 1000 AS size",
         )
         sample = of_frame(orders, "orders of a made-up shop", key="customer", size="size")
-        asked = scenarios(12, [13, 18, 24], ["modulo", "kept", "rendezvous"])
+        asked = scenarios(12, [13, 18, 24], ["modulo", "kept"])
         answer = what_if(sample, asked, hottest=3)
     for outcome in answer.outcomes:
-        skew = f"max/mean {times(outcome.skew_before)} -> {times(outcome.skew_after)}"
-        print(f"{label(outcome.scenario)}: {percent(outcome.moved_share)} would move, {skew}")
+        skew = f"max/mean {outcome.skew_before:.2f} -> {outcome.skew_after:.2f}"
+        print(f"{outcome.scenario.name}: {outcome.moved_share:.1%} would move, {skew}")
     for hot in answer.hottest:
-        print(f"{hot.key}: {percent(hot.share)} of all records; no number of partitions helps against that")
-    OUT.write_text(render(answer), encoding="utf-8")
-    print(f"drawn in {OUT}")
+        print(f"{hot.key}: {hot.share:.1%} of all records; no number of partitions helps against that")
 
 
 if __name__ == "__main__":

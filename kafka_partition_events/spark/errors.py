@@ -9,7 +9,3 @@ class SparkJobError(KafkaPartitionEventsError):
 
 class UnknownPartitionError(SparkJobError):
     """A row names a topic or a partition that the cluster does not have."""
-
-
-class KeyHashError(SparkJobError):
-    """No way of hashing keys gives Kafka's answers in this session; the message tells of each one why."""

@@ -1,12 +1,17 @@
-"""Reading Kafka topics through Spark's own connector, in batch and as a stream, and what can go wrong."""
+"""Reading a Kafka topic through Spark's own connector, in batch and as a stream, and what can go wrong."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pyspark
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
+
+try:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+except ImportError:  # there is no JVM beside a client of Spark Connect
+    Py4JJavaError = PySparkException
 
 from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata.cluster import TopicPartition
@@ -18,33 +23,36 @@ DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 """Delta's, for this PySpark."""
 
 _CURES: Final = {
-    ("UnknownTopicOrPartition", "Partitions of topics"): "do the topics exist? kpe makes none",
+    ("UnknownTopicOrPartition", "Partitions of topics"): "does the topic exist? kpe makes none",
     ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization"): (
         "are these the right login and rights?"
     ),
     ("TimeoutException", "Timed out", "bootstrap urls"): (
-        "is this the brokers' address, and are all partitions of the topics online?"
+        "is this the brokers' address, and are all partitions of the topic online?"
     ),
 }
 """By what Spark says, the first that fits."""
 
+SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
+"""Whatever PySpark raises itself, and what comes through from the JVM as it is."""
+
 Offsets = Mapping[TopicPartition, int]
 
 
-def read_topics(
+def read_topic(
     reader: DataFrameReader | DataStreamReader,
     bootstrap: str,
-    topics: Iterable[str],
+    topic: str,
     options: Mapping[str, str] | None = None,
     *,
     max_per_batch: int | None = None,
 ) -> DataFrame:
-    """Return the topics' records from the beginning, to the end as of now or as a stream; none is read yet.
+    """Return a topic's records from the beginning, to the end as of now or as a stream; none is read yet.
 
     Args:
         reader: ``read`` or ``readStream`` of a session with the connector's jars.
         bootstrap: The brokers, ``host:port,host:port``.
-        topics: The topics, at least one. All of their partitions must be online when they are read.
+        topic: The topic. All of its partitions must be online when it is read.
         options: More options of Kafka's Java consumer by its own names (``security.protocol``).
         max_per_batch: How many records a batch of a stream holds at the most.
 
@@ -53,7 +61,7 @@ def read_topics(
     """
     settings = {
         "kafka.bootstrap.servers": bootstrap,
-        "subscribe": ",".join(topics),
+        "subscribe": topic,
         "startingOffsets": "earliest",
         # What is gone by retention is gone: a report on the rest is better than none.
         "failOnDataLoss": "false",
@@ -70,12 +78,12 @@ def read_topics(
         ) from error
 
 
-def explained(error: Exception, topics: Iterable[str], bootstrap: str) -> SparkJobError:
-    """Return the cause and the cure of what Spark said about topics."""
-    said, named = cause_of(error), ", ".join(topics)
+def explained(error: Exception, topic: str, bootstrap: str) -> SparkJobError:
+    """Return the cause and the cure of what Spark said about a topic."""
+    said = cause_of(error)
     fitting = (cure for words, cure in _CURES.items() if any(word in said for word in words))
-    cure = next(fitting, "do the topics exist, are their partitions online, and is there room to write?")
-    return SparkJobError(f"Spark failed while it read {named} at {bootstrap}; {cure} {said}")
+    cure = next(fitting, "does the topic exist, are its partitions online, and is there room to write?")
+    return SparkJobError(f"Spark failed while it read {topic} at {bootstrap}; {cure} {said}")
 
 
 def cause_of(error: Exception) -> str:
@@ -84,10 +92,8 @@ def cause_of(error: Exception) -> str:
     return said.replace("\n: ", ": ")
 
 
-def topic_ids(
-    spark: SparkSession, bootstrap: str, topics: Sequence[str], options: Mapping[str, str]
-) -> tuple[str | None, Mapping[str, str]]:
-    """Return the ids of the cluster and of its topics. By Kafka's own client, which has the same options."""
+def topic_ids(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> tuple[str, str]:
+    """Return the ids of the cluster and of a topic. By Kafka's own client, which has the same options."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the connector's jars are there
     properties = jvm.java.util.Properties()
     for name, value in {**options, "bootstrap.servers": bootstrap}.items():
@@ -95,8 +101,8 @@ def topic_ids(
     admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:
         cluster = admin.describeCluster().clusterId().get()
-        described = admin.describeTopics(list(topics)).allTopicNames().get()
-        return cluster, {name: str(described[name].topicId().toString()) for name in topics}
+        described = admin.describeTopics([topic]).allTopicNames().get()
+        return str(cluster), str(described[topic].topicId().toString())
     finally:
         admin.close()
 

@@ -9,8 +9,6 @@ from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 
 KEPT: Final = timedelta(days=9)
 """So long records are needed: an event may be seen 8 days before its record was written."""
-KEPT_OF_ARCHIVES: Final = timedelta(days=401)
-"""The same, where a line may be 400 days older than its file."""
 
 
 def cutoff(mark: Mark, keep: timedelta) -> date | None:

@@ -62,11 +62,6 @@ def table(head: str, rows: Iterable[str], *, kind: str = "") -> str:
     )
 
 
-def meter(share: float, kind: str) -> str:
-    """Return a bar that is filled by a share of 1."""
-    return f'<span class="meter {kind}"><span style="width:{100 * share:.1f}%"></span></span>'
-
-
 def legend(keys: Iterable[tuple[str, str]]) -> str:
     """Return what styles of a picture mean: the name of each, and its meaning."""
     told = "".join(f'<li><span class="key {style}"></span>{meaning}</li>' for style, meaning in keys)

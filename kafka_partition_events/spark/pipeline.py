@@ -11,28 +11,25 @@ from datetime import timedelta
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
-from attrs.validators import min_len
+from attrs.validators import gt, lt, min_len
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_partition_events.spark import layout, maintenance
 from kafka_partition_events.spark.control import records as changes
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.ingest import batches
-from kafka_partition_events.spark.ingest.sources import Source
+from kafka_partition_events.spark.ingest.sources import KafkaSource
 from kafka_partition_events.spark.kafka import cause_of, count_between, offsets_in
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.refresh.refresher import WRITTEN, Refresher
 from kafka_partition_events.spark.session import own_session
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Mark, Reading, State
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 _ROWS: Final = {INGEST: batches.rows, CONTROL: changes.rows}
 """What each query makes of its records."""
@@ -53,12 +50,12 @@ class Fleet:
         out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``hdfs:///kpe``); or with
             ``work`` a schema of a catalog (``catalog.schema``).
         work: The directory for checkpoints, where tables are in a catalog.
-        targets: Which part of the time partitions shall be online, for ``slo_burn``.
+        target: Which part of the time partitions shall be online, for ``slo_burn``.
     """
 
     out: str = field(validator=min_len(1))
     work: str | None = None
-    targets: Targets = THREE_NINES
+    target: float = field(default=0.999, validator=[gt(0), lt(1)])
 
     def checkpoint(self, query: str, number: int) -> str:
         """Return where Spark keeps a query's checkpoint, when it was begun so often."""
@@ -76,7 +73,7 @@ class Pipeline:
     def __init__(self, spark: SparkSession, fleet: Fleet, progress: Progress | None = None) -> None:
         """Open the tables; nothing is made or read yet. The session stays as it is.
 
-        Progress hears how far it is; if it is a `StreamingQueryListener`, of the queries, too.
+        Progress hears how far it is.
 
         Raises:
             SparkJobError: the session is one of Spark Connect.
@@ -91,13 +88,11 @@ class Pipeline:
         self._tables = fleet.tables(self._spark)
         self._kept = StateTable(self._tables)
         self._progress = progress or Progress()
-        self._refresher = Refresher(self._tables, self._kept, self._progress, fleet.targets)
+        self._refresher = Refresher(self._tables, self._kept, self._progress, fleet.target)
         self._stopping = threading.Event()
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, KafkaSource] = {}
 
-    # -- three ways to run ---------------------------------------------------------------------------
-
-    def run_once(self, source: Source, control: Source | None = None) -> Mark:
+    def run_once(self, source: KafkaSource, control: KafkaSource | None = None) -> Mark:
         """Take in all that there is, make the tables anew, and return. `stop` ends it sooner.
 
         Args:
@@ -115,7 +110,7 @@ class Pipeline:
         self._progress.tell("making the tables anew")
         return self._end(self._refresh(self._seen(state, queries)))
 
-    def run(self, source: Source, every: timedelta, control: Source | None = None) -> Mark:
+    def run(self, source: KafkaSource, every: timedelta, control: KafkaSource | None = None) -> Mark:
         """Take in what comes until `stop` is called; make the tables anew after each batch.
 
         Args:
@@ -147,25 +142,12 @@ class Pipeline:
                     state, taken = self._refresh(self._seen(state, queries)), done
                     due = time.monotonic() + every.total_seconds()
                     found = self._ids()
-                    if any(_is_anew(state.readings[query], ids) for query, (_, ids) in found.items()):
+                    if any(state.readings[query].topic != topic for query, (_, topic) in found.items()):
                         break
             else:
                 self._progress.tell("stopping when the running batches are done")
         state = self._refresh(self._seen(state, queries))
         return state if self._stopping.is_set() else self._identified(state, found)
-
-    def recompute(self, days: Days) -> Mark:
-        """Parse the records that were appended on these days anew, and make anew what they tell of.
-
-        Takes in what an earlier version could not understand.
-
-        Raises:
-            SparkJobError: there are no tables, or they can't be read.
-        """
-        self._progress.tell(f"making {days.first} to {days.last} anew from bronze/records")
-        state = self._refresh(self._taken_over())
-        with self._told(None):
-            return self._end(self._refresher.recompute(state, days))
 
     def maintain(self, keep: timedelta | None = None) -> None:
         """Make few files of many, and drop what is old. A pipeline that still runs stops at its next refresh.
@@ -178,22 +160,20 @@ class Pipeline:
                 needed.
         """
         state = self._refresh(self._taken_over())
-        reading = state.readings.get(INGEST)
-        from_topic = reading is not None and reading.topics
-        least = maintenance.KEPT if from_topic else maintenance.KEPT_OF_ARCHIVES
         with self._told(None):
-            if keep is not None and keep < least:
-                self._end(state)
-                raise SparkJobError(f"such records are needed for {least.days} days: keep them for as long")
-            before = None if keep is None else maintenance.cutoff(state.mark, keep)
-            if before is not None:
-                maintenance.drop_before(self._tables, before)
-                self._progress.tell(f"{RECORDS}: what was before {before} is deleted")
+            if keep is not None:
+                self._drop(state, keep)
             maintenance.compact(self._tables, layout.TABLES)
-            self._progress.tell(
-                "small files are merged, and those that are a week old and not needed deleted"
-            )
+            self._progress.tell("small files are merged, and those that no version of a week needs deleted")
             self._end(state)
+
+    def _drop(self, state: State, keep: timedelta) -> None:
+        if keep < maintenance.KEPT:
+            self._end(state)
+            raise SparkJobError(f"records are needed for {maintenance.KEPT.days} days: keep them for as long")
+        if (before := maintenance.cutoff(state.mark, keep)) is not None:
+            maintenance.drop_before(self._tables, before)
+            self._progress.tell(f"{RECORDS}: what was before {before} is deleted")
 
     @property
     def stopping(self) -> bool:
@@ -204,8 +184,6 @@ class Pipeline:
         """Let `run` end at the next end of a batch. Any thread, and any signal handler."""
         self._stopping.set()
 
-    # -- parts ---------------------------------------------------------------------------------------
-
     def _taken_over(self) -> State:
         """Let this be the run that works on tables that are there."""
         with self._told(None):
@@ -213,7 +191,7 @@ class Pipeline:
                 raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
             return self._kept.take_over(layout.TABLES)
 
-    def _claim(self, source: Source, control: Source | None) -> State:
+    def _claim(self, source: KafkaSource, control: KafkaSource | None) -> State:
         """Make sure that the tables are those of these sources, and this run's, and are there."""
         self._sources = {INGEST: source, **({} if control is None else {CONTROL: control})}
         streams = {}
@@ -231,41 +209,39 @@ class Pipeline:
             state = self._refresh(state)
         return self._identified(state, found)
 
-    def _ids(self) -> dict[str, tuple[str | None, Mapping[str, str]]]:
-        """Return by query the ids of its cluster and of its topics."""
+    def _ids(self) -> dict[str, tuple[str, str]]:
+        """Return by query the ids of its cluster and of its topic."""
         found = {}
         for query, source in self._sources.items():
             with self._told(source):
                 found[query] = source.ids(self._spark)
         return found
 
-    def _require_same(self, known: Reading, source: Source, cluster: str | None) -> None:
+    def _require_same(self, known: Reading, source: KafkaSource, cluster: str) -> None:
         if (known.source, known.cluster) != (source.name, cluster):
-            on, now = (f" on cluster {id_}" if id_ else "" for id_ in (known.cluster, cluster))
             raise SparkJobError(
-                f"{self._fleet.out} is filled from {known.source}{on}, and its checkpoints mean nothing to "
-                f"{source.name}{now}: choose another --out"
+                f"{self._fleet.out} is filled from {known.source} on cluster {known.cluster}, and its "
+                f"checkpoints mean nothing to {source.name} on cluster {cluster}: choose another --out"
             )
 
-    def _identified(self, state: State, found: Mapping[str, tuple[str | None, Mapping[str, str]]]) -> State:
+    def _identified(self, state: State, found: Mapping[str, tuple[str, str]]) -> State:
         """Return the state with what the sources are now: one that was made anew is read from its beginning.
 
         What the earlier one still had is missing. A topic that is made anew from here on is known as such the
         next time, for this is written before its query begins.
         """
-        if any(_is_anew(state.readings[query], found[query][1]) for query in state.readings.keys() & found):
+        if any(state.readings[query].topic != found[query][1] for query in state.readings.keys() & found):
             state = self._refresh(state)  # what was read of the earlier one
         readings, missing = dict(state.readings), 0
-        for query, (cluster, topics) in found.items():
+        for query, (cluster, topic) in found.items():
             name, known = self._sources[query].name, readings.get(query)
             if known is None:
-                readings[query] = Reading(source=name, cluster=cluster, topics=topics)
-            elif _is_anew(known, topics):
+                readings[query] = Reading(source=name, cluster=cluster, topic=topic)
+            elif known.topic != topic:
                 self._progress.tell(f"{name} was made anew: it is read from its beginning")
                 missing += known.behind if query == INGEST else 0
-                readings[query] = Reading(
-                    source=name, cluster=cluster, topics=topics, number=known.number + 1
-                )
+                number = known.number + 1
+                readings[query] = Reading(source=name, cluster=cluster, topic=topic, number=number)
         mark = evolve(state.mark, totals=state.mark.totals + Counts(missing=missing))
         state = evolve(state, readings=readings, mark=mark)
         with self._told(None):
@@ -277,15 +253,14 @@ class Pipeline:
         """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
-            if isinstance(self._progress, StreamingQueryListener):
-                self._spark.streams.addListener(self._progress)
-                started.callback(self._spark.streams.removeListener, self._progress)
             for name, source in self._sources.items():
                 queries.append(query := self._start(name, source, state.readings[name], trigger))
                 started.callback(_settle, query)
             yield queries
 
-    def _start(self, name: str, source: Source, reading: Reading, trigger: dict[str, Any]) -> StreamingQuery:
+    def _start(
+        self, name: str, source: KafkaSource, reading: Reading, trigger: dict[str, Any]
+    ) -> StreamingQuery:
         place = self._fleet.checkpoint(name, reading.number)
         if reading.query is not None and self._query_in(place) != reading.query:
             raise SparkJobError(
@@ -333,7 +308,7 @@ class Pipeline:
         return state.mark
 
     @contextlib.contextmanager
-    def _told(self, source: Source | None) -> Iterator[None]:
+    def _told(self, source: KafkaSource | None) -> Iterator[None]:
         """Tell causes and cures instead of stacks."""
         try:
             yield
@@ -366,11 +341,6 @@ def _settle(query: StreamingQuery) -> None:
 def _batch(query: StreamingQuery) -> int:
     progress = query.lastProgress
     return -1 if progress is None else progress.batchId
-
-
-def _is_anew(reading: Reading, topics: Mapping[str, str]) -> bool:
-    """Tell whether a topic that is read is another one by now."""
-    return dict(reading.topics) != dict(topics)
 
 
 def _behind(source: Any) -> int:

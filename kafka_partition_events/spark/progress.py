@@ -22,6 +22,7 @@ class Refreshed:
         until: The last news.
         seconds: How long it took.
         clusters: The last news of each cluster.
+        behind: By query, how many offsets there were that it had not read.
     """
 
     ranges: Sequence[Days]
@@ -30,6 +31,7 @@ class Refreshed:
     until: datetime | None
     seconds: float
     clusters: Mapping[str, datetime] = field(factory=dict)
+    behind: Mapping[str, int] = field(factory=dict)
 
     def __str__(self) -> str:
         days = ", ".join(

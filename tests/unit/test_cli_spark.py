@@ -10,18 +10,11 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
 from kafka_partition_events.cli.spark.submit import SCRIPT
-from kafka_partition_events.events.event_json import encode_event
-from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
-from kafka_partition_events.listeners import to_cloudevent, to_record
-from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.spark.progress import Lines, Refreshed
 from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
-from kafka_partition_events.spark.targets import Targets
-from tests.every_event import EVERY_EVENT
 from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
@@ -41,11 +34,6 @@ class TestOptions:
 
     def test_target(self) -> None:
         assert parse_target("99.9%") == 0.999
-        found = parse_targets("90%", ["a=b.*=99%", "c=99.99%", "c=1%"])
-        assert found == Targets(0.9, {"a=b.*": 0.99, "c": 0.9999})
-        for text in ("99%", "=99%", "(=99%", "a=100%", "a="):
-            with pytest.raises(CliError):
-                parse_targets("90%", [text])
         for text in ("99.9", "0%", "100%", "high"):
             with pytest.raises(CliError, match=r"is no availability; write a percentage"):
                 parse_target(text)
@@ -53,14 +41,11 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            ([], "say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; none is given"),
-            (["--jsonl", "a", "--parquet", "b"], "--jsonl and --parquet are given"),
+            ([], "say where events come from: -b HOST:PORT"),
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
-            (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
             (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
             (["-b", "k:1", "--metrics-listen", "9406"], '"9406" is not an address such as'),
             (["-b", "k:1", "--once", "--metrics-listen", "[::1]:9"], "is for a pipeline that goes on"),
-            (["--jsonl", "a", "--control-prefix", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
         ],
     )
@@ -90,8 +75,8 @@ class TestSubmitLine:
         import pyspark  # noqa: PLC0415
 
         login = login_options({"sasl.jaas.config": "secret"})
-        given = ["-b", "kafka:9092", "--topic", "orders", *login, "--offline", "1-2"]
-        line = self.line(capsys, "whatif", "--to", "13,24", *given, "--offline", "3", "--distinct")
+        given = ["-b", "kafka:9092", "--topic", "orders", *login, "--mapping", "kept", "--show-keys"]
+        line = self.line(capsys, "whatif", "--to", "13,24", *given)
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
         assert line[:5] == ["spark-submit", "--packages", package, str(SCRIPT), "whatif"]
         assert SCRIPT.is_file()
@@ -100,9 +85,9 @@ class TestSubmitLine:
         assert ("--bootstrap-server", "kafka:9092") in pairs
         assert ("--topic", "orders") in pairs
         assert ("-X", "sasl.jaas.config_file=...") in pairs
-        assert [value for option, value in pairs if option == "--offline"] == ["1-2", "3"]
-        assert "--distinct" in line
-        assert not {"--print-submit", "--cap", "--hottest", "--verbose"} & set(line)
+        assert ("--mapping", "kept") in pairs
+        assert "--show-keys" in line
+        assert not {"--print-submit", "--hash", "--hottest", "--verbose"} & set(line)
 
     def test_the_pipeline_s_words_are_kept_as_they_were_written(self, capsys: Captured) -> None:
         given = {"--every": "90s", "--target": "99.95%", "--work": "s3a://w"}
@@ -119,11 +104,9 @@ class TestSubmitLine:
         "words",
         [
             ["whatif", "--to", "13", "--file", "s3a://lake/keys.parquet", "--partitions", "12"],
-            ["fleet", "--out", "s3a://lake/kpe", "--jsonl", "s3a://lake/events", "--once"],
-            ["fleet", "--out", "s3a://lake/kpe", "--recompute", "2026-11-01..2026-11-02"],
             ["report", "--tables", "s3a://lake/kpe", "--days", "2026-11-01..2026-11-02", "--out", "w.html"],
         ],
-        ids=["files", "an archive", "tables made anew", "a report"],
+        ids=["files", "a report"],
     )
     def test_what_reads_no_topic_needs_no_connector(
         self, words: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
@@ -138,12 +121,6 @@ class TestSubmitLine:
         assert run(["spark", "report", "--tables", "x", "--days", "soon", "--print-submit"]) == 2
         assert "is no range of days" in capsys.readouterr().err
 
-    def test_an_archive_needs_no_connector_but_the_control_topics_do(self, capsys: Captured) -> None:
-        given = ["--out", "x", "--jsonl", "events", "-b", "kafka:9092", "--control-prefix", "kpe.", "--once"]
-        line = self.line(capsys, "fleet", *given)
-        assert line[1] == "--packages"
-        assert {("--control-prefix", "kpe."), ("--jsonl", "events")} <= set(pairwise(line))
-
 
 class TestDays:
     def test_ranges_that_touch_become_one(self) -> None:
@@ -154,8 +131,7 @@ class TestDays:
 
     def test_hours_know_their_days(self) -> None:
         two = days(1, 2)
-        assert two.hours.days == two
-        assert (two.hours.begin, two.hours.end) == (two.begin, two.end)
+        assert Hours.touched(two.begin, two.begin).begin == two.begin
         assert Hours.touched(two.end, two.end).days == days(3, 3)
 
 
@@ -196,23 +172,3 @@ class TestProgress:
                 "missing": 0,
             },
         }
-
-
-class TestLines:
-    """What an archive of JSON lines gives."""
-
-    @pytest.mark.parametrize("event", EVERY_EVENT, ids=lambda event: event.kind)
-    def test_what_a_recorder_writes_becomes_the_cloudevent(self, event: Event) -> None:
-        from kafka_partition_events.spark.ingest.sources import event_of_line  # noqa: PLC0415
-
-        found = event_of_line(json.dumps(encode_event(event)).encode())
-        assert found is not None
-        assert json.loads(found) == json.loads(to_record(to_cloudevent(event)).value or b"")
-
-    def test_cloudevents_and_junk_stay_and_snapshots_go(self) -> None:
-        from kafka_partition_events.spark.ingest.sources import event_of_line  # noqa: PLC0415
-
-        for line in (b'{"specversion": "1.0"}', b"not json", b"[]", b"{}", b'{"kind": "from_afar"}', b"\xff"):
-            assert event_of_line(line) == line
-        assert event_of_line(json.dumps(encode_snapshot(Snapshot(EMPTY))).encode()) is None
-        assert event_of_line(None) is None

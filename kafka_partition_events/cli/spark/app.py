@@ -15,9 +15,9 @@ from kafka_partition_events.cli.common.options import (
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import OutputChoice, choose_output, write_line
-from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_targets, run_fleet
+from kafka_partition_events.cli.spark.fleet import FleetJob, parse_target, run_fleet
 from kafka_partition_events.cli.spark.maintain import maintain_command
-from kafka_partition_events.cli.spark.options import Cores, Out, Target, TargetOf, Work
+from kafka_partition_events.cli.spark.options import Cores, Out, Target, Work
 from kafka_partition_events.cli.spark.report import report_command
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.spark.whatif import whatif_command
@@ -58,20 +58,6 @@ def fleet_command(
             "never shown or logged.",
         ),
     ] = None,
-    jsonl: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Instead of a topic, files with an event a line: of `kpe events ls` or `kpe "
-            "watch` with --output jsonl. A directory or a pattern.",
-        ),
-    ] = None,
-    parquet: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH", help="Instead of a topic, Parquet files with the columns of Spark's Kafka source."
-        ),
-    ] = None,
     control_prefix: Annotated[
         str | None,
         typer.Option(
@@ -88,17 +74,10 @@ def fleet_command(
             metavar="DURATION", help="Without --once: the time between two batches. By default 60s."
         ),
     ] = None,
-    recompute: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FROM..TO", help="Parse what came on these days anew, in quarantine, too; take in none."
-        ),
-    ] = None,
     target: Target = "99.9%",
-    target_of: TargetOf = None,
     max_per_batch: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="So many records in a batch at most (files: files)."),
+        typer.Option(min=1, metavar="N", help="So many records in a batch at most."),
     ] = None,
     metrics_listen: Annotated[
         str | None,
@@ -123,48 +102,41 @@ def fleet_command(
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
     the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
     version that is not known yet), future and past (of an observer whose clock is ahead or behind), doubles
-    (told by two observers, or twice), missing (gone from the topic before they were read). After an upgrade
-    --recompute takes in what is unknown no more. To stdout goes a line in the end; with another --output, or
-    in a pipe, a JSON object for each time that tables are made anew.
+    (told by two observers, or twice), missing (gone from the topic before they were read). To stdout goes a
+    line in the end; with another --output, or in a pipe, a JSON object for each time that tables are made
+    anew.
 
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
     kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s --metrics-listen 127.0.0.1:9406
     kpe spark fleet -b localhost:9092 --control-prefix kpe. --out /data/kpe --every 60s
-    kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --output jsonl
-    kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
     kpe spark fleet -b kafka:9092 --out hdfs:///lake/kpe --print-submit
     kpe spark fleet -b kafka:9092 --out lake.kpe --work s3a://lake/kpe-work --print-submit
 
-    Exit codes: 0 done, or told to stop; 2 no such topic or archive, wrong address, another source, a
+    Exit codes: 0 done, or told to stop; 2 no such topic, wrong address, another source, a
     directory that holds something else, Spark failed; 130 --once was interrupted.
     """  # noqa: D301
     configure_logs(verbose=verbose)
-    if once and recompute:
-        raise CliError("--once and --recompute exclude each other")
     if once and every:
         raise CliError("--once and --every exclude each other")
-    if metrics_listen and (once or recompute):
-        raise CliError("--metrics-listen is for a pipeline that goes on: leave out --once and --recompute")
+    if metrics_listen and once:
+        raise CliError("--metrics-listen is for a pipeline that goes on: leave out --once")
     job = FleetJob(
         out=out,
         work=work,
-        targets=parse_targets(target, target_of or ()),
+        target=parse_target(target),
         bootstrap=bootstrap,
         events_topic=events_topic,
         options=parse_pairs(client_options or ()),
-        jsonl=jsonl,
-        parquet=parquet,
         control=control_prefix,
         max_per_batch=max_per_batch,
         every=None if once else timedelta(seconds=parse_duration(every or "60s")),
-        recompute=None if recompute is None else parse_days(recompute),
         metrics=parse_address(metrics_listen, "--metrics-listen") if metrics_listen else None,
         cores=cores,
         output=choose_output(output),
     )
     if print_submit:
-        write_line(submit_line(context, kafka=job.needs_kafka))
+        write_line(submit_line(context, kafka=True))
     else:
         run_fleet(job)
 

@@ -5,23 +5,22 @@ import math
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.cli.common.errors import CliError, needing
 from kafka_partition_events.cli.common.output import Output, write_json_line, write_line
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.targets import Targets
 
 if TYPE_CHECKING:
-    from kafka_partition_events.spark.ingest.sources import Source
+    from kafka_partition_events.spark.ingest.sources import KafkaSource
     from kafka_partition_events.spark.pipeline import Pipeline
     from kafka_partition_events.spark.tables.state import Mark
 
@@ -39,52 +38,28 @@ class FleetJob:
     Attributes:
         control: What the names of the topics of change control begin with; None: no tables of changes.
         every: The time between two batches; None: take in what there is, then end.
-        recompute: The days to make anew, instead of taking anything in.
         metrics: The address at which Prometheus finds metrics; None: nowhere.
 
     Raises:
-        CliError: there is no origin of events, or more than one; or the topics of change control are on no
-            cluster.
+        CliError: it is not told where events come from.
     """
 
     out: str
     work: str | None
-    targets: Targets
+    target: float
     bootstrap: str | None
     events_topic: str
     options: Mapping[str, str] = field(repr=False)
-    jsonl: str | None
-    parquet: str | None
     control: str | None
     max_per_batch: int | None
     every: timedelta | None
-    recompute: Days | None
     metrics: tuple[str, int] | None
     cores: int
     output: Output
 
     def __attrs_post_init__(self) -> None:
-        origins = [name for name, given in self.origins.items() if given]
-        if self.recompute is None and len(origins) != 1:
-            told = "none is" if not origins else f"{' and '.join(origins)} are"
-            raise CliError(
-                f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
-            )
-
-        if self.control is not None and not self.bootstrap and self.recompute is None:
-            raise CliError("--control-prefix reads topics: say on which cluster they are, by -b HOST:PORT")
-
-    @property
-    def needs_kafka(self) -> bool:
-        """Whether topics are read."""
-        from_topic = not (self.jsonl or self.parquet)
-        return self.recompute is None and (from_topic or self.control is not None)
-
-    @property
-    def origins(self) -> dict[str, str | None]:
-        """Where events may come from, by option. A topic is what the environment names, too."""
-        archives = {"--jsonl": self.jsonl, "--parquet": self.parquet}
-        return archives if any(archives.values()) else {"-b": self.bootstrap, **archives}
+        if not self.bootstrap:
+            raise CliError("say where events come from: -b HOST:PORT")
 
 
 def parse_days(text: str) -> Days:
@@ -117,26 +92,6 @@ def parse_target(text: str) -> float:
     return target
 
 
-def parse_targets(rest: str, pairs: Iterable[str]) -> Targets:
-    """Return what ``99.9%``, and by pattern ``payments.*=99.99%`` and others, promise.
-
-    Raises:
-        CliError: one names no pattern or no percentage.
-    """
-    by_topic: dict[str, float] = {}
-    for pair in pairs:
-        pattern, equals, percent = pair.rpartition("=")
-        if not equals or not pattern:
-            raise CliError(
-                f"--target-of {pair!r} is not of the form REGEX=PERCENT, such as 'payments.*=99.99%'"
-            )
-        by_topic.setdefault(pattern, parse_target(percent))
-    try:
-        return Targets(parse_target(rest), by_topic)
-    except ValueError as error:
-        raise CliError(f"--target-of: {error}") from error
-
-
 # -- running -----------------------------------------------------------------------------------------------
 
 
@@ -151,7 +106,7 @@ def run_fleet(job: FleetJob) -> None:
     with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-    fleet = Fleet(out=job.out, work=job.work, targets=job.targets)
+    fleet = Fleet(out=job.out, work=job.work, target=job.target)
     with contextlib.ExitStack() as told:
         progress: Progress = told.enter_context(
             shown(None if job.output is Output.TABLE else lambda done: write_json_line(done.as_json()))
@@ -167,7 +122,7 @@ def run_fleet(job: FleetJob) -> None:
         last = mark.last_news
         until = "no event yet" if last is None else f"the last news is of {last:%Y-%m-%d %H:%M:%SZ}"
         write_line(f"{job.out}: {mark.totals}; {until}")
-    if job.every is None and job.recompute is None and pipeline.stopping:
+    if job.every is None and pipeline.stopping:
         raise KeyboardInterrupt
 
 
@@ -192,39 +147,22 @@ def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progres
 
 
 def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
-    if job.recompute is not None:
-        return pipeline.recompute(job.recompute)
-    source, control = _source(job), _control(job)
+    source = _source(job, job.events_topic)
+    control = None
+    if job.control is not None:
+        # What a tracker wrote that was fenced in the middle was never said.
+        committed = {**job.options, "isolation.level": "read_committed"}
+        control = _source(evolve(job, options=committed), f"{job.control}changes")
     if job.every is None:
         return pipeline.run_once(source, control)
     return pipeline.run(source, job.every, control)
 
 
-def _source(job: FleetJob) -> "Source":
-    from kafka_partition_events.spark.ingest import sources  # noqa: PLC0415
+def _source(job: FleetJob, topic: str) -> "KafkaSource":
+    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
 
-    if job.jsonl:
-        return sources.JsonlArchive(path=job.jsonl, max_per_batch=job.max_per_batch)
-    if job.parquet:
-        return sources.ParquetArchive(path=job.parquet, max_per_batch=job.max_per_batch)
-    return sources.KafkaSource(
-        bootstrap=job.bootstrap or "",
-        topic=job.events_topic,
-        options=job.options,
-        max_per_batch=job.max_per_batch,
-    )
-
-
-def _control(job: FleetJob) -> "Source | None":
-    from kafka_partition_events.spark.control.source import ChangesTopic  # noqa: PLC0415
-
-    if job.control is None:
-        return None
-    return ChangesTopic(
-        bootstrap=job.bootstrap or "",
-        prefix=job.control,
-        options=job.options,
-        max_per_batch=job.max_per_batch,
+    return KafkaSource(
+        bootstrap=job.bootstrap or "", topic=topic, options=job.options, max_per_batch=job.max_per_batch
     )
 
 

@@ -25,7 +25,7 @@ def maintain_command(
             min=1,
             metavar="DAYS",
             help="Drop records (bronze) that were appended so many days before the last news: 9 at the "
-            "least, 401 of an archive. Without it all are kept.",
+            "least. Without it all are kept.",
         ),
     ] = None,
     cores: Cores = 2,

@@ -19,11 +19,4 @@ Work = Annotated[
 Target = Annotated[
     str, typer.Option(metavar="PERCENT", help="How much of the time partitions are to be online.")
 ]
-TargetOf = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="REGEX=PERCENT",
-        help="The same for topics whose whole name matches; the first that does counts. Repeatable.",
-    ),
-]
 Cores = Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")]

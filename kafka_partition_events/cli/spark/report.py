@@ -9,8 +9,8 @@ import typer
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose, check_out, write_out
 from kafka_partition_events.cli.common.output import write_line
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_targets
-from kafka_partition_events.cli.spark.options import Cores, Target, TargetOf
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
+from kafka_partition_events.cli.spark.options import Cores, Target
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.spark.session import opened_session
 from kafka_partition_events.spark.tables.days import last_days
@@ -37,20 +37,18 @@ def report_command(
         str | None, typer.Option(metavar="ID", help="The cluster, if the tables hold several.")
     ] = None,
     target: Target = "99.9%",
-    target_of: TargetOf = None,
     cores: Cores = 2,
     print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
     """Write what happened to a fleet as one HTML file, from the tables that `kpe spark fleet` keeps.
 
-    Availability by topic and hour, what is left of the error budget, outages with their bounds and causes,
-    leaders that moved and how evenly they lie. The file asks nobody for anything: mail it, or keep it.
+    Availability by topic and hour, outages with their bounds and causes, topics that grew.
+    The file asks nobody for anything: mail it, or keep it.
 
     \b
     kpe spark report --tables /data/kpe
-    kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 --out week.html \\
-        --target 99.9% --target-of 'payments.*=99.99%'
+    kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 --out week.html --target 99.95%
 
     On a cluster, spark-submit runs the same: --print-submit prints the whole line.
 
@@ -60,7 +58,7 @@ def report_command(
     configure_logs(verbose=verbose)
     check_out(out)
     chosen = last_days(datetime.now(UTC), _DAYS_BY_DEFAULT) if days is None else parse_days(days)
-    targets = parse_targets(target, target_of or ())
+    promised = parse_target(target)
     if print_submit:
         write_line(submit_line(context, kafka=False))
         return
@@ -70,6 +68,6 @@ def report_command(
         from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
 
         kept = Tables(spark, tables, in_catalog=in_catalog)
-        told = collect(kept, chosen, cluster=cluster, targets=targets)
+        told = collect(kept, chosen, cluster=cluster, target=promised)
     write_out(out, render(told))
     write_line(f"{out}: {verdict(told)}")

@@ -4,10 +4,9 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from attrs import evolve, frozen
@@ -21,10 +20,7 @@ from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_lo
 from kafka_partition_events.cli.common.options import (
     Bootstrap,
     Verbose,
-    check_out,
     parse_pairs,
-    parse_partitions,
-    write_out,
 )
 from kafka_partition_events.cli.common.output import (
     Output,
@@ -36,21 +32,14 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
+from kafka_partition_events.diagnose.fingerprint import fingerprint
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.legible import legible
+from kafka_partition_events.spark.partitioner import HashName
+from kafka_partition_events.spark.partitioner.compared import newest
 from kafka_partition_events.spark.session import LASTING, opened_session
-from kafka_partition_events.spark.whatif.page import render
-from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule, scenarios
-from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, to_json
-from kafka_partition_events.spark.whatif.wording import (
-    conditions,
-    percent,
-    rarer,
-    size,
-    times,
-    total,
-    verdict,
-)
+from kafka_partition_events.spark.whatif.plan import MappingName, scenarios
+from kafka_partition_events.spark.whatif.results import HotKey, Outcome, WhatIf, to_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +47,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.spark.whatif.sample import Sample
 
 _WIDTH_OF_A_PIPE = 160
-FileFormat = Literal["parquet", "json", "csv", "orc"]
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @frozen(kw_only=True)
@@ -68,7 +57,6 @@ class _Source:
     topic: str | None
     table: str | None
     file: str | None
-    file_format: FileFormat | None
     bootstrap: str | None
     options: dict[str, str]
     key: str
@@ -85,12 +73,10 @@ def whatif_command(
         str | None, typer.Option(metavar="NAME", help="Or those of a table of Spark's catalog.")
     ] = None,
     file: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Or those of a file, or of a directory of files.")
-    ] = None,
-    file_format: Annotated[
         str | None,
         typer.Option(
-            "--format", metavar="FORMAT", help="parquet, json, csv or orc, if its name does not tell."
+            metavar="PATH",
+            help="Or those of files: .parquet, .csv, .jsonl, .orc.",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
@@ -116,34 +102,16 @@ def whatif_command(
         ),
     ] = None,
     mapping: Annotated[
-        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, kept, rendezvous.")
-    ] = "modulo,kept,rendezvous",
-    placed_by: Annotated[
+        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, kept.")
+    ] = "modulo,kept",
+    hash_: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="How keys lie now: modulo or rendezvous. By default by the same mapping."
+            "--hash",
+            metavar="NAME",
+            help="murmur2 (Java; the default, and a topic's newest keys are compared) or crc32 (librdkafka).",
         ),
     ] = None,
-    hash_: Annotated[
-        str, typer.Option("--hash", metavar="NAME", help="murmur2 (Java) or crc32 (librdkafka's default).")
-    ] = "murmur2",
-    offline: Annotated[
-        list[str] | None,
-        typer.Option(metavar="IDS", help="If these had no leader: 3, or 0-2,5. Repeat it for another set."),
-    ] = None,
-    cap: Annotated[
-        int | None, typer.Option(metavar="N", help="If a producer's budget admitted so many partitions.")
-    ] = None,
-    instance: Annotated[
-        str, typer.Option(metavar="ID", help="That producer's instance id, which chooses the partitions.")
-    ] = "what-if",
-    distinct: Annotated[bool, typer.Option("--distinct", help="Count each key once.")] = False,
-    fraction: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, metavar="F", help="Take about so much of the sample: 0.01 is one in 100."
-        ),
-    ] = 1.0,
     hottest: Annotated[
         int, typer.Option(min=0, metavar="N", help="Tell the keys with most records; 0: none, and faster.")
     ] = 10,
@@ -151,9 +119,6 @@ def whatif_command(
         bool, typer.Option("--show-keys", help="Show those keys themselves; they may be personal data.")
     ] = False,
     output: OutputChoice = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.html", help="Draw it, too: one HTML file.")
-    ] = None,
     print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
@@ -167,21 +132,11 @@ def whatif_command(
     \b
     modulo      what every plain producer does: hash modulo partitions. 12 to 13 moves 92% of the keys.
     kept        any partitioner with key_partitions={"orders": 12}: growth moves none.
-    rendezvous  GrowthSafePartitioner(mapping="rendezvous"): 12 to 13 moves 8%, the least that is even.
-
-    A mapping is compared with itself, as if keys lay by it already. What a change from a plain producer to
-    another mapping would move, --placed-by modulo tells.
-
-    With --offline: which records would be held (keyed ones keep their partition, and wait for it) or rerouted
-    (unkeyed ones). With --cap: which unkeyed ones a budget would keep off
-    partitions. Records without a key take turns on the usable partitions.
 
     \b
     kpe spark whatif -b localhost:9092 --topic orders --to 13,18,24
-    kpe spark whatif -b localhost:9092 --topic orders --to 24 --fraction 0.1 --out whatif.html
-    kpe spark whatif --file keys.parquet --bytes size --partitions 12 --to 24 --distinct
-    kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18 --placed-by modulo
-    kpe spark whatif --file keys.csv --partitions 12 --to 12 --offline 0,4 --offline 1-3 --cap 9
+    kpe spark whatif --file keys.parquet --bytes size --partitions 12 --to 24
+    kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18
     kpe spark whatif --file keys.jsonl --partitions 12 --to 13 | jq '.scenarios[].moved_share'
 
     Spark runs on this machine. On a cluster spark-submit runs the same: --print-submit prints the whole line.
@@ -194,13 +149,12 @@ def whatif_command(
         topic=topic,
         table=table,
         file=file,
-        file_format=None if file_format is None else _choice("--format", file_format, get_args(FileFormat)),
         bootstrap=bootstrap,
         options=parse_pairs(java_options or ()),
         key=key,
         size=bytes_,
     )
-    _check(source, out)
+    _check(source)
     if print_submit:
         write_line(submit_line(context, kafka=topic is not None, tables=False))
         return
@@ -209,12 +163,10 @@ def whatif_command(
         current,
         _numbers("--to", to),
         [_choice("--mapping", name, get_args(MappingName)) for name in _words(mapping)],
-        [tuple(sorted(parse_partitions("--offline", text))) for text in offline] if offline else [()],
-        cap=cap,
-        instance=instance,
-        placed_by=None if placed_by is None else _choice("--placed-by", placed_by, get_args(Rule)),
     )
-    hash_name: HashName = _choice("--hash", hash_, get_args(HashName))
+    hash_name: HashName = "murmur2" if hash_ is None else _choice("--hash", hash_, get_args(HashName))
+    if hash_ is None and source.topic is not None:
+        _compare(source, source.topic)
     jars = list if topic is None else spark_jars
     with opened_session(
         jars, cores=os.cpu_count() or 2, name="kpe spark whatif", settings=LASTING
@@ -223,9 +175,7 @@ def whatif_command(
         def analysed() -> WhatIf:
             from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415 - needs PySpark
 
-            sample = _sample(session, source).fraction(fraction)
-            if distinct:
-                sample = sample.each_key_once()
+            sample = _sample(session, source)
             tell(f"note: counting the keys of {sample.name}")
             return what_if(sample, asked, hash_name=hash_name, hottest=hottest)
 
@@ -233,13 +183,13 @@ def whatif_command(
     if not show_keys:
         numbered = (evolve(hot, key=f"#{place}") for place, hot in enumerate(answer.hottest, start=1))
         answer = evolve(answer, hottest=tuple(numbered))
-    _write(answer, choose_output(output), out)
+    _write(answer, choose_output(output))
 
 
 # -- what was asked ----------------------------------------------------------------------------------------
 
 
-def _check(source: _Source, out: Path | None) -> None:
+def _check(source: _Source) -> None:
     given = [name for name in ("topic", "table", "file") if getattr(source, name) is not None]
     if len(given) != 1:
         told = " and ".join(f"--{name}" for name in given) or "none"
@@ -248,10 +198,6 @@ def _check(source: _Source, out: Path | None) -> None:
         raise CliError("no broker is given; write -b HOST:PORT")
     if source.topic is not None and (source.key != "key" or source.size is not None):
         raise CliError("--key and --bytes are for tables and files; a topic's records tell both themselves")
-    if source.file_format is not None and source.file is None:
-        raise CliError("--format is for --file")
-    if out is not None:
-        check_out(out)
 
 
 def _partitions_of(source: _Source, services: Services) -> int:
@@ -269,6 +215,16 @@ def _partitions_of(source: _Source, services: Services) -> int:
     if found is None:
         raise CliError(f"there is no topic {source.topic}; look at the name")
     return len(found.partitions)
+
+
+def _compare(source: _Source, topic: str) -> None:
+    """Raise if the topic's newest keys were placed by another hash than the default."""
+    config = {**source.options, "bootstrap.servers": source.bootstrap}
+    names = fingerprint(*newest(config, topic)).hash_names
+    if not names or "murmur2" in names:
+        return
+    cure = f"say --hash {names[0]}" if names[0] in get_args(HashName) else "say --hash murmur2 nonetheless"
+    raise CliError(f"the keys of {topic} are placed by {names[0]}, not by murmur2: {cure}")
 
 
 def _choice(option: str, text: str, choices: Sequence[str]) -> Any:
@@ -319,16 +275,13 @@ def _sample(session: "SparkSession", source: _Source) -> "Sample":
         return sample.of_topic(session, str(source.bootstrap), source.topic, source.options)
     if source.table is not None:
         return sample.of_table(session, source.table, key=source.key, size=source.size)
-    return sample.of_file(session, str(source.file), source.file_format, key=source.key, size=source.size)
+    return sample.of_file(session, str(source.file), key=source.key, size=source.size)
 
 
 # -- telling -----------------------------------------------------------------------------------------------
 
 
-def _write(answer: WhatIf, form: Output, out: Path | None) -> None:
-    if out is not None:
-        write_out(out, render(answer))
-        tell(f"note: drawn in {out}")
+def _write(answer: WhatIf, form: Output) -> None:
     if form is not Output.TABLE:
         write_json_line(to_json(answer))
         return
@@ -351,11 +304,12 @@ _MOST_COLUMNS = 6
 
 def origin(answer: WhatIf) -> str:
     """Return what was counted, in a line."""
-    whole = total(answer.outcomes[0])
+    first = answer.outcomes[0]
+    whole = first.keyed + first.unkeyed
     told = [
         answer.source,
         counted(answer.current, "partition"),
-        counted(whole.records, answer.noun),
+        counted(whole.records, "record"),
         *([size(whole.bytes)] if answer.has_bytes else []),
         answer.hash_name,
         f"counted in {answer.seconds:.1f} s",
@@ -363,30 +317,64 @@ def origin(answer: WhatIf) -> str:
     return ", ".join(told)
 
 
+def verdict(answer: WhatIf) -> str:
+    """Return the answer in a sentence."""
+    found = answer.outcomes
+    if not found[0].keyed.records:
+        return "No record has a key, so no growth would move any."
+    most = max(found, key=lambda outcome: outcome.moved.records)
+    least = min(found, key=lambda outcome: outcome.moved.records)
+    said = f"{_short(most)} would move {percent(most.moved_share)} of the keyed records"
+    if least.moved.records == most.moved.records:
+        return f"{said}."
+    return f"{said}, {_short(least)} {percent(least.moved_share) if least.moved.records else 'none'}."
+
+
+def _short(outcome: Outcome) -> str:
+    mapping = outcome.scenario.mapping
+    return f"{outcome.scenario.partitions:,} partitions by {'kept keys' if mapping == 'kept' else mapping}"
+
+
+def percent(share: float) -> str:
+    """Return a share in percent; one that is not quite nothing, or all, does not look like it."""
+    if 0 < share < 0.001:
+        return "< 0.1%"
+    if 0.999 < share < 1:
+        return "> 99.9%"
+    return "0" if share == 0 else f"{share:.1%}"
+
+
+def times(factor: float) -> str:
+    """Return how many times the mean something is."""
+    return f"{factor:.2f}x" if factor < 99.5 else f"{factor:,.0f}x"
+
+
+def size(number: int) -> str:
+    """Return bytes in the unit that fits."""
+    value, unit = float(number), 0
+    while value >= 1023.95 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{number:,} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
+
+
 def outcome_table(answer: WhatIf) -> Table:
     """Return a line for each scenario."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    extra = rarer(answer)
-    conditional = any(conditions(outcome.scenario) for outcome in answer.outcomes)
     table.add_column("partitions", justify="right")
     table.add_column("mapping")
-    if conditional:
-        table.add_column("if")
-    for name in ("moved", f"{answer.noun}s", *(["bytes moved", ""] if answer.has_bytes else [])):
+    for name in ("moved", "records", *(["bytes moved", ""] if answer.has_bytes else [])):
         table.add_column(name, justify="right")
-    for name in ("max/mean", "then", "busiest", *extra):
+    for name in ("max/mean", "then", "busiest"):
         table.add_column(name, justify="right")
     for outcome in answer.outcomes:
-        table.add_row(*_cells(outcome, extra, conditional=conditional, with_bytes=answer.has_bytes))
+        table.add_row(*_cells(outcome, with_bytes=answer.has_bytes))
     return table
 
 
-def _cells(outcome: Outcome, extra: Iterable[str], *, conditional: bool, with_bytes: bool) -> Iterator[str]:
+def _cells(outcome: Outcome, *, with_bytes: bool) -> Iterator[str]:
     scenario = outcome.scenario
     yield f"{scenario.partitions:,}"
     yield scenario.mapping
-    if conditional:
-        yield ", ".join(conditions(scenario))
     yield percent(outcome.moved_share)
     yield f"{outcome.moved.records:,}"
     if with_bytes:
@@ -395,9 +383,6 @@ def _cells(outcome: Outcome, extra: Iterable[str], *, conditional: bool, with_by
     yield times(outcome.skew_before)
     yield times(outcome.skew_after)
     yield str(outcome.busiest)
-    for name in extra:
-        load: Load = getattr(outcome, name)
-        yield f"{load.records:,}"
 
 
 def hot_table(answer: WhatIf) -> Table:
@@ -405,12 +390,11 @@ def hot_table(answer: WhatIf) -> Table:
     shown = answer.outcomes[:_MOST_COLUMNS]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("hottest keys", overflow="fold", min_width=12)
-    for name in (f"{answer.noun}s", "share", *(["bytes"] if answer.has_bytes else [])):
+    for name in ("records", "share", *(["bytes"] if answer.has_bytes else [])):
         table.add_column(name, justify="right")
     for outcome in shown:
         scenario = outcome.scenario
-        head = "\n".join([f"{scenario.partitions:,}", scenario.mapping, *conditions(scenario)])
-        table.add_column(head, justify="right")
+        table.add_column(f"{scenario.partitions:,}\n{scenario.mapping}", justify="right")
     for hot in answer.hottest:
         table.add_row(*_hot_cells(hot, len(shown), with_bytes=answer.has_bytes))
     return table

@@ -20,7 +20,6 @@ from kafka_partition_events.spark.gold.intervals import (
     parts_of,
 )
 from kafka_partition_events.spark.tables.days import Period
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 SETTLED_AFTER: Final = timedelta(hours=1)
 """How long after its end a period becomes final: until then news of it may come."""
@@ -41,13 +40,13 @@ class Lasting:
         outages: The rows of ``gold/partition_outages`` that overlap the period or are open, or more.
         counts: Those of ``gold/partition_count_history``.
         clusters: What is known of them.
-        targets: Which part of the time partitions shall be online.
+        target: Which part of the time partitions shall be online.
     """
 
     outages: DataFrame
     counts: DataFrame
     clusters: Clusters
-    targets: Targets = THREE_NINES
+    target: float = 0.999
 
 
 def hourly(lasting: Lasting, period: Period) -> DataFrame:

@@ -55,7 +55,7 @@ def slo_burn(lasting: Lasting, period: Period) -> DataFrame:
     return (
         _windows(changes, lasting.clusters, begin, end)
         .where("high_3d > 0 OR topic IS NULL AND observed_3d > 0")
-        .withColumn("target", lasting.targets.of(F.col("topic")))
+        .withColumn("target", F.lit(lasting.target))
         .select(
             *_TOPIC,
             F.timestamp_micros("step").alias("window_start"),

@@ -1,6 +1,6 @@
 """From a source's records to the rows of bronze, and what is counted of those that came."""
 
-from collections import defaultdict
+from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
@@ -11,8 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.gold.intervals import day_of
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.state import Offsets, Reading
+from kafka_partition_events.spark.tables.state import Reading
 
 _NO_DAY: Final = date(2000, 1, 1)
 COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
@@ -30,24 +29,16 @@ def rows(records: DataFrame) -> DataFrame:
     return events.parsed(kept, *COORDINATES, "key", "value", "day")
 
 
-def quarantined(records: DataFrame) -> DataFrame:
-    """Return the rows of ``bronze/records`` that are no events of ours, with the ``reason``."""
-    bad = records.where(F.col("defect").isNotNull())
-    return bad.select(*COORDINATES, "key", "value", F.col("defect").alias("reason"), "day")
-
-
 @frozen(kw_only=True)
 class Came:
     """What came since the last refresh.
 
     Attributes:
         counts: How many records.
-        days: Those of their timestamps; None: there is none.
         reading: How far its query is now.
     """
 
     counts: Counts
-    days: Days | None
     reading: Reading
 
 
@@ -55,7 +46,7 @@ def came(records: DataFrame, reading: Reading) -> Came:
     """Count the rows of ``bronze/records``, or of ``silver/changes``, that a query has added."""
     defects = (F.count_if(F.col("defect") == name).alias(name) for name in events.DEFECTS)
     found = (
-        records.groupBy("topic", "partition")
+        records.groupBy("partition")
         .agg(
             F.count("*").alias("read"),
             F.count_if(F.col("defect").isNull()).alias("good"),
@@ -63,31 +54,24 @@ def came(records: DataFrame, reading: Reading) -> Came:
             F.count("offset").alias("there"),
             F.min("offset").alias("first"),
             F.max("offset").alias("last"),
-            F.min("day").alias("first_day"),
-            F.max("day").alias("last_day"),
         )
         .toArrow()
         .to_pylist()
     )
     counts = Counts(**{name: sum(row[name] for row in found) for name in ("read", "good", *events.DEFECTS)})
     next_, missing = _offsets(found, reading.next)
-    days = None
-    if found:
-        days = Days(min(row["first_day"] for row in found), max(row["last_day"] for row in found))
-    return Came(counts=evolve(counts, missing=missing), days=days, reading=evolve(reading, next=next_))
+    return Came(counts=evolve(counts, missing=missing), reading=evolve(reading, next=next_))
 
 
-def _offsets(found: list[dict[str, Any]], before: Offsets) -> tuple[Offsets, int]:
+def _offsets(found: list[dict[str, Any]], before: Mapping[str, int]) -> tuple[Mapping[str, int], int]:
     """Return the offsets after the last ones, and how many are missing."""
-    after: dict[str, dict[str, int]] = defaultdict(dict)
-    after.update({topic: dict(offsets) for topic, offsets in before.items()})
-    missing = 0
+    after, missing = dict(before), 0
     for row in found:
-        if row["last"] is None:  # of a file
+        if row["last"] is None:  # of a source without offsets
             continue
-        topic, partition = row["topic"], str(row["partition"])
+        partition = str(row["partition"])
         # A topic is begun where it begins; what came to it later begins at 0.
-        first = before[topic].get(partition, 0) if topic in before else row["first"]
+        first = before.get(partition, 0) if before else row["first"]
         missing += max(0, row["last"] + 1 - first - row["there"])
-        after[topic][partition] = row["last"] + 1
-    return dict(after), missing
+        after[partition] = row["last"] + 1
+    return after, missing

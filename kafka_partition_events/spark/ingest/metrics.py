@@ -3,23 +3,16 @@
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 
 from kafka_partition_events.spark import events
-from kafka_partition_events.spark.kafka import count_between, offsets_in
 from kafka_partition_events.spark.progress import Progress, Refreshed
 from kafka_partition_events.spark.tables.state import CONTROL, INGEST
 
 _NAMESPACE: Final = "kpe_spark"
 
 
-class Metrics(Progress, StreamingQueryListener):
-    """Counts what a pipeline tells, and what Spark tells of its queries; passes on the former.
+class Metrics(Progress):
+    """Counts what a pipeline tells, and passes it on.
 
     Give it to `Pipeline` as its progress. Counters begin at 0 with the process.
     """
@@ -37,8 +30,6 @@ class Metrics(Progress, StreamingQueryListener):
         )
         lag = "Offsets that were there when a batch was planned, and are in none yet."
         self._lag = Gauge("lag_offsets", lag, **of_query)
-        took = "How long batches took, planning included."
-        self._batch = Summary("batch_duration_seconds", took, **of_query)
         self._refresh = Summary("refresh_duration_seconds", "How long it took to make tables anew.", **how)
         of_cluster = {**how, "labelnames": ("kafka_cluster",)}
         self._until = Gauge(
@@ -57,23 +48,9 @@ class Metrics(Progress, StreamingQueryListener):
                 self._missing.labels(query).inc(counts.missing)
                 for defect in events.DEFECTS:
                     self._bad.labels(query, defect).inc(getattr(counts, defect))
+            for query, behind in what.behind.items():
+                self._lag.labels(query).set(behind)
             self._refresh.observe(what.seconds)
             for cluster, until in what.clusters.items():
                 self._until.labels(cluster).set(until.timestamp())
         self._progress.tell(what)
-
-    # -- what Spark tells, on a thread of its own ----------------------------------------------------
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Pass over it."""
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Take the time of a batch, and how far it is behind the topics."""
-        told = event.progress
-        query = str(told.name).removeprefix("kpe-")
-        self._batch.labels(query).observe(told.batchDuration / 1_000)
-        behind = (count_between(offsets_in(s.endOffset), offsets_in(s.latestOffset)) for s in told.sources)
-        self._lag.labels(query).set(sum(behind))
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Pass over it: a pipeline that ends says why."""

@@ -1,78 +1,97 @@
-"""One look at the cluster for one batch of rows."""
+"""One look at the topic that is written, for one batch of rows."""
 
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from attrs import frozen
 
-from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicInfo
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
 from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.routing.avoidance import Avoidance
+from kafka_partition_events.routing.table import compile_route
 from kafka_partition_events.spark.errors import SparkJobError, UnknownPartitionError
 
-ClusterSource = Cluster | str | Mapping[str, Any] | Callable[[], Cluster]
-"""Where metadata comes from: a snapshot; the brokers' addresses, or librdkafka settings, to ask a cluster; or
-a function that returns a snapshot, ``lambda: poller.cluster`` for instance."""
+ClusterSource = Cluster | str | Mapping[str, Any]
+"""Where metadata comes from: a snapshot; addresses of brokers, or librdkafka settings, to ask a cluster."""
 
 _FETCH_S: Final = 10.0
-_FEW: Final = 8  # up to so many topics are asked for one by one
+_REACH_S: Final = 1.0
+"""Within which a leader must accept a connection: metadata names a dead one while its session lasts."""
 _AT_ONCE: Final = 32
 
 
 @frozen(kw_only=True)
-class Snapshot:
-    """What was found.
+class Target:
+    """What choosing needs to know of a topic.
 
     Attributes:
-        cluster: Brokers, topics, leaders.
-        unreachable: Leading brokers that did not accept a connection.
+        topic: Its name.
+        count: How many partitions it has.
+        usable: Where rows without a key go, ascending.
+        offline: Partitions without a leader, ascending.
+        avoided: Partitions that rows without a key would go to if their broker could be reached.
+        cluster: The snapshot that tells it.
     """
 
+    topic: str
+    count: int
+    usable: tuple[int, ...]
+    offline: tuple[int, ...]
+    avoided: tuple[int, ...]
     cluster: Cluster
-    unreachable: frozenset[int] = frozenset()
 
 
-def take_snapshot(
-    source: ClusterSource, topics: Iterable[str] | None = None, *, reach: float | None = None
-) -> Snapshot:
-    """Look at the cluster once. Never creates a topic. Takes at most 10 s, and ``reach``.
-
-    Args:
-        source: Where metadata comes from.
-        topics: The topics of interest; None: all.
-        reach: Seconds within which a leader must accept a connection, where the cluster is asked; None: no
-            matter.
+def settings_of(source: ClusterSource) -> Mapping[str, Any] | None:
+    """Return how to connect to the cluster; None: the source is a snapshot.
 
     Raises:
-        MetadataFetchError: no broker answers, or there is no snapshot yet.
-        ConfigurationError: librdkafka refuses a setting, or this is no source.
-        UnknownPartitionError: the cluster does not show one of the topics.
-        SparkJobError: confluent-kafka is not installed.
+        ConfigurationError: this is no source.
     """
     if isinstance(source, Cluster):
-        return Snapshot(cluster=source)
-    if callable(source):
-        cluster = source()
-        if cluster.generation == 0 and not cluster.by_topic:
-            raise MetadataFetchError("there is no metadata snapshot yet; let the poller poll first")
-        return Snapshot(cluster=cluster)
+        return None
     if isinstance(source, str):
-        source = {"bootstrap.servers": source}
-    if not isinstance(source, Mapping):
-        raise ConfigurationError(
-            "cluster must be a Cluster, host:port addresses, librdkafka settings or a function that returns "
-            f"a Cluster, not a {type(source).__name__}"
-        )
-    cluster = _fetch(source, None if topics is None else frozenset(topics))
-    return Snapshot(cluster=cluster, unreachable=_unreachable(cluster, reach))
+        return {"bootstrap.servers": source}
+    if isinstance(source, Mapping):
+        return source
+    raise ConfigurationError(
+        "cluster must be a Cluster, host:port addresses or librdkafka settings, not a "
+        f"{type(source).__name__}"
+    )
 
 
-def _fetch(config: Mapping[str, Any], topics: frozenset[str] | None) -> Cluster:
+def look_at(source: ClusterSource, topic: str) -> Target:
+    """Look at a topic once. Never creates it. Takes some milliseconds, and at most 11 s.
+
+    Raises:
+        MetadataFetchError: no broker answers.
+        ConfigurationError: librdkafka refuses a setting, or this is no source.
+        UnknownPartitionError: there is no such topic.
+        SparkJobError: confluent-kafka is not installed.
+    """
+    config = settings_of(source)
+    cluster = source if isinstance(source, Cluster) else _fetch(config or {}, topic)
+    info = cluster.by_topic.get(topic)
+    if info is None or not info.partitions:
+        raise UnknownPartitionError(f"the metadata snapshot has no topic {topic!r}")
+    silent = frozenset[int]() if config is None else _unreachable(cluster)
+    route = compile_route(info).avoiding(Avoidance(leaders=silent, down=silent))
+    return Target(
+        topic=topic,
+        count=route.count,
+        usable=route.usable,
+        offline=tuple(p.partition for p in info.partitions if not p.online),
+        avoided=route.avoided,
+        cluster=cluster,
+    )
+
+
+def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
     try:
         from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
 
@@ -89,53 +108,39 @@ def _fetch(config: Mapping[str, Any], topics: frozenset[str] | None) -> Cluster:
     # Listing is enough here, and any broker answers it; ids and racks, which describing tells, are not used.
     connection = Connection(config)
     began = time.monotonic()
-    listed: dict[str, Any] = {}
-    names: list[str | None] = [None]
-    if topics is not None and 0 < len(topics) <= _FEW:
-        names = [*sorted(topics)]
     with contextlib.closing(connection):
         try:
-            for name in names:
-                left = max(0.05, began + _FETCH_S - time.monotonic())
-                answer = connection.admin().list_topics(name, timeout=left)
-                listed.update(answer.topics)
+            answer = connection.admin().list_topics(topic, timeout=_FETCH_S)
         except KafkaException as error:
             raise connection.failure("the cluster does not answer", error) from error
-    for name in sorted(topics or ()):
-        if name not in listed or listed[name].error is not None:
-            reason = listed[name].error.str() if name in listed else "it does not list it"
-            raise UnknownPartitionError(f"the cluster shows no topic {name!r}: {reason}")
-    found: dict[str, TopicInfo] = {
-        name: listed_topic(metadata)
-        for name, metadata in listed.items()
-        if metadata.error is None and (topics is None or name in topics)
-    }
+    listed = answer.topics[topic]
+    if listed.error is not None:
+        raise UnknownPartitionError(f"the cluster shows no topic {topic!r}: {listed.error.str()}")
     observation = Observation(
         started_at=began,
         nodes=listed_nodes(answer.brokers),
-        topics=found,
-        requested=topics,
+        topics={topic: listed_topic(listed)},
+        requested=frozenset({topic}),
         cluster_id=answer.cluster_id,
     )
     return reconcile(EMPTY, observation, Memory(), time.monotonic()).cluster
 
 
-def _unreachable(cluster: Cluster, reach: float | None) -> frozenset[int]:
+def _unreachable(cluster: Cluster) -> frozenset[int]:
     """Return the leaders that do not accept a connection; none if nobody does, for then it is the driver."""
     leaders = {p.leader for info in cluster.by_topic.values() for p in info.partitions}
     nodes = [node for node in cluster.nodes.values() if node.id in leaders]
-    if reach is None or not nodes:
+    if not nodes:
         return frozenset()
-    limit = reach
     with ThreadPoolExecutor(min(_AT_ONCE, len(nodes)), thread_name_prefix="kpe-reach") as pool:
-        answers = pool.map(lambda node: _accepts(node, limit), nodes)
+        answers = pool.map(_accepts, nodes)
         silent = frozenset(node.id for node, good in zip(nodes, answers, strict=True) if not good)
     return silent if len(silent) < len(nodes) else frozenset()
 
 
-def _accepts(node: Node, limit: float) -> bool:
+def _accepts(node: Node) -> bool:
     try:
-        socket.create_connection((node.host, node.port), limit).close()
+        socket.create_connection((node.host, node.port), _REACH_S).close()
     except OSError:
         return False
     return True

@@ -20,7 +20,6 @@ from kafka_partition_events.spark.refresh.lasting import Changed
 from kafka_partition_events.spark.refresh.standing import TOGETHER, Standing
 from kafka_partition_events.spark.tables.days import Hours, Period, joined, since
 from kafka_partition_events.spark.tables.tables import COUNTS, RECORDS, Tables
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 LastingTable = Callable[[Lasting, Period], DataFrame]
 EventTable = Callable[[DataFrame, Period], DataFrame]
@@ -71,13 +70,13 @@ class Gold:
     Attributes:
         tables: Where all tables are.
         standing: Knows which days of outages matter.
-        targets: Which part of the time partitions shall be online.
+        target: Which part of the time partitions shall be online.
         at_once: How many tables are made at once: most of their time is planning.
     """
 
     tables: Tables
     standing: Standing
-    targets: Targets = THREE_NINES
+    target: float = 0.999
     at_once: int = 4
 
     def make(self, due: Due, clusters: Clusters, found: Changed, counts: Changed) -> None:
@@ -104,7 +103,7 @@ class Gold:
         outages = found.applied(self.standing.outages_from(begin)).where(begins & ends).select(*_OUTAGE)
         counts = changed.applied(self.tables.read(COUNTS)).where(there).select(*_COUNT)
         outages, counts = together(self.at_once, outages.localCheckpoint, counts.localCheckpoint)
-        lasting = Lasting(outages=outages, counts=counts, clusters=clusters, targets=self.targets)
+        lasting = Lasting(outages=outages, counts=counts, clusters=clusters, target=self.target)
         for name, period in wanted:
             yield partial(self._replace, name, partial(OF_LASTING[name], lasting), period)
 

@@ -52,14 +52,13 @@ class Changed:
 
 
 def changed_outages(
-    standing: Standing, topics: DataFrame | None, first: datetime | None, again: datetime | None,
-    clusters: Clusters,
-) -> Changed:  # fmt: skip
+    standing: Standing, topics: DataFrame, first: datetime | None, again: datetime | None, clusters: Clusters
+) -> Changed:
     """Return what changes of ``gold/partition_outages``.
 
     Args:
         standing: What stands for all before.
-        topics: Those of which there is news that tells of outages; None: all are to be found again.
+        topics: Those of which there is news that tells of outages.
         first: When that begins; None: there is none.
         again: From when on causes, or blind time, may be others.
         clusters: What is known of them.
@@ -78,9 +77,8 @@ def changed_outages(
         # All of these topics that began since then are found again, or are no more.
         begin, _ = standing.at(first)
         is_told = F.lit(True) if begin is None else F.col("began_by") >= F.lit(begin)
-        if topics is not None:
-            both = both.join(F.broadcast(topics.withColumn("_told", F.lit(True))), list(_TOPIC), "left")
-            is_told &= F.col("_told").isNotNull()
+        both = both.join(F.broadcast(topics.withColumn("_told", F.lit(True))), list(_TOPIC), "left")
+        is_told &= F.col("_told").isNotNull()
         both = both.withColumn("_gone", is_told).join(
             found.select(*key, F.struct(*outages.OUTAGE).alias("_found")), list(key), "full_outer"
         )
@@ -104,9 +102,7 @@ def changed_outages(
     return _changed(rows.where("new IS NOT NULL").select("new.*"), observed)
 
 
-def _outages_since(
-    standing: Standing, topics: DataFrame | None, first: datetime
-) -> tuple[DataFrame, set[date]]:
+def _outages_since(standing: Standing, topics: DataFrame, first: datetime) -> tuple[DataFrame, set[date]]:
     """Return the outages that are new or others, and the days on which others of them began."""
     begin, known = standing.at(first)
     told = of_topics(standing.told_since(begin), topics)
@@ -166,7 +162,7 @@ def _span(wanted: str, first: str, last: str) -> str:
 # -- counts of partitions ----------------------------------------------------------------------------------
 
 
-def changed_counts(tables: Tables, topics: DataFrame | None, first: datetime, clusters: Clusters) -> Changed:
+def changed_counts(tables: Tables, topics: DataFrame, first: datetime, clusters: Clusters) -> Changed:
     """Return what changes of ``gold/partition_count_history``; all else as for outages."""
     begin = Days(first.date(), first.date()).begin
     columns = (*_TOPIC, "topic_id", "valid_from", "valid_to", "count", *LABELS)

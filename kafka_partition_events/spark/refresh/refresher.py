@@ -25,7 +25,7 @@ from kafka_partition_events.spark.gold.clusters import Clusters, rows_of_topics
 from kafka_partition_events.spark.gold.intervals import day_of
 from kafka_partition_events.spark.gold.outages import AROUND, states
 from kafka_partition_events.spark.gold.slo_burn import REACH
-from kafka_partition_events.spark.ingest.batches import COORDINATES, came, rows
+from kafka_partition_events.spark.ingest.batches import came
 from kafka_partition_events.spark.progress import Progress, Refreshed
 from kafka_partition_events.spark.refresh.gold import Due, Gold, together
 from kafka_partition_events.spark.refresh.lasting import Changed, changed_counts, changed_outages
@@ -38,13 +38,11 @@ from kafka_partition_events.spark.tables.state import (
     INGEST,
     Blind,
     Mark,
-    Reading,
     State,
     Taking,
 )
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import CHANGES, COUNTS, OUTAGES, RECORDS, STATES, Tables
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 WRITTEN: Final = {INGEST: RECORDS, CONTROL: CHANGES}
 """The table that each query writes."""
@@ -58,7 +56,7 @@ class Refresher:
         tables: Tables,
         kept: StateTable,
         progress: Progress,
-        targets: Targets = THREE_NINES,
+        target: float = 0.999,
         *,
         at_once: int = 4,
     ) -> None:
@@ -71,47 +69,20 @@ class Refresher:
         self._progress = progress
         self._at_once = at_once
         self._standing = Standing(tables=tables)
-        self._gold = Gold(tables=tables, standing=self._standing, targets=targets, at_once=at_once)
+        self._gold = Gold(tables=tables, standing=self._standing, target=target, at_once=at_once)
 
     def refresh(self, state: State) -> State:
         """Take up all that queries have written, after what was cut off; return the state that then holds."""
         if state.taking is not None:
-            taking = state.taking
-            state = (
-                self._take_up(state, taking) if taking.again is None else self.recompute(state, taking.again)
-            )
+            state = self._take_up(state, state.taking)
         upto = {query: self._tables.version(WRITTEN[query]) for query in state.readings}
         if all(upto[query] == state.mark.taken.get(query, 0) for query in upto):
-            self._tell(state.mark, {}, [], time.monotonic())
+            self._tell(state, {}, [], time.monotonic())
             return state
         taking = Taking(serial=state.mark.serial + 1, upto=upto)
-        return self._take_up(self._begin(state, taking), taking)
-
-    def recompute(self, state: State, days: Days) -> State:
-        """Parse the records that were appended on these days anew, and make anew what they tell of.
-
-        So what is in quarantine is taken in by a version that understands it. Killed in the middle, the next
-        refresh does it again. What queries have written is taken up already.
-        """
-        # Another number than a try that was cut off: its states may have been parsed by another version.
-        serial = max(state.mark.serial, state.taking.serial if state.taking else 0) + 1
-        state = self._begin(state, Taking(serial=serial, upto=state.mark.taken, again=days))
-        begin = time.monotonic()
-        reading = state.readings.get(INGEST, Reading(source=""))
-        before = came(self._tables.read(RECORDS, days), reading).counts
-        kept = self._tables.read(RECORDS, days).select(*COORDINATES, "key", "value", "day")
-        self._tables.replace(RECORDS, rows(kept), days)
-        records = self._tables.read(RECORDS, days)
-        after, ranges = self._refresh_events(records, state.mark, serial, again=days)
-        changed = evolve(came(records, reading).counts - before, missing=0)
-        taken = {**state.mark.taken, INGEST: self._tables.version(RECORDS)}
-        after = evolve(after, taken=taken, totals=state.mark.totals + changed)
-        return self._settle(evolve(state, mark=after), {}, ranges, begin)
-
-    def _begin(self, state: State, taking: Taking) -> State:
         state = evolve(state, taking=taking)
         self._kept.write(state)
-        return state
+        return self._take_up(state, taking)
 
     def _take_up(self, state: State, taking: Taking) -> State:
         begin, mark = time.monotonic(), state.mark
@@ -141,14 +112,12 @@ class Refresher:
     ) -> State:
         state = evolve(state, taking=None)
         self._kept.write(state)
-        self._tell(state.mark, counts, ranges, begin)
+        self._tell(state, counts, ranges, begin)
         return state
 
     # -- events --------------------------------------------------------------------------------------
 
-    def _refresh_events(
-        self, records: DataFrame, mark: Mark, serial: int, again: Days | None = None
-    ) -> tuple[Mark, list[Days]]:
+    def _refresh_events(self, records: DataFrame, mark: Mark, serial: int) -> tuple[Mark, list[Days]]:
         told = events.observations(records, "timestamp")
         before = Clusters(until=mark.until, blind=mark.blind)
         news, doubles = self._taken_up(told, before, serial)
@@ -163,8 +132,7 @@ class Refresher:
         doubtful = min([*left, *(hours.begin for hours in unseen)], default=None)
         found = changed_outages(self._standing, topics, first, doubtful, clusters)
         counts = self._counts_anew(news, clusters)
-        others = [*unseen, *([] if again is None else [again.hours])]
-        due = _due(mark, after, news, found, counts, others)
+        due = _due(mark, after, news, found, counts, unseen)
         self._gold.make(due, clusters, found, counts)
         self._write(OUTAGES, found)
         self._write(COUNTS, counts)
@@ -206,7 +174,8 @@ class Refresher:
             rows = changed.rows.where(F.col("day").between(F.lit(one.first), F.lit(one.last)))
             self._tables.replace(name, rows, one)
 
-    def _tell(self, mark: Mark, counts: Mapping[str, Counts], ranges: Sequence[Days], begin: float) -> None:
+    def _tell(self, state: State, counts: Mapping[str, Counts], ranges: Sequence[Days], begin: float) -> None:
+        mark = state.mark
         done = Refreshed(
             ranges=ranges,
             counts=counts,
@@ -214,6 +183,7 @@ class Refresher:
             until=mark.last_news,
             seconds=time.monotonic() - begin,
             clusters=mark.until,
+            behind={query: one.behind for query, one in state.readings.items()},
         )
         self._progress.tell(done)
 

@@ -19,9 +19,9 @@ _KEPT: Final = timedelta(days=32)
 _TOPIC: Final = ("cluster_id", "topic")
 
 
-def of_topics(rows: DataFrame, topics: DataFrame | None) -> DataFrame:
-    """Return the rows of some topics; None: all."""
-    return rows if topics is None else rows.join(F.broadcast(topics), list(_TOPIC), "left_semi")
+def of_topics(rows: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return the rows of some topics."""
+    return rows.join(F.broadcast(topics), list(_TOPIC), "left_semi")
 
 
 @frozen(kw_only=True)
@@ -55,8 +55,8 @@ class Standing:
         from_ = begin - TOGETHER
         return self.tables.read(STATES, Days(from_.date(), last)).where(told & (F.col("at") >= F.lit(from_)))
 
-    def keep(self, topics: DataFrame | None, first: datetime | None, now: datetime | None) -> None:
-        """Take up states of topics (None: all) since ``first``; make what stands for all before today."""
+    def keep(self, topics: DataFrame, first: datetime | None, now: datetime | None) -> None:
+        """Take up states of topics since ``first``; make what stands for all before today."""
         self._open.clear()
         if first is not None:
             for day in self._days():
@@ -72,12 +72,9 @@ class Standing:
             if day < today - _KEPT:
                 self._write(day, self.tables.read(STANDING).drop("day").limit(0))
 
-    def _renew(self, day: date, topics: DataFrame | None) -> None:
+    def _renew(self, day: date, topics: DataFrame) -> None:
         before, known = self.at(Days(day, day).begin - timedelta(microseconds=1))
         found = self._found(day, before, known, topics)
-        if topics is None:
-            self._write(day, found)
-            return
         rest = self.tables.read(STANDING, Days(day, day)).drop("day").join(topics, list(_TOPIC), "left_anti")
         self._write(day, rest.unionByName(found).localCheckpoint())
 
@@ -85,8 +82,9 @@ class Standing:
         self, day: date, before: datetime | None, known: DataFrame | None, topics: DataFrame | None = None
     ) -> DataFrame:
         end = F.lit(Days(day, day).begin)
-        told = of_topics(self.told_since(before, day).where(F.col("at") < end), topics)
-        known = None if known is None else of_topics(known, topics)
+        told = self.told_since(before, day).where(F.col("at") < end)
+        if topics is not None:
+            told, known = of_topics(told, topics), None if known is None else of_topics(known, topics)
         counted = told if before is None else told.where(F.col("at") >= F.lit(before))
         return outages.standing_of(outages.runs_of(told, known, before), counted, known)
 

@@ -13,13 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.events import NO_CLUSTER
-from kafka_partition_events.spark.report.brokers import MAX_BROKERS
 from kafka_partition_events.spark.report.heatmap import MAX_HOURS, MAX_TOPICS
 from kafka_partition_events.spark.report.model import (
     HOUR,
-    BrokerLoad,
-    Brokers,
-    BurnRate,
     Change,
     FleetData,
     Outage,
@@ -27,13 +23,11 @@ from kafka_partition_events.spark.report.model import (
     RatedTopic,
     Span,
 )
-from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
+from kafka_partition_events.spark.report.outages import MAX_LANES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, Tables
-from kafka_partition_events.spark.targets import Targets
 
-WINDOWS: Final = ("5m", "1h", "6h", "3d")
 MAX_CLUSTERS: Final = 20
 """Clusters that are named where one is to be chosen."""
 
@@ -45,11 +39,9 @@ _RATED: Final = {
     "incidents": "incidents",
 }
 _BOUNDS: Final = ("began_after", "began_by", "ended_after", "ended_by")
-_HELD: Final = ("leaders", "replicas", "offline_replicas")
-_MOVED: Final = ("moved_from", "moved_to")
 
 
-def collect(tables: Tables, days: Days, *, cluster: str | None, targets: Targets) -> FleetData:
+def collect(tables: Tables, days: Days, *, cluster: str | None, target: float) -> FleetData:
     """Compute what the gold tables of ``kpe spark fleet`` tell of days and of one cluster.
 
     Raises:
@@ -61,28 +53,21 @@ def collect(tables: Tables, days: Days, *, cluster: str | None, targets: Targets
     until = min(StateTable(tables).read().mark.until.get(chosen, days.end), days.end)
     found = tables.read(OUTAGES).where(of & _overlaps(days))
     counts, longest = _outages(found, until)
-    rates = tables.read("gold/slo_burn", days).where(of & F.col("topic").isNull())
-    burn = rows_of(rates.orderBy(F.desc("window_start")).limit(1))
     hours = rows_of(rated.where(of).groupBy("hour").agg(*_sums(_RATED)).orderBy("hour"))
     topics, topic_count = _topics(rated.where(of), hours[-1]["hour"])
-    changes = _changes(tables.read(COUNTS).where(of), days)
-    held, churn = (tables.read(f"gold/{name}", days).where(of) for name in ("skew", "leader_churn"))
     return FleetData(
         cluster=chosen,
         made_at=datetime.now(UTC),
         days=days,
         until=until,
-        target=_target(rated.where(of), targets),
+        target=target,
         hours=tuple(RatedHour(**row) for row in hours),
         topics=topics,
         topic_count=topic_count,
         outages=longest,
         outage_count=counts["found"],
         open_count=counts["open"],
-        changes=tuple(map(_change, reversed(changes[:MAX_CHANGES]))),
-        changes_cut=len(changes) > MAX_CHANGES,
-        burn=_burn(burn[0]) if burn else (),
-        brokers=_brokers(held, churn),
+        changes=_changes(tables.read(COUNTS).where(of), days),
     )
 
 
@@ -139,21 +124,6 @@ def _topics(rated: DataFrame, last: datetime) -> tuple[tuple[RatedTopic, ...], i
     return tuple(topics), worst[0]["topics"]
 
 
-def _target(rated: DataFrame, targets: Targets) -> float:
-    """Return what is promised of all that was watched, when of each topic that is which has a target."""
-    if not targets.by_topic:
-        return targets.rest
-    watched = F.greatest(F.lit(0), F.col("partition_seconds") - F.col("blind_seconds"))
-    promised = F.sum(watched * targets.of(F.col("topic"))) / F.nullif(F.sum(watched), F.lit(0))
-    (row,) = rows_of(rated.agg(promised.alias("target")))
-    return targets.rest if row["target"] is None else float(row["target"])
-
-
-def _burn(row: Mapping[str, Any]) -> tuple[BurnRate, ...]:
-    rates = ((window, row[f"burn_{window}_lo"], row[f"burn_{window}_hi"]) for window in WINDOWS)
-    return tuple(BurnRate(window=window, lo=lo, hi=hi) for window, lo, hi in rates if hi is not None)
-
-
 # -- what happened -----------------------------------------------------------------------------------------
 
 
@@ -180,52 +150,21 @@ def _outage(row: Mapping[str, Any], until: datetime) -> Outage:
     )
 
 
-def _changes(counts: DataFrame, days: Days) -> list[dict[str, Any]]:
-    """Return when topics grew or were created anew on these days, the latest first, and one too many.
+def _changes(counts: DataFrame, days: Days) -> tuple[Change, ...]:
+    """Return when topics grew or were created anew on these days, the latest of them, in order.
 
     What came before is known by the earlier row.
     """
     begin = F.lit(days.begin)
     in_time = Window.partitionBy("topic").orderBy("valid_from")
     before = {f"{name}_before": F.lag(name).over(in_time) for name in ("count", "topic_id", "valid_to")}
-    return rows_of(
+    again = "coalesce(topic_id != topic_id_before, false) AS recreated"
+    latest = rows_of(
         counts.where((F.col("valid_from") < F.lit(days.end)) & (F.coalesce("valid_to", begin) >= begin))
         .withColumns(before)
         .where((F.col("valid_from") >= begin) & (F.col("valid_to_before") == F.col("valid_from")))
-        .select("topic", "valid_from", "count", "count_before", "topic_id", "topic_id_before")
-        .orderBy(F.desc("valid_from"), F.desc("topic"))
-        .limit(MAX_CHANGES + 1)
+        .selectExpr("topic", "valid_from AS at", "count_before AS before", "count AS after", again)
+        .orderBy(F.desc("at"), F.desc("topic"))
+        .limit(MAX_LANES)
     )
-
-
-def _change(row: Mapping[str, Any]) -> Change:
-    again = row["topic_id_before"] is not None and row["topic_id_before"] != row["topic_id"]
-    return Change(
-        name="topic.recreated" if again else "partitions.added",
-        after=None,
-        by=row["valid_from"],
-        topic=row["topic"],
-        detail=f"{row['count_before']} → {row['count']} partitions",
-    )
-
-
-# -- brokers -----------------------------------------------------------------------------------------------
-
-
-def _brokers(held: DataFrame, churn: DataFrame) -> Brokers:
-    spreads = (f"max_by({what}_max_mean, at) AS {what}_spread" for what in ("leaders", "replicas"))
-    (last,) = rows_of(held.agg(F.max("at").alias("counted_at"), *map(F.expr, spreads)))
-    of_last = held.where(F.col("at") == F.lit(last["counted_at"])).select("broker", *_HELD)
-    moved = churn.groupBy("broker").agg(*_sums({"moved_from": "moves_from", "moved_to": "moves_to"}))
-    everything = Window.partitionBy()
-    ranked = (
-        of_last.join(moved, "broker", "full")
-        .fillna(0, list(_MOVED))
-        .withColumns({"count": F.count("*").over(everything), "moves": F.sum("moved_from").over(everything)})
-        .orderBy(F.desc(F.col("moved_from") + F.col("moved_to")), "broker")
-        .limit(MAX_BROKERS)
-    )
-    rows = rows_of(ranked)
-    totals = _picked(rows[0], ("count", "moves")) if rows else {}
-    shown = tuple(BrokerLoad(**_picked(row, ("broker", *_HELD, *_MOVED))) for row in rows)
-    return Brokers(shown=shown, **totals, **last)
+    return tuple(Change(**row) for row in reversed(latest))

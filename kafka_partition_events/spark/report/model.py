@@ -1,6 +1,6 @@
 """What the report says, as plain values: no Spark here, and no HTML. All times are aware UTC times."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -61,17 +61,13 @@ class Outage:
 
 @frozen(kw_only=True)
 class Change:
-    """Something else that is worth a mark: growth, a re-created topic, a broker, a cap.
+    """A topic that grew, or was created anew: how many partitions it had, and has since a moment."""
 
-    It happened after ``after`` (None: at any time before) and no later than ``by``.
-    """
-
-    name: str
-    after: datetime | None
-    by: datetime
-    topic: str | None = None
-    broker: int | None = None
-    detail: str | None = None
+    topic: str
+    at: datetime
+    before: int
+    after: int
+    recreated: bool = False
 
 
 @frozen(kw_only=True)
@@ -124,62 +120,6 @@ class RatedTopic(Rated):
 
 
 @frozen(kw_only=True)
-class BurnRate:
-    """How fast an error budget is used up: 1 uses exactly all of it over the SLO's period.
-
-    Attributes:
-        window: Such as ``5m``.
-        lo: The rate at the least.
-        hi: The rate at the most.
-    """
-
-    window: str
-    lo: float
-    hi: float
-
-
-@frozen(kw_only=True)
-class BudgetPoint:
-    """How much of the error budget of the report's period is left at a moment, as shares; may be negative."""
-
-    at: datetime
-    lo: float
-    hi: float
-
-
-@frozen(kw_only=True)
-class BrokerLoad:
-    """One broker: what it holds now, and how many leaders came and went in the period."""
-
-    broker: int
-    leaders: int | None = None
-    replicas: int | None = None
-    offline_replicas: int | None = None
-    moved_to: int = 0
-    moved_from: int = 0
-
-
-@frozen(kw_only=True)
-class Brokers:
-    """The brokers with the most moves, and what holds of all.
-
-    Attributes:
-        count: How many brokers there are.
-        moves: How many leaders moved away from one.
-        counted_at: When ``leaders`` and ``replicas`` were counted; None: never.
-        leaders_spread: How many times the mean the largest broker leads; None if nobody led anything.
-        replicas_spread: The same of replicas.
-    """
-
-    shown: tuple[BrokerLoad, ...] = ()
-    count: int = 0
-    moves: int = 0
-    counted_at: datetime | None = None
-    leaders_spread: float | None = None
-    replicas_spread: float | None = None
-
-
-@frozen(kw_only=True)
 class FleetData:
     """Everything that the report says. How much of it there is does not depend on the fleet's size.
 
@@ -193,8 +133,6 @@ class FleetData:
         outage_count: How many there are.
         open_count: How many of these had not ended.
         changes: The latest, in order.
-        changes_cut: Whether there are more.
-        burn: The rates at ``until``.
     """
 
     cluster: str
@@ -209,27 +147,9 @@ class FleetData:
     outage_count: int = 0
     open_count: int = 0
     changes: tuple[Change, ...] = ()
-    changes_cut: bool = False
-    burn: tuple[BurnRate, ...] = ()
-    brokers: Brokers = Brokers()
 
 
 def total(parts: Iterable[Rated]) -> Rated:
     """Return parts added up."""
     rows = list(parts)
     return Rated(**{one.name: sum(getattr(row, one.name) for row in rows) for one in fields(Rated)})
-
-
-def burn_down(hours: Sequence[RatedHour], target: float) -> Iterator[BudgetPoint]:
-    """Yield how much of the period's error budget was left at the end of each hour, from 1 downwards.
-
-    The budget is ``(1 - target)`` of the watched partition seconds of all hours together.
-    """
-    budget = (1 - target) * sum(row.watched_s for row in hours)
-    if not budget:
-        return
-    lo = hi = 0.0
-    yield BudgetPoint(at=hours[0].hour, lo=1.0, hi=1.0)
-    for row in hours:
-        lo, hi = lo + row.offline_lo_s, hi + row.offline_hi_s
-        yield BudgetPoint(at=row.hour + HOUR, lo=1 - hi / budget, hi=1 - lo / budget)

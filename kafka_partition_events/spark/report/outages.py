@@ -1,6 +1,6 @@
-"""Outages and what else changed, as HTML: a picture of both, and a table of each.
+"""Outages and what else changed, as HTML: a picture of both, and a table of outages.
 
-The picture has a lane for each partition that was offline, and for each topic and broker that changed. A bar
+The picture has a lane for each partition that was offline, and for each topic that changed. A bar
 is solid where the outage is certain and hatched where it may have begun or ended. Lanes are placed by
 percentages, so the picture follows the width of the page and its text keeps its size.
 """
@@ -19,10 +19,8 @@ from kafka_partition_events.spark.report.model import Change, FleetData, Outage,
 
 MAX_OUTAGES: Final = 200
 """Rows of the table, the longest outages first."""
-MAX_CHANGES: Final = 200
-"""Rows of the other one, the latest changes."""
 MAX_LANES: Final = 60
-"""Outages in the picture, the longest first, and marks, the latest; the tables below list more."""
+"""Outages in the picture, the longest first, and marks, the latest; the table below lists more outages."""
 
 _BARS: Final = (("down sure", "offline"), ("down maybe", "may have begun or ended here"))
 _STEPS_S: Final = (
@@ -31,21 +29,12 @@ _STEPS_S: Final = (
 _WEEK_S: Final = 7 * 86_400
 _MOST_TICKS: Final = 7
 _MARGIN: Final = 0.04
-_ONE_MARK: Final = 1.0
-"""Marks closer than this, in percent of the width, are drawn as one."""
 _LABEL_WIDTH: Final = 40.0
 """Percent of the width that a mark's label may need."""
 
-_KINDS: Final = {
-    "partitions.added": ("grew ", "grow", "M6 1l5 10H1z"),
-    "topic.recreated": ("re-created, ", "again", "M6 0l6 6-6 6-6-6z"),
-    "broker.left": ("left, ", "away", "M1 1h10L6 11z"),
-    "broker.joined": ("joined, ", "away", "M6 1l5 10H1z"),
-    "cap.reached": ("cap reached, ", "cap", "M1 4.5h10v3H1z"),
-    "cap.lifted": ("cap lifted, ", "cap", "M1 2h10v2H1zM1 8h10v2H1z"),
-}
-"""A change's name -> what it is called, before its details; its CSS class; the outline of its mark, in a box
-of 12 x 12. What matters most comes first."""
+_GROWN: Final = ("grew", "grow", "M6 1l5 10H1z")
+_RECREATED: Final = ("re-created,", "again", "M6 0l6 6-6 6-6-6z")
+"""What a change is called, its CSS class, and the outline of its mark, in a box of 12 x 12."""
 
 
 @frozen
@@ -106,23 +95,6 @@ def _outage(outage: Outage) -> str:
     )
 
 
-def changes(found: Iterable[Change], *, cut: bool) -> str:
-    """Return the table of what else changed, or a sentence when nothing did."""
-    shown = list(found)
-    if not shown:
-        return "<p>Nothing.</p>"
-    more = f"<p>The latest {len(shown)}; there were more.</p>" if cut else ""
-    return table("<th>Happened between<th>To what<th>What", map(_change, shown)) + more
-
-
-def _change(change: Change) -> str:
-    whom = f"broker {change.broker}" if change.topic is None else change.topic
-    return (
-        f"<tr><td>{wording.between(change.after, change.by)}<td>{escape(whom)}"
-        f"<td>{escape(described(change))}</tr>"
-    )
-
-
 # -- the picture -------------------------------------------------------------------------------------------
 
 
@@ -145,8 +117,7 @@ def timeline(data: FleetData) -> str:
 def _scale(outages: Iterable[Outage], marked: Iterable[Change]) -> Scale:
     """Return the time from the first change to the last, with a margin: quiet hours would hide seconds."""
     moments = [moment for outage in outages for moment in _moments(outage.span)]
-    for change in marked:
-        moments += [change.by] if change.after is None else [change.after, change.by]
+    moments += [change.at for change in marked]
     start, end = min(moments), max(moments)
     margin = max((end - start) * _MARGIN, timedelta(seconds=0.5))
     return Scale(start - margin, end + margin)
@@ -158,39 +129,32 @@ def _moments(span: Span) -> list[datetime]:
 
 
 def _lanes(outages: Iterable[Outage], marked: Iterable[Change], scale: Scale) -> Iterator[str]:
-    marks: dict[tuple[str, str], list[Change]] = {}
+    marks: dict[str, list[Change]] = {}
     for change in marked:
-        owner = ("Broker", str(change.broker)) if change.topic is None else (change.topic, "")
-        marks.setdefault(owner, []).append(change)
+        marks.setdefault(change.topic, []).append(change)
     offline: dict[str, dict[int, list[Span]]] = {}
     for outage in outages:
         offline.setdefault(outage.topic, {}).setdefault(outage.partition, []).append(outage.span)
-    # Brokers first, then topics, each with its marks above its partitions.
-    for name, number in sorted({*marks, *((topic, "") for topic in offline)}, key=lambda o: (not o[1], o)):
-        for row in _rows(marks.get((name, number), ()), scale):
+    for topic in sorted({*marks, *offline}):  # each with its marks above its partitions
+        for row in _rows(marks.get(topic, ()), scale):
             # On a narrow page the labels do not fit beside the marks and stand at the end instead.
             beside = f'<span class="narrow">{"<br>".join(map(_label, row))}</span>'
-            yield _lane(name, number, "".join(_mark(together, scale) for together in row), beside)
-        for partition, spans in sorted(offline.get(name, {}).items()) if not number else ():
+            yield _lane(topic, "", "".join(_mark(change, scale) for change in row), beside)
+        for partition, spans in sorted(offline.get(topic, {}).items()):
             lasted = "<br>".join(wording.lasted(*span.seconds) for span in spans)
-            yield _lane(name, str(partition), "".join(_bar(span, scale) for span in spans), lasted)
+            yield _lane(topic, str(partition), "".join(_bar(span, scale) for span in spans), lasted)
 
 
-def _rows(changes: Iterable[Change], scale: Scale) -> list[list[list[Change]]]:
-    """Return as few rows of marks as keep their labels apart; what came in one look shares a mark."""
-    rows: list[list[list[Change]]] = []
-    for change in sorted(changes, key=lambda change: change.by):
-        place = scale.percent(change.by)
-        for row in rows:
-            distance = place - scale.percent(row[-1][0].by)
-            if distance < _ONE_MARK:
-                row[-1].append(change)
-                break
-            if distance > _LABEL_WIDTH:
-                row.append([change])
-                break
+def _rows(changes: Iterable[Change], scale: Scale) -> list[list[Change]]:
+    """Return as few rows of marks as keep their labels apart."""
+    rows: list[list[Change]] = []
+    for change in sorted(changes, key=lambda change: change.at):
+        place = scale.percent(change.at)
+        row = next((row for row in rows if place - scale.percent(row[-1].at) > _LABEL_WIDTH), None)
+        if row is None:
+            rows.append([change])
         else:
-            rows.append([[change]])
+            row.append(change)
     return rows
 
 
@@ -223,28 +187,17 @@ def _piece(scale: Scale, start: datetime, end: datetime, classes: str) -> str:
     return f'<span class="{classes}" style="left:{left}%;width:{right - left:.3f}%"></span>'
 
 
-def _mark(together: list[Change], scale: Scale) -> str:
-    first = min(together, key=_weight)
-    _, kind, outline = _KINDS[first.name]
-    place = scale.percent(first.by)
+def _mark(change: Change, scale: Scale) -> str:
+    _, kind, outline = _RECREATED if change.recreated else _GROWN
+    place = scale.percent(change.at)
     side = "before" if place > 60 else "behind"
-    whisker = "" if first.after is None else _piece(scale, first.after, first.by, f"whisker {kind}")
     return (
-        f'{whisker}<span class="mark {kind} {side}" style="left:{place}%">'
+        f'<span class="mark {kind} {side}" style="left:{place}%">'
         f'<svg viewBox="0 0 12 12" aria-hidden="true"><path d="{outline}"/></svg>'
-        f"<em>{_label(together)}</em></span>"
+        f"<em>{_label(change)}</em></span>"
     )
 
 
-def _label(together: Iterable[Change]) -> str:
-    by_weight = sorted(together, key=_weight)
-    return escape(", ".join(described(change) for change in by_weight))
-
-
-def _weight(change: Change) -> int:
-    return list(_KINDS).index(change.name)
-
-
-def described(change: Change) -> str:
-    """Return in a few words what changed, the topic or broker left out."""
-    return f"{_KINDS[change.name][0]}{change.detail or ''}".rstrip(", ")
+def _label(change: Change) -> str:
+    name, *_ = _RECREATED if change.recreated else _GROWN
+    return f"{name} {change.before} \N{RIGHTWARDS ARROW} {change.after} partitions"

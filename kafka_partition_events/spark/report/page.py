@@ -5,11 +5,9 @@ from typing import Final
 
 from kafka_partition_events.spark import wording
 from kafka_partition_events.spark.page import page, section
-from kafka_partition_events.spark.report.brokers import brokers
-from kafka_partition_events.spark.report.budget import PERIOD_NOTE, budget
 from kafka_partition_events.spark.report.heatmap import heatmap, percent
 from kafka_partition_events.spark.report.model import FleetData, total
-from kafka_partition_events.spark.report.outages import changes, outages
+from kafka_partition_events.spark.report.outages import outages
 
 
 def render(data: FleetData, *, note: str = "") -> str:
@@ -24,9 +22,6 @@ def render(data: FleetData, *, note: str = "") -> str:
         sections=(
             section("Availability by topic and hour", heatmap(data), _HEAT_CAPTION),
             section("Outages", outages(data), _OUTAGES_CAPTION),
-            section("What else changed", changes(data.changes, cut=data.changes_cut)),
-            section("Error budget", budget(data), PERIOD_NOTE),
-            section("Brokers", brokers(data.brokers), _BROKER_CAPTION),
         ),
     )
 
@@ -64,7 +59,6 @@ def _figures(data: FleetData) -> dict[str, str]:
         "Outages": wording.count(data.outage_count),
         "Still open": wording.count(data.open_count),
         "Longest outage": wording.lasted(*data.outages[0].span.seconds) if data.outages else "none",
-        "Leaders moved": wording.count(data.brokers.moves),
         "Not watched": unseen,
     }
 
@@ -79,8 +73,4 @@ _OUTAGES_CAPTION: Final = (
     "begin and an end are known only to lie between two looks: solid is certain, hatched may be. All times "
     "are UTC. Metadata go on naming a dead broker until its session times out (after 9 s, unless configured "
     "otherwise), so writing may have failed sooner."
-)
-_BROKER_CAPTION: Final = (
-    "Leaders that moved away from a broker or to it in the period, elections of the same broker left out; "
-    "and what brokers held when the cluster was last summed up."
 )

@@ -32,9 +32,6 @@ class Counts:
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: n + getattr(other, name) for name, n in attrs.asdict(self).items()})
 
-    def __sub__(self, other: "Counts") -> "Counts":
-        return Counts(**{name: n - getattr(other, name) for name, n in attrs.asdict(self).items()})
-
     def __str__(self) -> str:
         said = [f"{n:,} {name}" for name, n in attrs.asdict(self).items() if n or name in {"read", "good"}]
         return ", ".join(said)

@@ -37,11 +37,6 @@ class Days:
         """The first moment after the range."""
         return datetime.combine(self.last + timedelta(days=1), time(), UTC)
 
-    @property
-    def hours(self) -> "Hours":
-        """All of their hours."""
-        return Hours.touched(self.begin, self.end - timedelta(microseconds=1))
-
 
 @frozen(order=True)
 class Hours:

@@ -6,7 +6,7 @@ cut off is done again with the same records, and finds the same.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import attrs
@@ -15,12 +15,9 @@ from attrs import field, frozen
 from kafka_partition_events.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.days import Days
 
 INGEST: Final = "ingest"
 CONTROL: Final = "control"
-Offsets = Mapping[str, Mapping[str, int]]
-"""By topic and by partition, as Spark writes them down."""
 
 
 @frozen(kw_only=True)
@@ -29,20 +26,20 @@ class Reading:
 
     Attributes:
         source: The source's name.
-        cluster: The id of the cluster that its topics are on; None: it has none.
-        topics: Their ids, by name.
+        cluster: The id of the cluster that its topic is on.
+        topic: That topic's id.
         number: How often it was begun from the beginning: a topic that was made anew is another one.
         query: Spark's id of the query, which is in its checkpoint.
-        next: The offsets after the last ones that were taken up.
+        next: By partition, the offset after the last one that was taken up.
         behind: How many offsets there were that were not read yet, when it was last seen.
     """
 
     source: str
-    cluster: str | None = None
-    topics: Mapping[str, str] = field(factory=dict)
+    cluster: str = ""
+    topic: str = ""
     number: int = 0
     query: str | None = None
-    next: Offsets = field(factory=dict)
+    next: Mapping[str, int] = field(factory=dict)
     behind: int = 0
 
 
@@ -90,12 +87,10 @@ class Taking:
     Attributes:
         serial: Its number.
         upto: By query, the last write of its table.
-        again: The days whose records are parsed anew; None: none are.
     """
 
     serial: int
     upto: Mapping[str, int]
-    again: Days | None = None
 
 
 @frozen(kw_only=True)
@@ -163,10 +158,6 @@ def _moments(found: Mapping[str, str]) -> dict[str, datetime]:
     return {cluster: _moment(text) for cluster, text in found.items()}
 
 
-def _days(found: Mapping[str, str] | None) -> Days | None:
-    return None if found is None else Days(*(date.fromisoformat(found[name]) for name in ("first", "last")))
-
-
 def _spans(found: Iterable[Mapping[str, str]]) -> tuple[Blind, ...]:
     return tuple(Blind(one["cluster"], _moment(one["begin"]), _moment(one["end"])) for one in found)
 
@@ -175,6 +166,5 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("until", "beats", "stopped"), _moments),
     "blind": _spans,
     "totals": lambda found: Counts(**found),
-    "again": _days,
 }
 """How fields are read that are no plain values."""

@@ -17,7 +17,7 @@ from kafka_partition_events.spark.tables.state import State, decoded, encoded
 from kafka_partition_events.spark.tables.tables import Fence, Tables
 
 STATE: Final = "kpe/state"
-VERSION: Final = "3"
+VERSION: Final = "4"
 """Of the tables and of the state."""
 _OWNER, _VERSION = "kpe.owner", "kpe.version"
 

@@ -10,11 +10,9 @@ import operator
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
-import yaml
 from attrs import define, field, frozen
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
@@ -102,7 +100,7 @@ class Tables:
             return
         if self.in_catalog:
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.out}")
-        empty = self.spark.createDataFrame([], described(name, schema))
+        empty = self.spark.createDataFrame([], schema)
         writer = empty.writeTo(self.address(name)).using(_FORMAT)
         for key, value in properties.items():
             writer = writer.tableProperty(key, value)
@@ -241,21 +239,3 @@ def _condition(period: Period) -> str:
         f"{within} AND ({_DAY} > DATE'{days.first}' OR {_HOUR} >= {first}) "
         f"AND ({_DAY} < DATE'{days.last}' OR {_HOUR} <= {last})"
     )
-
-
-def described(name: str, schema: StructType) -> StructType:
-    """Return the columns of a table, such as ``gold/skew``, with the comments that are known of them."""
-    known = _descriptions().get(name.removeprefix("gold/"), {})
-    columns = StructType()
-    for one in schema:
-        comment = {"comment": known[one.name]} if one.name in known else {}
-        columns = columns.add(one.name, one.dataType, nullable=True, metadata={**one.metadata, **comment})
-    return columns
-
-
-@functools.cache
-def _descriptions() -> Mapping[str, Mapping[str, str]]:
-    """Return the descriptions in the dbt project of ``kpe assets``: table -> column -> text."""
-    path = resources.files("kafka_partition_events") / "assets" / "dbt" / "models" / "kpe" / "gold.yml"
-    models = yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
-    return {model["name"]: {one["name"]: one["description"] for one in model["columns"]} for model in models}

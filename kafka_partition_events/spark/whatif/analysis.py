@@ -3,14 +3,14 @@
 import time
 from collections.abc import Sequence
 
-from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.raised import SPARK_ERRORS
-from kafka_partition_events.spark.whatif.counting import count
-from kafka_partition_events.spark.whatif.plan import HashName, Scenario, placing
-from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf, outcomes
+from kafka_partition_events.spark.kafka import SPARK_ERRORS
+from kafka_partition_events.spark.partitioner import HashName
+from kafka_partition_events.spark.whatif.counting import HASH, count, with_hash
+from kafka_partition_events.spark.whatif.plan import Scenario
+from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf
 from kafka_partition_events.spark.whatif.sample import Sample, reason
 
 
@@ -34,7 +34,7 @@ def what_if(
     """
     began = time.monotonic()
     try:
-        found = outcomes(scenarios, count(sample.rows, scenarios, hash_name))
+        found = count(sample.rows, scenarios, hash_name)
         took = time.monotonic() - began
         keyed = found[0].keyed.records
         if not keyed + found[0].unkeyed.records:
@@ -47,7 +47,6 @@ def what_if(
         outcomes=found,
         hottest=hot,
         hash_name=hash_name,
-        distinct=sample.distinct,
         has_bytes=sample.has_bytes,
         seconds=took,
     )
@@ -61,20 +60,19 @@ def _hottest(
     counts = sample.rows.where(present).groupBy(key.alias("key"))
     totals = counts.agg(F.count(F.lit(1)).alias("records"), F.sum("bytes").alias("size"))
     order = (F.col("records").desc(), F.col("size").desc_nulls_last(), F.col("key"))
-    places = [placing(scenario, hash_name) for scenario in scenarios]
-
-    def hot(row: Row) -> HotKey:
-        data = bytes(row["key"])
-        placed = [place(data) for place in places]
-        return HotKey(
-            key=_text(data),
-            load=Load(row["records"], row["size"] or 0),
-            share=row["records"] / keyed,
-            before=tuple(each.before for each in placed),
-            after=tuple(each.home for each in placed),
+    top = with_hash(totals.orderBy(*order).limit(most), hash_name)
+    before = F.array(*(F.col(HASH) % each.current for each in scenarios))
+    after = F.array(*(F.col(HASH) % each.home for each in scenarios))
+    return tuple(
+        HotKey(
+            key=_text(bytes(key)),
+            load=Load(records, size or 0),
+            share=records / keyed,
+            before=tuple(now),
+            after=tuple(then),
         )
-
-    return tuple(hot(row) for row in totals.orderBy(*order).limit(most).collect())
+        for key, records, size, now, then in top.select("key", "records", "size", before, after).collect()
+    )
 
 
 def _text(key: bytes) -> str:

@@ -10,29 +10,31 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from math import lcm
 from typing import Final
 
 from attrs import frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.whatif.columns import HASH, partition_of, with_hash, with_jumps
-from kafka_partition_events.spark.whatif.plan import (
-    MOST_COMBINATIONS,
-    HashName,
-    Place,
-    Scenario,
-    combinations,
-    together,
-)
-from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Side
+from kafka_partition_events.spark.partitioner import HashName
+from kafka_partition_events.spark.partitioner.hashes import key_number
+from kafka_partition_events.spark.whatif.plan import MOST_COMBINATIONS, Scenario, combinations, together
+from kafka_partition_events.spark.whatif.results import Load, Outcome, spread
 
+HASH: Final = "_kpe_hash"
 _CODE: Final = "_kpe_code"
 _LARGEST_INT: Final = 0x7FFFFFFF
 
 _Cell = tuple[int, int]
 """A scenario's index, and one of its `_Cells`."""
+
+
+def with_hash(rows: DataFrame, hash_name: HashName) -> DataFrame:
+    """Add the column `HASH`: the number, 0 or more, from which every scenario follows; null for no key.
+
+    Rows have the keys as ``key``, STRING or BINARY.
+    """
+    return rows.withColumn(HASH, key_number(rows.sparkSession, F.col("key").cast("binary"), hash_name))
 
 
 def count(
@@ -41,17 +43,14 @@ def count(
     hash_name: HashName = "murmur2",
     *,
     limit: int = MOST_COMBINATIONS,
-) -> tuple[Counted, ...]:
-    """Count a sample; runs one Spark job.
+) -> tuple[Outcome, ...]:
+    """Return what each scenario comes to for a sample; runs one Spark job.
 
     Args:
         sample: With ``key`` (STRING or BINARY, null for none) and ``bytes`` (BIGINT).
         scenarios: What would be the case.
         hash_name: The key hash.
         limit: How many combinations are counted together; see `together`.
-
-    Raises:
-        SparkJobError: a hash can't be computed rightly in this session.
     """
     cells = [_Cells(index, scenario) for index, scenario in enumerate(scenarios)]
     groups = together(scenarios, limit)
@@ -63,33 +62,29 @@ def count(
     kind = "int" if ends[-1] <= _LARGEST_INT else "bigint"
     numbers = [code.column.cast(kind) + (end - code.size) for code, end in zip(codes, ends, strict=True)]
     number = numbers[0] if len(numbers) == 1 else F.explode(F.array(*numbers))
-    placed = with_jumps(with_hash(sample, hash_name), [place for each in scenarios for place in each.places])
     totals = (F.count(F.lit(1)), F.coalesce(F.sum("bytes"), F.lit(0)))
-    grouped = placed.select(number.alias(_CODE), "bytes").groupBy(_CODE).agg(*totals)
+    grouped = with_hash(sample, hash_name).select(number.alias(_CODE), "bytes").groupBy(_CODE).agg(*totals)
 
-    loads: defaultdict[_Cell, list[int]] = defaultdict(lambda: [0, 0])
+    loads: list[defaultdict[int, list[int]]] = [defaultdict(lambda: [0, 0]) for _ in scenarios]
     unkeyed = Load()
     for found, records, size in grouped.collect():
         if found is None:  # a row without a key has been counted once for each code
             unkeyed = Load(records // len(codes), size // len(codes))
             continue
         at = bisect_right(ends, found)
-        for cell in codes[at].cells_of(found - ends[at] + codes[at].size):
-            load = loads[cell]
+        for index, cell in codes[at].cells_of(found - ends[at] + codes[at].size):
+            load = loads[index][cell]
             load[0] += records
             load[1] += size
-    return (
-        *(cells[index].counted(cell, Load(*load)) for (index, cell), load in loads.items()),
-        *(each.counted(None, unkeyed) for each in cells),
-    )
+    return tuple(each.outcome(loads[each.index], unkeyed) for each in cells)
 
 
 @frozen
 class _Cells:
     """What of a key counts in a scenario, as numbers: one for where it is now, and one for what will be.
 
-    The first is the key's partition. The second is beyond as many as there are now: twice the key's home (or,
-    beyond the partitions, where among the usable ones it goes instead), plus one if it moves.
+    The first is the key's partition. The second is beyond as many as there are now: twice the key's home,
+    plus one if it moves.
     """
 
     index: int
@@ -100,29 +95,35 @@ class _Cells:
         """How many there are."""
         return self.scenario.current + 2 * self.scenario.partitions
 
-    def of(self, partition: Mapping[Place, int]) -> tuple[_Cell, _Cell]:
-        """Return both numbers of a key, from where it is in all places."""
+    def of(self, number: int) -> tuple[_Cell, _Cell]:
+        """Return both of a key, from its hash or a remainder that tells both places."""
         scenario = self.scenario
-        before, goes = partition[scenario.before], partition[scenario.home]
-        return (self.index, before), (self.index, scenario.current + 2 * goes + (goes != before))
+        before, home = number % scenario.current, number % scenario.home
+        return (self.index, before), (self.index, scenario.current + 2 * home + (home != before))
 
     def columns(self) -> tuple[Column, Column]:
-        """Return both numbers as columns."""
+        """Return both as columns."""
         scenario = self.scenario
-        before, home = partition_of(scenario.before), partition_of(scenario.home)
+        before, home = F.col(HASH) % scenario.current, F.col(HASH) % scenario.home
         return before, home * 2 + (home != before).cast("int") + scenario.current
 
-    def counted(self, cell: int | None, load: Load) -> Counted:
-        """Return what a number says; None: there is no key."""
+    def outcome(self, loads: Mapping[int, Sequence[int]], unkeyed: Load) -> Outcome:
+        """Return what loads by number come to, with records that have no key."""
         scenario = self.scenario
-        side, partition, moved, fate = Side.AFTER, cell, 0, Fate.UNKEYED
-        if cell is not None and cell < scenario.current:
-            side, fate = Side.BEFORE, Fate.HOME
-        elif cell is not None:
-            partition, moved = divmod(cell - scenario.current, 2)
-            fate = Fate.HELD if partition in scenario.offline else Fate.HOME
-        return Counted(
-            scenario=self.index, side=side, partition=partition, moved=bool(moved), fate=fate, load=load
+
+        def load(cell: int) -> Load:
+            return Load(*loads.get(cell, (0, 0)))
+
+        homes = range(scenario.current, self.size, 2)
+        before = [load(cell) for cell in range(scenario.current)]
+        after = [load(cell) + load(cell + 1) for cell in homes]
+        return Outcome(
+            scenario=scenario,
+            before=spread(unkeyed, before),
+            after=spread(unkeyed, after),
+            moved=sum((load(cell + 1) for cell in homes), Load()),
+            keyed=sum(before, Load()),
+            unkeyed=unkeyed,
         )
 
 
@@ -144,29 +145,9 @@ def _alone(cells: _Cells) -> Iterator[_Code]:
 def _together(cells: Sequence[_Cells]) -> _Code:
     """Return a number for each combination of the places of some scenarios.
 
-    The remainder by the least common multiple of the counts tells the remainders by all of them. Of jump
-    hashes, the smallest count's is a digit; a larger one's is 0 where the key stays, else which of the
-    partitions that are more it jumps to.
+    The remainder by the least common multiple of the counts tells the remainders by all of them.
     """
-    places = {place for each in cells for place in each.scenario.places}
-    modulos = [place for place in places if place.rule == "modulo"]
-    modulus = lcm(*(place.count for place in modulos))
-    jumps = sorted(places.difference(modulos))
-    fewer = [1, *(place.count for place in jumps)]
-    column = F.lit(0)
-    for least, place in zip(fewer, jumps, strict=False):
-        more = F.greatest(partition_of(place) - (least - 1), F.lit(0))
-        column = column * (1 + place.count - least) + more
-
-    def cells_of(code: int) -> Iterator[_Cell]:
-        rest, remainder = divmod(code, modulus)
-        partition = {place: remainder % place.count for place in modulos}
-        digits = []
-        for least, place in reversed(list(zip(fewer, jumps, strict=False))):
-            rest, more = divmod(rest, 1 + place.count - least)
-            digits.append(more + least - 1 if more else 0)
-        partition.update(zip(jumps, accumulate(reversed(digits), max), strict=True))
-        for each in cells:
-            yield from each.of(partition)
-
-    return _Code(combinations(places), column * modulus + F.col(HASH) % modulus, cells_of)
+    modulus = combinations(each.scenario for each in cells)
+    return _Code(
+        modulus, F.col(HASH) % modulus, lambda code: (cell for each in cells for cell in each.of(code))
+    )

@@ -1,75 +1,36 @@
-"""What is asked: numbers of partitions, how keys are mapped to them, what is offline, what is capped. Pure.
+"""What is asked: numbers of partitions, and how keys are mapped to them. Pure."""
 
-A mapping is compared with itself, unless `Scenario.placed_by` says otherwise: where it puts a key among the
-partitions that there are, and where it would put it.
-"""
-
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from itertools import product
 from math import lcm
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.ranges import ranges
-from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.hashing import KeyHash, key_hash
-from kafka_partition_events.routing.jump import jump_hash
-from kafka_partition_events.routing.table import Route, compile_route
 
-MappingName = Literal["modulo", "kept", "rendezvous"]
+MappingName = Literal["modulo", "kept"]
 """``"modulo"`` is the plain hash, of `DefaultPartitioner`; ``"kept"`` is that with ``key_partitions`` at
-the present number; ``"rendezvous"`` is `GrowthSafePartitioner`'s."""
-
-HashName = Literal["murmur2", "crc32"]
-"""Java's and kafka-python's hash, and librdkafka's."""
-
-Rule = Literal["modulo", "rendezvous"]
+the present number."""
 
 MOST_PARTITIONS: Final = 1_000_000
 MOST_COMBINATIONS: Final = 1 << 14
 """Of places, that are counted fast, and taken apart here. Spark's fast map holds more, the cache doesn't."""
 
-_TOPIC: Final = "topic"
-
-
-@frozen(order=True)
-class Place:
-    """Where a hash puts a key among ``count`` partitions: by its remainder, or by the jump hash of it."""
-
-    rule: Rule
-    count: int
-
-    @property
-    def column(self) -> str:
-        """The name of a column that holds it."""
-        return f"_kpe_{self.rule}_{self.count}"
-
 
 @frozen(kw_only=True)
 class Scenario:
-    """One number of partitions, and what else would be the case.
+    """One number of partitions, and how keys would be mapped to them.
 
     Attributes:
         current: How many partitions the topic has now.
         partitions: How many it would have.
         mapping: How keys are mapped to partitions.
-        offline: Ids of partitions that would have no leader.
-        cap: How many partitions a producer's budget would admit for unkeyed records; None: all.
-        instance: The producer whose cap it is (`BufferBudget.instance_id`).
-        placed_by: How keys are placed now; None: by the same mapping.
     """
 
     current: int
     partitions: int
     mapping: MappingName = "modulo"
-    offline: frozenset[int] = frozenset()
-    cap: int | None = None
-    instance: str = "what-if"
-    placed_by: Rule | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the values.
@@ -84,86 +45,33 @@ class Scenario:
                 f"the topic's number of partitions must be 1 to {MOST_PARTITIONS:,}, not {self.current:,}"
             )
         if not self.current <= self.partitions <= MOST_PARTITIONS:
-            why = (
-                "Kafka takes none away" if self.partitions < self.current else "that is more than is reckoned"
-            )
             raise ConfigurationError(
-                f"the topic has {self.current:,} partitions and can't have {self.partitions:,}: {why}. "
-                f"Ask about {self.current:,} to {MOST_PARTITIONS:,}"
+                f"the topic has {self.current:,} partitions and can't have {self.partitions:,}, for Kafka "
+                f"takes none away: ask about {self.current:,} to {MOST_PARTITIONS:,}"
             )
-        foreign = sorted(p for p in self.offline if not 0 <= p < self.partitions)
-        if foreign:
-            raise ConfigurationError(
-                f"partition {foreign[0]} can't be offline: the last of {self.partitions:,} partitions is "
-                f"{self.partitions - 1:,}"
-            )
-        if self.cap is not None and self.cap < 1:
-            raise ConfigurationError(f"a cap must admit at least 1 partition, not {self.cap}")
 
     @property
     def name(self) -> str:
-        """What columns call it: ``modulo_24``, ``rendezvous_24_offline_0-2,5``."""
-        name = f"{self.mapping}_{self.partitions}"
-        if self.offline:
-            name += f"_offline_{ranges(self.offline)}"
-        return name if self.cap is None else f"{name}_cap_{self.cap}"
+        """What columns call it: ``modulo_24``."""
+        return f"{self.mapping}_{self.partitions}"
 
     @property
-    def rule(self) -> Rule:
-        """How a hash becomes a partition; one that is kept does by its remainder."""
-        return "rendezvous" if self.mapping == "rendezvous" else "modulo"
-
-    @property
-    def before(self) -> Place:
-        """Where a key is now."""
-        return Place(self.placed_by or self.rule, self.current)
-
-    @property
-    def home(self) -> Place:
-        """Where a key would belong; one that is kept belongs where it is."""
-        return Place(self.rule, self.current if self.mapping == "kept" else self.partitions)
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """All that tells where a key goes."""
-        return tuple(dict.fromkeys((self.before, self.home)))
-
-    @cached_property
-    def route(self) -> Route:
-        """The partitions as a producer would see them, made by the code that producers use."""
-        partitions = tuple(
-            PartitionInfo(_TOPIC, p, None if p in self.offline else 1) for p in range(self.partitions)
-        )
-        info = TopicInfo(_TOPIC, partitions)
-        if self.cap is None:
-            return compile_route(info)
-        budget = BufferBudget(max_partitions={_TOPIC: self.cap}, instance_id=self.instance)
-        cluster = Cluster(nodes=[Node(1, "", 0)], by_topic=[info])
-        return compile_route(info, budget.admit(cluster)[_TOPIC])
+    def home(self) -> int:
+        """Over how many partitions a key's hash is taken then; one that is kept stays where it is."""
+        return self.current if self.mapping == "kept" else self.partitions
 
 
 def scenarios(
-    current: int,
-    targets: Iterable[int],
-    mappings: Iterable[MappingName] = ("modulo",),
-    offline: Iterable[Iterable[int]] = ((),),
-    *,
-    cap: int | None = None,
-    instance: str = "what-if",
-    placed_by: Rule | None = None,
+    current: int, targets: Iterable[int], mappings: Iterable[MappingName] = ("modulo",)
 ) -> tuple[Scenario, ...]:
-    """Return a scenario for each of these numbers of partitions, each mapping and each set of offline ones.
-
-    All else is for all of them; see `Scenario`.
+    """Return a scenario for each of these numbers of partitions and each mapping; see `Scenario`.
 
     Raises:
         ConfigurationError: there is none, or a value is of no use.
     """
-    same: dict[str, Any] = {"cap": cap, "instance": instance, "placed_by": placed_by}
-    asked = product(targets, mappings, map(frozenset, offline))
     found = (
-        Scenario(current=current, partitions=target, mapping=mapping, offline=ids, **same)
-        for target, mapping, ids in asked
+        Scenario(current=current, partitions=target, mapping=mapping)
+        for target, mapping in product(targets, mappings)
     )
     made = tuple(dict.fromkeys(found))
     if not made:
@@ -171,23 +79,18 @@ def scenarios(
     return made
 
 
-# -- what is counted together ------------------------------------------------------------------------------
-
-
 def together(scenarios: Sequence[Scenario], limit: int = MOST_COMBINATIONS) -> tuple[tuple[int, ...], ...]:
     """Return scenarios, by their indexes, in groups whose places have not more combinations than the limit.
 
     One that has more by itself is in none. The remainders by 12, 18 and 24 have 72 combinations, those by 97,
-    98 and 99 nearly a million. A row is counted once for each group. Places of different rules are
-    independent, so their combinations multiply: a group is of one rule.
+    98 and 99 nearly a million. A row is counted once for each group.
     """
     groups: list[list[int]] = []
     for index, scenario in enumerate(scenarios):
-        if combinations(scenario.places) > limit:
+        if combinations([scenario]) > limit:
             continue
         for group in groups:
-            places = [place for each in (*group, index) for place in scenarios[each].places]
-            if scenarios[group[0]].rule == scenario.rule and combinations(places) <= limit:
+            if combinations([*(scenarios[each] for each in group), scenario]) <= limit:
                 group.append(index)
                 break
         else:
@@ -195,35 +98,6 @@ def together(scenarios: Sequence[Scenario], limit: int = MOST_COMBINATIONS) -> t
     return tuple(map(tuple, groups))
 
 
-def combinations(places: Iterable[Place]) -> int:
-    """Return how many combinations of these places there are at the most."""
-    known = set(places)
-    total = lcm(*(place.count for place in known if place.rule == "modulo"))
-    fewer = 1
-    for count in sorted(place.count for place in known if place.rule == "rendezvous"):
-        # Where there are more partitions, a key is where it was or on one of those that are more.
-        total *= 1 + count - fewer
-        fewer = count
-    return total
-
-
-# -- single keys -------------------------------------------------------------------------------------------
-
-
-@frozen
-class Placed:
-    """Where one key is now, and where it would belong."""
-
-    before: int
-    home: int
-
-
-def placing(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[bytes], Placed]:
-    """Return what places single keys, by the functions that the partitioners call."""
-    hashes: dict[Rule, KeyHash] = {"modulo": key_hash(hash_name), "rendezvous": jump_hash(hash_name)}
-    before, home = scenario.before, scenario.home
-
-    def place(key: bytes) -> Placed:
-        return Placed(hashes[before.rule](key, before.count), hashes[home.rule](key, home.count))
-
-    return place
+def combinations(scenarios: Iterable[Scenario]) -> int:
+    """Return how many combinations of a key's places there are in these scenarios."""
+    return lcm(*(count for each in scenarios for count in (each.current, each.home)))

@@ -1,24 +1,24 @@
 """A sample of keys: of a Kafka topic, a table or a file. Its rows have ``key`` and ``bytes``, no more."""
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any, Final, Literal, get_args
+from typing import Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.kafka import cause_of, read_topics
-from kafka_partition_events.spark.raised import SPARK_ERRORS
+from kafka_partition_events.spark.kafka import SPARK_ERRORS, cause_of, read_topic
 
-FileFormat = Literal["parquet", "json", "csv", "orc"]
-
-_SUFFIXES: Final = {"jsonl": "json", "ndjson": "json"}
-_SEED: Final = 20261121
+_FORMATS: Final = {
+    **{f".{name}": name for name in ("parquet", "csv", "json", "orc")},
+    **dict.fromkeys((".jsonl", ".ndjson"), "json"),
+}
 _LONGEST_REASON: Final = 600
 _CALLING: Final = re.compile(r"An error occurred while calling \S+\s*:\s*(?:[\w.$]+: )?")
 
@@ -31,33 +31,11 @@ class Sample:
         rows: ``key`` (STRING or BINARY, null for none) and ``bytes`` (BIGINT, null where nobody tells).
         name: Where it is from, in words.
         has_bytes: Whether ``bytes`` tells something.
-        distinct: Whether each key has one row.
     """
 
     rows: DataFrame
     name: str
     has_bytes: bool
-    distinct: bool = False
-
-    def fraction(self, share: float) -> "Sample":
-        """Return about so much of it, the same each time.
-
-        Raises:
-            ConfigurationError: ``share`` is not above 0 and at most 1.
-        """
-        if not 0 < share <= 1:
-            raise ConfigurationError(f"the fraction must be more than 0 and at most 1, not {share:g}")
-        if share == 1:
-            return self
-        rows = self.rows.sample(withReplacement=False, fraction=share, seed=_SEED)
-        return evolve(self, rows=rows, name=f"{share:.3g} of {self.name}")
-
-    def each_key_once(self) -> "Sample":
-        """Return one row for each key, with all of its bytes; rows without a key stay as they are."""
-        keyed = self.rows.where(F.col("key").isNotNull())
-        once = keyed.groupBy("key").agg(F.sum("bytes").alias("bytes"))
-        rows = once.unionByName(self.rows.where(F.col("key").isNull()))
-        return evolve(self, rows=rows, distinct=True)
 
 
 def of_frame(rows: DataFrame, name: str, *, key: str = "key", size: str | None = None) -> Sample:
@@ -94,7 +72,7 @@ def of_topic(
     Raises:
         SparkJobError: the session lacks the connector.
     """
-    records = read_topics(session.read, bootstrap, [topic], options)
+    records = read_topic(session.read, bootstrap, topic, options)
     size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
     rows = records.select("key", size.cast("bigint").alias("bytes"))
     return Sample(rows=rows, name=f"topic {topic}", has_bytes=True)
@@ -107,58 +85,43 @@ def of_table(session: SparkSession, table: str, *, key: str = "key", size: str |
         SparkJobError: there is no such table.
         ConfigurationError: as `of_frame`.
     """
-    try:
+    with _told(f"no table {table} can be read:"):
         rows = session.table(table)
         rows.schema  # noqa: B018 - looks at the table
-    except SPARK_ERRORS as error:
-        raise SparkJobError(f"no table {table} can be read: {reason(error)}") from error
     return of_frame(rows, f"table {table}", key=key, size=size)
 
 
-def of_file(
-    session: SparkSession,
-    path: str,
-    file_format: FileFormat | None = None,
-    *,
-    key: str = "key",
-    size: str | None = None,
-) -> Sample:
+def of_file(session: SparkSession, path: str, *, key: str = "key", size: str | None = None) -> Sample:
     """Return the rows of a file, or of all files in a directory; see `of_frame`.
 
-    Args:
-        session: The session.
-        path: Where they are, for Spark: a path, or ``s3a://...`` and so on.
-        file_format: What they are; by default what the path ends in tells. CSV needs a header.
-        key: The column with the keys.
-        size: The column with each record's bytes; in CSV, they are numbers.
+    Its name says what it is: ``.parquet``, ``.csv`` with a header, ``.json`` or ``.jsonl``, or ``.orc``.
 
     Raises:
         SparkJobError: they can't be read.
         ConfigurationError: the format is not known, or as `of_frame`.
     """
-    known = file_format or _format_of(path)
-    options: Mapping[str, Any] = {"header": True} if known == "csv" else {}
-    try:
-        rows = session.read.format(known).options(**options).load(path)
+    known = _format_of(path)
+    with _told(f"{path} can't be read as {known}; is it there and whole, and is that what it is?"):
+        rows = session.read.format(known).option("header", known == "csv").load(path)
         rows.schema  # noqa: B018 - looks at the files
-    except SPARK_ERRORS as error:
-        raise SparkJobError(
-            f"{path} can't be read as {known}; is it there and whole, and is that what it is? {reason(error)}"
-        ) from error
     if known == "csv" and size is not None and size in rows.columns:
         rows = rows.withColumn(size, _column(size).cast("bigint"))  # all that it knows is text
     return of_frame(rows, f"file {path}", key=key, size=size)
 
 
-def _format_of(path: str) -> FileFormat:
-    endings = [suffix.lstrip(".").lower() for suffix in PurePath(path).suffixes]
-    for ending in reversed(endings):  # keys.csv.gz
-        name = _SUFFIXES.get(ending, ending)
-        if name in get_args(FileFormat):
-            return name  # type: ignore[return-value]  # it is one of them
-    raise ConfigurationError(
-        f"{path} does not end in a known format; say which one it is: {', '.join(get_args(FileFormat))}"
-    )
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        raise SparkJobError(f"{what} {reason(error)}") from error
+
+
+def _format_of(path: str) -> str:
+    for suffix in reversed(PurePath(path).suffixes):  # keys.csv.gz
+        if (known := _FORMATS.get(suffix.lower())) is not None:
+            return known
+    raise ConfigurationError(f"{path} does not end in a known format: {', '.join(_FORMATS)}")
 
 
 def _kind(rows: DataFrame, name: str, source: str) -> DataType:

@@ -12,13 +12,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_partition_events import KafkaPartitionEventsError
-from kafka_partition_events.spark.partition_column import backend_of, write_to_kafka
+from kafka_partition_events.spark.partition_column import write_to_kafka
 from kafka_partition_events.spark.pipeline import Fleet, Pipeline
 from kafka_partition_events.spark.whatif.analysis import what_if
 from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.spark.whatif.sample import of_frame
-from kafka_partition_events.testing.scripted import cluster_of
-from tests.partition_column_kit import HALF_DOWN, KEYS, every_key, mixed, numbered, placed, policy
+from tests.partition_column_kit import HALF_DOWN, KEYS, every_key, mixed, numbered, placed
 
 SERVER, BOOTSTRAP, TOPIC, STREAMED, DIRECTORY = sys.argv[1:]
 
@@ -28,11 +27,8 @@ def main() -> None:
     told = {
         "session": type(spark).__module__,
         "keys": placed(every_key(spark)),
-        "rows": placed(numbered(spark), cluster=HALF_DOWN, row_id=["value"]),
-        "backend": [(chosen := backend_of(spark)).name, dict(chosen.rejected)],
-        "written": write_to_kafka(
-            mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP, query="nightly", batch=7
-        ).backend,
+        "rows": placed(numbered(spark), cluster=HALF_DOWN),
+        "written": write_to_kafka(mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP).hash_name,
         "records": records(spark, TOPIC),
         "refused": refused(spark),
         "streamed": streamed(spark),
@@ -43,12 +39,11 @@ def main() -> None:
 
 
 def records(spark: SparkSession, topic: str) -> list[Any]:
-    """Return the key, value, partition and headers of a topic's records."""
+    """Return the key, value and partition of a topic's records."""
     found = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", BOOTSTRAP)
         .option("subscribe", topic)
-        .option("includeHeaders", "true")
         .load()
         .collect()
     )
@@ -57,7 +52,6 @@ def records(spark: SparkSession, topic: str) -> list[Any]:
             None if row["key"] is None else row["key"].decode(),
             row["value"].decode(),
             row["partition"],
-            {header["key"]: header["value"].decode() for header in row["headers"]},
         ]
         for row in found
     ]
@@ -65,16 +59,14 @@ def records(spark: SparkSession, topic: str) -> list[Any]:
 
 def refused(spark: SparkSession) -> dict[str, list[str]]:
     """Return what is said of what can't be done."""
-    rows, half = mixed(spark, 100), cluster_of({TOPIC: [1, None, 3, 1, None, 3]})
+    rows = mixed(spark, 100)
 
     def write(rows: DataFrame, **how: Any) -> Callable[[], object]:
         how = {"topic": TOPIC, "cluster": BOOTSTRAP, "bootstrap": BOOTSTRAP, **how}
         return lambda: write_to_kafka(rows, **how)
 
     tried = {
-        "unknown": write(rows.selectExpr("*", "9 AS partition")),
-        "offline": write(rows, cluster=half, policy=policy(offline="raise")),
-        "jvm": lambda: backend_of(spark, "jvm"),
+        "unknown": write(rows, topic="never-made"),
         "fleet": lambda: Pipeline(spark, Fleet(out=f"{DIRECTORY}/tables")),
     }
     return {name: saying(run) for name, run in tried.items()}
@@ -94,8 +86,8 @@ def streamed(spark: SparkSession) -> list[Any]:
     mixed(spark, 100).write.parquet(files)
     topic, bootstrap = STREAMED, BOOTSTRAP  # the function goes there by value
 
-    def write(rows: DataFrame, batch: int) -> None:
-        write_to_kafka(rows, topic=topic, cluster=bootstrap, query="stream", batch=batch)
+    def write(rows: DataFrame, _batch: int) -> None:
+        write_to_kafka(rows, topic=topic, cluster=bootstrap)
 
     query = (
         spark.readStream.schema("key STRING, value STRING")
@@ -112,7 +104,7 @@ def streamed(spark: SparkSession) -> list[Any]:
 
 def outcomes(spark: SparkSession) -> list[list[int]]:
     """Return what each scenario of the planner comes to: records moved, then those of each partition."""
-    asked = scenarios(12, [13, 24], ["modulo", "kept", "rendezvous"])
+    asked = scenarios(12, [13, 24], ["modulo", "kept"])
     sample = of_frame(spark.createDataFrame([(key,) for key in KEYS], "key BINARY"), "keys")
     found = what_if(sample, asked, hottest=0).outcomes
     return [[each.moved.records, *(load.records for load in each.after)] for each in found]

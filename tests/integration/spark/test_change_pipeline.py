@@ -141,11 +141,10 @@ def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Plac
 
 def fill(spark: "SparkSession", place: Place, out: Path) -> "Mark":
     """Take in what there is, as ``kpe spark fleet --once --control-prefix PREFIX`` does."""
-    from kafka_partition_events.spark.control.source import ChangesTopic  # noqa: PLC0415
     from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     bootstrap = place.cluster.bootstrap_servers
     events = KafkaSource(bootstrap=bootstrap, topic=place.events)
-    control = ChangesTopic(bootstrap=bootstrap, prefix=place.prefix)
+    control = KafkaSource(bootstrap=bootstrap, topic=f"{place.prefix}changes")
     return Pipeline(spark, Fleet(out=str(out))).run_once(events, control)

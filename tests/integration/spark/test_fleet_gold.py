@@ -226,9 +226,8 @@ def test_a_topic_of_unknown_size_has_no_availability(hourly: "DataFrame") -> Non
 
 def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> None:
     from kafka_partition_events.spark.gold.slo_burn import slo_burn  # noqa: PLC0415
-    from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
-    found = computed(slo_burn(evolve(told.lasting, targets=Targets(0.99)), TODAY))
+    found = computed(slo_burn(evolve(told.lasting, target=0.99), TODAY))
     burn = {
         (row["cluster_id"], row["topic"], row["window_start"]): row
         for row in of(found, "topic = 'plain' OR topic IS NULL")
@@ -250,26 +249,3 @@ def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> N
     assert burn["c-1", None, moment("10:30")]["burn_5m_hi"] == pytest.approx(1 / 28 / 0.01)
     blind = burn["c-2", "plain", moment("11:00")]
     assert (blind["burn_5m_hi"], blind["burn_1h_lo"]) == (None, pytest.approx(1 / 0.01))
-
-
-def test_a_topic_burns_the_budget_that_the_first_pattern_of_its_whole_name_leaves_it(told: Inputs) -> None:
-    from kafka_partition_events.spark.gold.slo_burn import slo_burn  # noqa: PLC0415
-    from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
-
-    targets = Targets(0.99, {"pla": 0.5, "p.*n": 0.9, "plain": 0.8})
-    rows = computed(slo_burn(evolve(told.lasting, targets=targets), TODAY)).where("cluster_id = 'c-1'")
-    (row,) = of(rows, "topic = 'plain' AND burn_5m_hi > 0 AND hour_of_day = 10 AND minute(window_start) = 35")
-    assert (row["target"], row["burn_5m_hi"]) == (0.9, pytest.approx(300 / 3000 / 0.1))
-    assert {row["target"] for row in of(rows, "topic IS NULL OR topic != 'plain'")} == {0.99}
-
-
-@pytest.mark.parametrize("target", [0, 1, 99.9])
-def test_a_target_that_is_no_part_of_the_time_is_an_error(target: float) -> None:
-    from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
-
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        Targets(target)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        Targets(0.9, {"orders": target})
-    with pytest.raises(ValueError, match="no regular expression"):
-        Targets(0.9, {"(": 0.9})

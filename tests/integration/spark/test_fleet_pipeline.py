@@ -1,4 +1,4 @@
-"""The pipeline from archives to gold: what is counted, kept, repeated, recomputed, refused."""
+"""The pipeline from files to gold: what is counted, kept, repeated, recomputed, refused."""
 
 import json
 import os
@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from attrs import evolve
-from pyarrow import parquet as pq
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.progress import Progress, Refreshed
-from kafka_partition_events.spark.tables.days import Days
-from tests.fleet_feed import STORY, Record
-from tests.fleet_kit import TABLES, Gold, gold_at_once, gold_of, tables_of
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
+from tests.fleet_feed import KEPT, STORY, Record, write_feed
+from tests.fleet_kit import Gold, files, gold_of, tables_of
 from tests.prometheus_kit import ASSETS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.ingest.sources import Source
+    from kafka_partition_events.spark.ingest.sources import KafkaSource
     from kafka_partition_events.spark.tables.state import Mark
 
 pytestmark = pytest.mark.spark
@@ -36,14 +35,6 @@ WRITTEN = STORY.days.end
 def write(path: Path, records: Sequence[Record]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(record.value + b"\n" for record in records))
-    os.utime(path, (WRITTEN.timestamp(), WRITTEN.timestamp()))
-
-
-def write_parquet(path: Path, records: Sequence[Record]) -> None:
-    """Write what an archive must have at the least: other columns of Kafka's may be missing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    values = pa.array([record.value for record in records], pa.binary())
-    pq.write_table(pa.table({"value": values}), path)
     os.utime(path, (WRITTEN.timestamp(), WRITTEN.timestamp()))
 
 
@@ -63,16 +54,10 @@ class Told(Progress):
             self.refreshes.append(what)
 
 
-def once(spark: "SparkSession", out: Path, source: "Source", told: Told | None = None) -> "Mark":
+def once(spark: "SparkSession", out: Path, source: "KafkaSource", told: Told | None = None) -> "Mark":
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     return Pipeline(spark, Fleet(out=str(out)), told).run_once(source)
-
-
-def jsonl(path: Path) -> "Source":
-    from kafka_partition_events.spark.ingest.sources import JsonlArchive  # noqa: PLC0415
-
-    return JsonlArchive(path=str(path))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +67,7 @@ def filled(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> t
     first, second, third = thirds()
     for number, part in enumerate(([*first, *second], third)):
         write(place / "archive" / f"{number}.jsonl", part)
-        mark = once(spark, place / "out", jsonl(place / "archive"), told)
+        mark = once(spark, place / "out", files(place / "archive"), told)
     return place / "out", mark, told
 
 
@@ -99,12 +84,10 @@ def test_every_record_is_counted(filled: tuple[Path, "Mark", Told]) -> None:
 def test_what_is_no_event_is_kept_with_the_reason(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told]
 ) -> None:
-    from kafka_partition_events.spark.ingest.batches import quarantined  # noqa: PLC0415
-
     records = tables_of(spark, filled[0]).read("bronze/records")
-    found = quarantined(records).toArrow().to_pylist()
-    assert sum(row["reason"] == "unknown" for row in found) == STORY.unknown
-    assert sum(row["reason"] == "unparsed" for row in found) == STORY.junk
+    found = records.where("defect IS NOT NULL").toArrow().to_pylist()
+    assert sum(row["defect"] == "unknown" for row in found) == STORY.unknown
+    assert sum(row["defect"] == "unparsed" for row in found) == STORY.junk
     assert b"not json" in {row["value"] for row in found}
     assert all(row["topic"].endswith(".jsonl") and row["timestamp"] for row in found)
     assert records.count() == len(STORY.records)
@@ -119,15 +102,10 @@ def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
     assert found["leader_churn"]
 
 
-def test_columns_have_descriptions_and_the_views_of_assets_show_the_tables(
+def test_the_views_of_assets_show_the_tables(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told]
 ) -> None:
-    from kafka_partition_events.spark.tables.tables import described  # noqa: PLC0415
-
     tables, views = tables_of(spark, filled[0]), ASSETS / "spark" / "views.sql"
-    for name in TABLES:
-        columns = described(f"gold/{name}", tables.read(f"gold/{name}").schema)
-        assert [column.name for column in columns if "comment" not in column.metadata] == [], name
     text = "\n".join(line for line in views.read_text().splitlines() if not line.startswith("--"))
     for statement in filter(str.strip, text.replace("${out}", str(filled[0])).split(";")):
         spark.sql(statement)
@@ -140,7 +118,7 @@ def test_columns_have_descriptions_and_the_views_of_assets_show_the_tables(
 def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: tuple[Path, "Mark", Told]) -> None:
     out, mark, _ = filled
     before = sorted((out / "gold").rglob("*.parquet"))
-    again = once(spark, out, jsonl(out.parent / "archive"))
+    again = once(spark, out, files(out.parent / "archive"))
     assert again.totals == mark.totals
     assert sorted((out / "gold").rglob("*.parquet")) == before
 
@@ -149,36 +127,14 @@ def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: tuple
 def test_what_comes_days_late_is_as_good_as_what_came_in_time(
     spark: "SparkSession", gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
-    """From an archive of Parquet files, which is as good as the topic."""
-    from kafka_partition_events.spark.ingest.sources import ParquetArchive  # noqa: PLC0415
-
     first, second, third = thirds()
     archive = tmp_path / "archive"
-    write_parquet(archive / "0.parquet", [*first, *third])
-    once(spark, tmp_path / "out", ParquetArchive(path=str(archive)))
-    write_parquet(archive / "1.parquet", second)
-    mark = once(spark, tmp_path / "out", ParquetArchive(path=str(archive)))
+    write(archive / "0.jsonl", [*first, *third])
+    once(spark, tmp_path / "out", files(archive))
+    write(archive / "1.jsonl", second)
+    mark = once(spark, tmp_path / "out", files(archive))
     assert mark.totals.read == len(STORY.records)
     assert gold_of(spark, tmp_path / "out") == gold_of_the_story
-
-
-def test_what_a_later_version_understands_is_taken_in_once_more(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
-    told, day = STORY.records[:200], WRITTEN.date()
-    write(tmp_path / "archive" / "0.jsonl", told)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(events, "NAMES", [name for name in events.NAMES if name != "leadership.moved"])
-        before = once(spark, tmp_path / "out", jsonl(tmp_path / "archive")).totals
-    assert (gold_of(spark, tmp_path / "out")["leader_churn"], before.unknown > 0) == ([], True)
-    mark = Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(Days(day, day))
-    wanted = gold_at_once(spark, [record.value for record in told], STORY.days, ["leader_churn"])
-    assert gold_of(spark, tmp_path / "out")["leader_churn"] == wanted["leader_churn"] != []
-    assert mark.totals.good == before.good + before.unknown
-    assert mark.totals.unknown == 0
 
 
 # -- refusals ----------------------------------------------------------------------------------------------
@@ -188,8 +144,8 @@ def test_tables_of_another_source_are_refused(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path
 ) -> None:
     write(tmp_path / "other" / "0.jsonl", STORY.records[:3])
-    with pytest.raises(SparkJobError, match=r"is filled from the JSONL files .*choose another --out"):
-        once(spark, filled[0], jsonl(tmp_path / "other"))
+    with pytest.raises(SparkJobError, match=r"is filled from the files .*choose another --out"):
+        once(spark, filled[0], files(tmp_path / "other"))
 
 
 def test_what_is_no_table_of_ours_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
@@ -198,7 +154,7 @@ def test_what_is_no_table_of_ours_is_refused(spark: "SparkSession", tmp_path: Pa
     (tmp_path / "out" / "bronze" / "records" / "day=2026-11-20").mkdir(parents=True)
     (tmp_path / "out" / "bronze" / "records" / "day=2026-11-20" / "0.parquet").touch()
     with pytest.raises(SparkJobError, match=r"holds something else .*choose another --out"):
-        once(spark, tmp_path / "out", jsonl(tmp_path / "archive"))
+        once(spark, tmp_path / "out", files(tmp_path / "archive"))
 
 
 @pytest.mark.parametrize(
@@ -214,38 +170,27 @@ def test_tables_without_what_is_kept_beside_them_are_refused(
     shutil.copytree(filled[0], tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / lost)
     with pytest.raises(SparkJobError, match=told):
-        once(spark, tmp_path / "out", jsonl(filled[0].parent / "archive"))
-
-
-def test_an_archive_that_is_not_there_is_told(spark: "SparkSession", tmp_path: Path) -> None:
-    with pytest.raises(SparkJobError, match=r"no such archive: .*nowhere"):
-        once(spark, tmp_path / "out", jsonl(tmp_path / "nowhere"))
-
-
-def test_nothing_can_be_made_anew_where_nothing_is(spark: "SparkSession", tmp_path: Path) -> None:
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
-    with pytest.raises(SparkJobError, match="has no tables of kpe spark fleet; fill them first"):
-        Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(STORY.days)
+        once(spark, tmp_path / "out", files(filled[0].parent / "archive"))
 
 
 # -- the command -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.kafka
 @pytest.mark.usefixtures("spark")
-def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "archive" / "0.jsonl", STORY.records[:40])
-    arguments = ["spark", "fleet", "--jsonl", str(tmp_path / "archive"), "--out", str(tmp_path / "out")]
-    assert run([*arguments, "--once"]) == 0
+def test_the_command_tells_what_it_did(
+    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, out = kafka_topic(partitions=2, config=KEPT), ["--out", str(tmp_path / "out")]
+    write_feed(kafka_cluster.bootstrap_servers, topic, STORY.records[:40])
+    where = ["-b", kafka_cluster.bootstrap_servers, "--events-topic", topic]
+    assert run(["spark", "fleet", *where, *out, "--once"]) == 0
     told = capsys.readouterr()
     (line,) = told.out.splitlines()
     document = json.loads(line)
     assert document["totals"]["read"] == 40
     assert set(document) == {"days", "until", "seconds", "totals"}
     assert "kpe: ingest: 40 read" in told.err
-    day = str(WRITTEN.date())
-    assert run([*arguments[:2], "--out", str(tmp_path / "out"), "--recompute", day, "--output", "table"]) == 0
-    assert "40 read" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("spark")

@@ -7,10 +7,9 @@ import pytest
 from attrs import frozen
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.report.brokers import MAX_BROKERS
 from kafka_partition_events.spark.report.heatmap import MAX_TOPICS
-from kafka_partition_events.spark.report.model import Brokers, FleetData
-from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
+from kafka_partition_events.spark.report.model import FleetData
+from kafka_partition_events.spark.report.outages import MAX_LANES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import Mark, State, encoded
 
@@ -57,9 +56,6 @@ def fleet(spark: "SparkSession", size: int, *others: str) -> Fleet:
             hourly.limit(1).selectExpr(f"'{name}' cluster_id", "* EXCEPT (cluster_id)")
         )
     grown = f"{begin} + make_interval(0, 0, 0, 0, 1, 0, id)"
-    rates = [
-        f"{n}D burn_{window}_{bound}" for n, window in enumerate(("5m", "1h", "6h")) for bound in ("lo", "hi")
-    ]
     return Fleet(
         {
             "gold/availability_hourly": hourly,
@@ -76,32 +72,17 @@ def fleet(spark: "SparkSession", size: int, *others: str) -> Fleet:
                 f"             struct(if(id = 1, 'y', 'x') topic_id, {grown} valid_from,"
                 "                     cast(null AS TIMESTAMP) valid_to, 12 count)))",
             ),
-            "gold/leader_churn": ids.selectExpr(
-                "'c-1' cluster_id", "cast(id AS INT) broker", "id moves_from", "2 * id moves_to"
-            ),
-            "gold/skew": ids.selectExpr(
-                "'c-1' cluster_id", f"explode(array({begin}, {UNTIL})) at", "cast(id AS INT) broker",
-                "5L leaders", "7L replicas", "0L offline_replicas", "1.5D leaders_max_mean",
-                "cast(null AS DOUBLE) replicas_max_mean",
-            ),
-            "gold/slo_burn": ids.selectExpr(
-                "'c-1' cluster_id", "explode(array(null, concat('t-', id))) topic",
-                f"{begin} + make_interval(0, 0, 0, 0, 0, 0, id) window_start", *rates,
-                "cast(null AS DOUBLE) burn_3d_lo", "cast(null AS DOUBLE) burn_3d_hi",
-            ),
             "kpe/state": spark.createDataFrame([(encoded(STATE),)], "state STRING"),
         }
     )  # fmt: skip
 
 
 def told(
-    tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None, **by_topic: float
+    tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None
 ) -> tuple[FleetData, list[int]]:
     """Return what is told, and how many rows each query brought to the driver."""
     from kafka_partition_events.spark.report import collect  # noqa: PLC0415
-    from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
-    targets = Targets(0.999, by_topic)
     plain, brought = collect.rows_of, list[int]()
 
     def counting(frame: "DataFrame") -> list[dict[str, object]]:
@@ -111,17 +92,17 @@ def told(
 
     with monkeypatch.context() as patch:
         patch.setattr(collect, "rows_of", counting)
-        return collect.collect(cast("Any", tables), DAYS, cluster=cluster, targets=targets), brought
+        return collect.collect(cast("Any", tables), DAYS, cluster=cluster, target=0.999), brought
 
 
 def test_as_many_rows_come_to_the_driver_of_a_large_fleet_as_of_a_small_one(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = MAX_CHANGES + 1
+    small = MAX_OUTAGES + 1
     data, brought = told(fleet(spark, small), monkeypatch)
     larger, as_many = told(fleet(spark, 10 * small), monkeypatch)
     assert as_many == brought
-    assert sum(brought) < MAX_TOPICS * (HOURS + 1) + MAX_OUTAGES + MAX_CHANGES + MAX_BROKERS + HOURS + 20
+    assert sum(brought) < MAX_TOPICS * (HOURS + 1) + MAX_OUTAGES + MAX_LANES + HOURS + 20
     for found, size in ((data, small), (larger, 10 * small)):
         numbers = range(size)
         assert [topic.topic for topic in found.topics] == [f"t-{n}" for n in numbers[: -MAX_TOPICS - 1 : -1]]
@@ -135,15 +116,7 @@ def test_as_many_rows_come_to_the_driver_of_a_large_fleet_as_of_a_small_one(
         # The one that is open lasted longest, up to the last news.
         assert [o.topic for o in found.outages] == ["t-0", *(f"t-{n}" for n in numbers[:-MAX_OUTAGES:-1])]
         assert found.outages[0].span.seconds == (HOURS * 3_600 - 1, None)
-        assert [change.topic for change in found.changes] == [f"t-{n}" for n in numbers[-MAX_CHANGES:]]
-        assert found.changes_cut
-        shown = found.brokers.shown
-        assert [each.broker for each in shown] == list(numbers[: -MAX_BROKERS - 1 : -1])
-        assert (shown[0].moved_to, shown[0].leaders) == (2 * (size - 1), 5)
-        assert found.brokers == Brokers(
-            shown=shown, count=size, moves=sum(numbers), counted_at=found.until, leaders_spread=1.5
-        )
-        assert [(rate.window, rate.lo) for rate in found.burn] == [("5m", 0.0), ("1h", 1.0), ("6h", 2.0)]
+        assert [change.topic for change in found.changes] == [f"t-{n}" for n in numbers[-MAX_LANES:]]
 
 
 def test_a_report_is_about_one_cluster(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,14 +127,12 @@ def test_a_report_is_about_one_cluster(spark: "SparkSession", monkeypatch: pytes
         told(two, monkeypatch, "c-3")
     data, _ = told(fleet(spark, 3, "unknown"), monkeypatch)
     assert (data.cluster, data.topic_count, data.target) == ("c-1", 3, 0.999)
-    assert [(one.name, one.topic, one.detail) for one in data.changes] == [
-        ("partitions.added", "t-0", "6 → 12 partitions"),
-        ("topic.recreated", "t-1", "6 → 12 partitions"),
-        ("partitions.added", "t-2", "6 → 12 partitions"),
+    assert [(one.topic, one.before, one.after, one.recreated) for one in data.changes] == [
+        ("t-0", 6, 12, False),
+        ("t-1", 6, 12, True),
+        ("t-2", 6, 12, False),
     ]
-    data, _ = told(two, monkeypatch, "c-1", **{"t-[12]": 0.99})
-    assert data.target == pytest.approx((0.999 + 2 * 0.99) / 3)
     data, _ = told(two, monkeypatch, "c-2")
-    assert (data.topic_count, data.outages, data.changes, data.brokers) == (1, (), (), Brokers())
+    assert (data.topic_count, data.outages, data.changes) == (1, (), ())
     with pytest.raises(SparkJobError, match="hold nothing of 2026-11-20 to 2026-11-21"):
         told(fleet(spark, 0), monkeypatch)

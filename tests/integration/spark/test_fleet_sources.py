@@ -1,6 +1,5 @@
 """A source is its cluster and its topics, by their ids: a topic that was made anew is another one."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
     assert Pipeline(spark, fleet).run_once(source).totals == mark.totals
 
     class Elsewhere(KafkaSource):
-        def ids(self, spark: "SparkSession") -> tuple[str | None, Mapping[str, str]]:
+        def ids(self, spark: "SparkSession") -> tuple[str, str]:
             return "another", super().ids(spark)[1]
 
     with pytest.raises(

@@ -1,17 +1,18 @@
-"""Rows that Spark writes arrive where they belong, with headers that tell them; or the job says why not."""
+"""Rows that Spark writes arrive where they belong; or the job says why not."""
 
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
+from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
 
-from kafka_partition_events import ConfigurationError, DefaultPartitioner, PartitionOfflineError
+from kafka_partition_events import ConfigurationError, DefaultPartitioner
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
-from kafka_partition_events.testing.scripted import cluster_of
-from tests.partition_column_kit import BACKENDS, KEYS, assert_even, mixed, policy
+from tests.partition_column_kit import KEYS, assert_even, mixed
 from tests.submit_kit import connector, submit
 
 if TYPE_CHECKING:
@@ -28,14 +29,13 @@ def stored(spark: "SparkSession", cluster: KafkaCluster, topic: str) -> list[Any
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
         .option("subscribe", topic)
-        .option("includeHeaders", "true")
         .load()
         .collect()
     )
 
 
-def headers_of(record: Any) -> dict[str, str]:
-    return {header["key"]: bytes(header["value"]).decode() for header in record["headers"] or ()}
+def javas(key: bytes, partitions: int) -> int:
+    return int(kafka_pythons_murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 def write(rows: "DataFrame", cluster: KafkaCluster, topic: Any, **how: Any) -> Any:
@@ -44,12 +44,12 @@ def write(rows: "DataFrame", cluster: KafkaCluster, topic: Any, **how: Any) -> A
     return write_to_kafka(rows, topic=topic, cluster=cluster.bootstrap_servers, **how)
 
 
-def test_rows_arrive_where_they_belong_with_headers_that_tell_them(
+def test_rows_arrive_where_they_belong(
     spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=6)
-    written = write(mixed(spark, 1_200), kafka_cluster, topic, query="nightly", batch=7)
-    assert (written.query, written.batch, written.backend, written.offline) == ("nightly", "7", "jvm", {})
+    written = write(mixed(spark, 1_200), kafka_cluster, topic)
+    assert (written.hash_name, written.offline, written.avoided) == ("murmur2", (), ())
     records = stored(spark, kafka_cluster, topic)
     assert len(records) == 1_200
     ours = DefaultPartitioner()
@@ -63,9 +63,6 @@ def test_rows_arrive_where_they_belong_with_headers_that_tell_them(
             key = bytes(key)
             assert record["partition"] == ours.partition(topic, key, key, None, None, None)
     assert_even(unkeyed, range(6), 100)
-    told = [headers_of(record) for record in records]
-    assert {(each["kpe-query"], each["kpe-batch"]) for each in told} == {("nightly", "7")}
-    assert len({each["kpe-row"] for each in told}) == 1_200
 
 
 def test_the_java_client_puts_every_key_on_the_same_partition(
@@ -79,74 +76,10 @@ def test_the_java_client_puts_every_key_on_the_same_partition(
         .option("topic", javas)
         .save()
     )
-    for backend in BACKENDS:
-        write(rows, kafka_cluster, ours, backend=backend)
+    write(rows, kafka_cluster, ours)
     places = {bytes(record["key"]): record["partition"] for record in stored(spark, kafka_cluster, javas)}
     for record in stored(spark, kafka_cluster, ours):
         assert record["partition"] == places[bytes(record["key"])], record["key"]
-
-
-def test_a_batch_that_is_repeated_carries_the_same_headers_to_the_same_partitions(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic = kafka_topic(partitions=3)
-    for _ in range(2):
-        write(mixed(spark, 100), kafka_cluster, topic, query="stream", batch=3)
-    seen = Counter(
-        (record["partition"], record["value"].decode(), tuple(sorted(headers_of(record).items())))
-        for record in stored(spark, kafka_cluster, topic)
-    )
-    assert len(seen) == 100
-    assert set(seen.values()) == {2}
-
-
-def test_headers_of_the_rows_own_are_kept(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, bare = kafka_topic(partitions=3), kafka_topic(partitions=3)
-    rows = spark.sql("""
-        SELECT 'k' AS key, 'v' AS value,
-            ARRAY(STRUCT('trace' AS key, CAST('t1' AS BINARY) AS value)) AS headers
-        UNION ALL SELECT 'l', 'w', NULL
-    """)
-    write(rows, kafka_cluster, topic)
-    names = {
-        record["value"].decode(): set(headers_of(record)) for record in stored(spark, kafka_cluster, topic)
-    }
-    ours = {"kpe-query", "kpe-batch", "kpe-partition", "kpe-row"}
-    assert names == {"v": {"trace", *ours}, "w": ours}
-    write(rows, kafka_cluster, bare, headers=False)
-    assert {frozenset(headers_of(r)) for r in stored(spark, kafka_cluster, bare)} == {
-        frozenset({"trace"}),
-        frozenset(),
-    }
-
-
-def test_partitions_that_rows_bring_are_kept_and_the_others_are_chosen(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic = kafka_topic(partitions=6)
-    rows = mixed(spark, 100).selectExpr("*", "IF(value LIKE '%7', 5L, NULL) AS partition")
-    write(rows, kafka_cluster, topic, policy=policy(cap={topic: [2]}))
-    for record in stored(spark, kafka_cluster, topic):
-        if record["value"].endswith(b"7"):
-            assert record["partition"] == 5
-        elif record["key"] is None:
-            assert record["partition"] == 2
-
-
-@pytest.mark.parametrize("partition", [6, -1, 2**40])
-def test_a_partition_that_the_cluster_does_not_know_fails_at_once(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, partition: int
-) -> None:
-    from kafka_partition_events.spark.partition_column import UnknownPartitionError  # noqa: PLC0415
-
-    topic = kafka_topic(partitions=6)
-    rows = mixed(spark, 10).selectExpr("*", f"{partition}L AS partition")
-    expected = f"partition {partition} of topic {topic} is not known to the cluster, which has 0 to 5$"
-    with pytest.raises(UnknownPartitionError, match=expected):
-        write(rows, kafka_cluster, topic)
-    assert not stored(spark, kafka_cluster, topic)
 
 
 def test_a_topic_that_the_cluster_does_not_know_fails_before_spark_runs(
@@ -156,35 +89,36 @@ def test_a_topic_that_the_cluster_does_not_know_fails_before_spark_runs(
         write(mixed(spark, 10), kafka_cluster, "never-made")
 
 
-def test_rows_with_topics_of_their_own_reach_them(
+def test_a_key_that_is_an_expression_is_computed_once(
     spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    large, small = kafka_topic(partitions=6), kafka_topic(partitions=2)
-    rows = mixed(spark, 200).withColumn("to", F.when(F.hash("value") % 2 == 0, large).otherwise(small))
-    write(rows, kafka_cluster, F.col("to"), topics=[large, small])
-    found = [len(stored(spark, kafka_cluster, topic)) for topic in (large, small)]
-    assert sum(found) == 200
-    assert all(found)
-    with pytest.raises(SparkJobError, match=f"topic {large} is not in the metadata snapshot"):
-        write(rows, kafka_cluster, F.col("to"), topics=[small])
+    topic = kafka_topic(partitions=12)
+    write(mixed(spark, 500), kafka_cluster, topic, key=F.expr("uuid()"))
+    records = stored(spark, kafka_cluster, topic)
+    assert len({bytes(record["key"]) for record in records}) == 500
+    assert all(record["partition"] == javas(bytes(record["key"]), 12) for record in records)
 
 
-def test_a_row_whose_partition_is_offline_is_told_with_raise(
+def test_keys_go_where_the_topics_other_writers_put_them_or_nowhere(
     spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
-    from kafka_partition_events.spark.partition_column import write_to_kafka  # noqa: PLC0415
-
-    topic = kafka_topic(partitions=6)
-    with pytest.raises(PartitionOfflineError, match=f"partition [14] of topic {topic} has no leader$"):
-        write_to_kafka(
-            mixed(spark, 100),
-            topic=topic,
-            cluster=cluster_of({topic: [1, None, 3, 1, None, 3]}),
-            bootstrap=kafka_cluster.bootstrap_servers,
-            policy=policy(offline="raise"),
-        )
+    topic = kafka_topic(partitions=12)
+    producer = Producer(kafka_cluster.confluent_options)  # whose default is CRC-32
+    for row in range(0, 500, 2):
+        producer.produce(topic, key=f"user-{row}", value="before")
+    assert producer.flush(60) == 0
+    rows = mixed(spark, 500)
+    with pytest.raises(ConfigurationError, match=r'placed by crc32 over 12 .* Set hash_name="crc32"; or'):
+        write(rows, kafka_cluster, topic)
+    write(rows, kafka_cluster, topic, hash_name="crc32")
+    places: dict[bytes, set[int]] = {}
+    for record in stored(spark, kafka_cluster, topic):
+        if record["key"] is not None:
+            places.setdefault(bytes(record["key"]), set()).add(record["partition"])
+    assert len(places) == 250
+    assert all(len(partitions) == 1 for partitions in places.values())
 
 
 def test_the_partition_that_a_record_was_read_from_is_not_where_it_is_written(
@@ -198,9 +132,9 @@ def test_the_partition_that_a_record_was_read_from_is_not_where_it_is_written(
         .option("subscribe", source)
         .load()
     )
-    with pytest.raises(ConfigurationError, match="where the rows were read"):
+    with pytest.raises(ConfigurationError, match="have a column partition: drop it"):
         write(read, kafka_cluster, target)
-    write(read.drop("partition"), kafka_cluster, target, row_id=["topic", "offset", "value"])
+    write(read.drop("partition"), kafka_cluster, target)
     assert {record["partition"] for record in stored(spark, kafka_cluster, target)} == set(range(6))
 
 
@@ -220,5 +154,4 @@ def test_the_example_writes_its_batches_under_spark_submit(
     where = ("--bootstrap-servers", kafka_cluster.bootstrap_servers, "--topic", kafka_topic(partitions=3))
     done = submit(*connector(), str(EXAMPLE), *where, "--batches", "2")
     assert done.returncode == 0, done.stdout
-    assert "keys are hashed by: jvm" in done.stdout
     assert "batch 1: 0 partitions offline" in done.stdout

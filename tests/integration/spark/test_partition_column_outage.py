@@ -111,14 +111,13 @@ def test_the_batch_after_a_kill_avoids_the_brokers_partitions_and_the_plain_sink
     topic, plain_topic = made(cluster, "ours"), made(cluster, "plain")
     written: list[Written] = []
 
-    def write(rows: "DataFrame", batch: int) -> None:
+    def write(rows: "DataFrame", _batch: int) -> None:
         written.append(
             write_to_kafka(
                 rows,
                 topic=topic,
                 cluster=cluster.bootstrap_servers,
                 key=None,
-                batch=batch,
                 # Spark shares a producer among queries of equal options, and each waits for all its records.
                 options={**TIMEOUTS, "client.id": "ours"},
             )
@@ -167,11 +166,10 @@ def test_the_batch_after_a_kill_avoids_the_brokers_partitions_and_the_plain_sink
         f"after the kill: ours took {ours_s:.1f} s; Spark's sink {outcome} after {plain_s:.1f} s\n"
     )
     assert ours_s < plain_s
-    assert len({each.query for each in written}) == 1
-    assert [each.batch for each in written] == ["0", "1", "2", "3"]
-    lost = {topic: (1, 4)}
-    assert [dict(each.offline) for each in (written[0], written[2], written[3])] == [{}, lost, {}]
-    assert {**written[1].avoided, **written[1].offline} == lost  # avoided, unless we were slower than 9 s
+    assert len(written) == 4
+    lost = (1, 4)
+    assert [each.offline for each in (written[0], written[2], written[3])] == [(), lost, ()]
+    assert (written[1].avoided or written[1].offline) == lost  # avoided, unless we were slower than 9 s
     for name, expected in (
         ("first", {0, 1, 2, 3, 4, 5}),
         ("second", {0, 2, 3, 5}),
