@@ -58,7 +58,6 @@ KAFKA = (
     "acls",
     *CLIENTS,
     "control_topics",
-    "change_failures",
     "tracker",
     "kafka_sink",
     "observe_service",
@@ -69,7 +68,6 @@ SPARK = (
     "fleet_submit",
     "fleet_metrics",
     "fleet_tables",
-    "spark_key_hash",
     "spark_whatif",
 )
 PYTHON = ("confluent_producer", "kafka_python_clients", "kafka_python_feedback", "growth_under_load")

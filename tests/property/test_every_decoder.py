@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kafka_partition_events.legible import is_legible
 from kafka_partition_events.observe.config import ConfigError
 from tests.config_kit import WHOLE
-from tests.every_decoder import DECODERS, LINES, configuration
+from tests.every_decoder import DECODERS, configuration
 from tests.odd_kit import LARGE, mutated, replaced
 from tests.property.examples import scaled
 
@@ -80,8 +80,6 @@ def test_a_megabyte_is_understood_or_refused_soon(name: str, large: str) -> None
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("line of an archive", LINES[0].replace(b"2024-", b"0001-", 1).replace(b"Z", b"+14:00", 1)),
-        ("line of an archive", LINES[0].replace(b"orders", b"\\ud800")),
         ("partition.offline in the journal", b'{"id": "a", "type": "kpe.v2", "data": "a"}'),
         (
             "partition.offline in the journal",

@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperCommand
 
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
 
@@ -21,10 +20,8 @@ class _Commands(LazyGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Show the commands from the table, which takes no import."""
-        self.commands = {
-            name: TyperCommand(name, short_help=about) for name, (_, about) in self.table.items()
-        }
-        super().format_commands(ctx, formatter)
+        with self.unimported():
+            super().format_commands(ctx, formatter)
 
 
 change_app = typer.Typer(cls=_Commands, rich_markup_mode=None)

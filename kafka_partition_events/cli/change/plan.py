@@ -47,7 +47,7 @@ def plan_command(
     - which consumer groups may miss records: those with auto.offset.reset=latest, which can't be seen from
       outside, unless all their members run the rebalance hook or producers wait for them (--gate); which are
       Kafka Streams applications, which end with an error when their topic grows
-    - is the topic compacted: a key that moves leaves its last value behind (kpe spark whatif tells how many
+    - is the topic compacted: a key that moves leaves its last value behind (kpe spark whatif counts how many
       keys move, kpe doctor partitioner how they are placed)
 
     Exit codes, the gravest that applies: 0 safe; 1 records may be missed or left behind; 4

@@ -1,6 +1,7 @@
 """Groups of commands that are imported one by one: all together take a second of a processor."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar
@@ -37,13 +38,19 @@ class LazyGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Complete names from the table, which takes no import."""
+        """Complete names from the table."""
+        with self.unimported():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def unimported(self) -> Iterator[None]:
+        """Have commands by their names and the table's words alone, which takes no import."""
         commands = self.commands
         self.commands = {
             name: TyperCommand(name, short_help=about) for name, (_, about) in self.table.items()
         }
         try:
-            return super().shell_complete(ctx, incomplete)
+            yield
         finally:
             self.commands = commands
 
