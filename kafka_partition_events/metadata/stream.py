@@ -25,8 +25,9 @@ async def event_stream(
     register: Callable[[PartitionChangeListener], Registration], is_closing: Callable[[], bool]
 ) -> AsyncGenerator[Event]:
     """Yield events as they come, on the loop that iterates; see `MetadataPoller.events`."""
-    feed = _Feed(asyncio.get_running_loop(), is_closing)
+    feed = _Feed(loop := asyncio.get_running_loop(), is_closing)
     registration = register(feed)
+    registration.loop = loop  # where calls that wait for the reader are refused
     try:
         while (event := await feed.take()) is not None:
             yield event

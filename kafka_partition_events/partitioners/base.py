@@ -5,11 +5,11 @@ import sys
 from abc import abstractmethod
 from collections.abc import Mapping
 from threading import get_ident
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.listener import ClusterAdopter, name_of
+from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, name_of
 from kafka_partition_events.partitioners.keys import Keys
 from kafka_partition_events.partitioners.routes import ClientCluster, Routes
 from kafka_partition_events.routing.budget import BufferBudget
@@ -20,6 +20,9 @@ UNASSIGNED = -1
 """What `Partitioner.partition` returns when it knows nothing of a topic: the client shall choose itself.
 
 It is librdkafka's ``RD_KAFKA_PARTITION_UA``."""
+
+
+_HOOKS = frozenset(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
 
 
 class PartitionerOptions(TypedDict, total=False):
@@ -49,6 +52,15 @@ class Partitioner(ClusterAdopter):
 
     ignores_keys: bool = False
     """Whether keyed records are placed as if they had no key."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse methods for events that nothing would call: `TypeError`."""
+        super().__init_subclass__(**options)
+        for name in sorted(vars(cls).keys() & _HOOKS):
+            if not issubclass(cls, PartitionChangeListener):
+                raise TypeError(
+                    f"nothing would call {cls.__name__}.{name}: add the base PartitionChangeListener"
+                )
 
     def __init__(
         self,

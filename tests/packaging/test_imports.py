@@ -296,10 +296,10 @@ LARGEST = {
 """Lines of code. Change control is larger than the core was to be; more than half of it decides."""
 
 CORE = {
-    "metadata": (3_026, 2_895),
+    "metadata": (3_027, 2_895),
     "routing": (653, 653),
     "health": (1_670, 1_400),
-    "partitioners": (1_045, 1_045),
+    "partitioners": (1_055, 1_055),
     "clients": (9_264, 4_300),
 }
 """All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and

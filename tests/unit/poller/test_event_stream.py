@@ -226,6 +226,19 @@ class TestClosingThePoller:
 
         on_a_loop(main)
 
+    def test_a_reader_of_events_needs_it_too(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            poller.start()
+            stream = poller.events()
+            await anext(stream)
+            with pytest.raises(RuntimeError, match=r"await poller\.aclose"):
+                poller.close()
+            await stream.aclose()
+            poller.close()
+
+        on_a_loop(main)
+
     def test_without_anyone_on_the_loop_the_calls_block_as_ever(self, make: Pollers) -> None:
         class OfThreads(PartitionChangeListener):
             def on_event(self, event: Event) -> None:
