@@ -300,15 +300,15 @@ CORE = {
     "routing": (653, 653),
     "health": (1_670, 1_400),
     "partitioners": (1_057, 1_057),
-    "clients": (9_264, 4_300),
+    "clients": (9_240, 4_300),
 }
 """All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and
 asyncio. The first number only ever falls; a raise needs a decision that names what goes instead."""
 WATCHER = (7_855, 7_855)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
-CONTROL = (6_102, 5_500)
+CONTROL = (6_099, 5_500)
 """The same for change control: its wing, and its commands in `cli/change`."""
-COMMANDS = (5_428, 4_500)
+COMMANDS = (5_320, 4_500)
 """The same for the command line without `cli/change`."""
 LONGEST = 450
 """Lines of a file of the core."""
