@@ -118,10 +118,7 @@ def test_without_a_cluster_it_waits_and_says_so(
             '[kafka.properties]\n"sasl.oauthbearer.config" = "hunter2"\n',
             "sasl.oauthbearer.config: kafka-python has nothing like it. Change that, or set client",
         ),
-        (
-            "[election]\nenabled = true\n",
-            "election: there is no such section; there are alerts, control",
-        ),
+        ("[election]\nenabled = true\n", "election: there is no such section; leave it out: two observers"),
     ],
 )
 def test_a_wrong_configuration_ends_it_at_once(

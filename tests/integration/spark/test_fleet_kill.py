@@ -254,5 +254,5 @@ def test_a_topic_that_is_not_there_is_told(
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     source = KafkaSource(bootstrap=kafka_cluster.bootstrap_servers, topic="no-such-topic")
-    with pytest.raises(SparkJobError, match=r"no-such-topic at .*; do the topics exist"):
+    with pytest.raises(SparkJobError, match=r"no-such-topic at .*; does the topic exist"):
         Pipeline(spark, Fleet(out=str(tmp_path / "out"))).run_once(source)
