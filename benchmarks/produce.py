@@ -110,8 +110,12 @@ MOVE: dict[str, Any] = {"keys": "move"}
 CASES = (
     Case("produce(), unkeyed", send_unkeyed),
     *(
-        Case(f"{name}{option}", send, options=options)
-        for option, options in (("", {}), (", move", MOVE), (", move, hedge", {**MOVE, "rescue": "hedge"}))
+        Case(f"{name}{option}", send, part, options=options)
+        for option, part, options in (
+            ("", 1.0, {}),
+            (", move", 1.0, MOVE),
+            (", move, hedge", 0.05, {**MOVE, "rescue": "hedge"}),
+        )
         for name, send in (
             ("produce(), keyed", send_keyed),
             ("produce() with callbacks, keyed", with_callbacks(KEYS)),

@@ -67,6 +67,8 @@ _READING: dict[str, tuple[str, Callable[[float], str]]] = {
     "twice": ("twice", count),
     "never": ("unread", count),
 }
+_READ_BY = """An `OrderedConsumer` in a process of its own reads meanwhile; times are from `produce` on. Without a
+rescue what came twice was written twice by librdkafka's own retries: the producer is not idempotent here."""
 _HEADER = (
     "producer",
     "p50 ms",
@@ -124,7 +126,7 @@ def render_scenario(scenario: Scenario, result: Result, images: str | None = Non
         rows = [_verdict_row(judge(target, result)) for target in targets]
         parts.append(table(("target", "asked", "measured", "reached"), rows))
     if scenario.read:
-        parts.append("An `OrderedConsumer` in a process of its own reads meanwhile, from `produce` on:")
+        parts.append(_READ_BY)
         rows = [
             [PRODUCERS[name].title, *_reading(measured.kept)] for name, measured in result.producers.items()
         ]
