@@ -67,8 +67,8 @@ _READING: dict[str, tuple[str, Callable[[float], str]]] = {
     "twice": ("twice", count),
     "never": ("unread", count),
 }
-_READ_BY = """An `OrderedConsumer` in a process of its own reads meanwhile; times are from `produce` on. Without a
-rescue what came twice was written twice by librdkafka's own retries: the producer is not idempotent here."""
+_READ_BY = """An `OrderedConsumer` in a process of its own reads meanwhile; times are from `produce` on. What
+came twice without a rescue was written twice by librdkafka's own retries: it is not idempotent here."""
 _HEADER = (
     "producer",
     "p50 ms",
