@@ -24,7 +24,7 @@ class Second(Protocol):
 
 
 class FutureAdapter(ABC):
-    """What adapters have in common: see `Client` and `KeyedClient`. Set ``flight`` before it is used.
+    """What adapters have in common: see `Client`. Set ``flight`` before it is used.
 
     Attributes:
         errors: The client's module of errors; aiokafka's began as a copy of kafka-python's.

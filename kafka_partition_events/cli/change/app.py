@@ -1,6 +1,6 @@
 """``kpe change``: ask for more partitions of a topic, follow the change, and take it back."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import typer
 
@@ -17,11 +17,6 @@ class _Commands(LazyGroup):
         "wait": ("change.wait:wait_command", "Wait until producers are ready, or until it is over."),
         "cancel": ("change.cancel:cancel_command", "Take back what has not happened, or end the waiting."),
     }
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Show the commands from the table, which takes no import."""
-        with self.unimported():
-            super().format_commands(ctx, formatter)
 
 
 change_app = typer.Typer(cls=_Commands, rich_markup_mode=None)

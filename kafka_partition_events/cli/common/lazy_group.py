@@ -14,11 +14,7 @@ Table = Mapping[str, tuple[str, str]]
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are asked for.
-
-    Attributes:
-        table: The commands.
-    """
+    """A group whose commands, its ``table``, are imported when they are asked for."""
 
     table: ClassVar[Table]
 
@@ -37,13 +33,18 @@ class LazyGroup(TyperGroup):
                 option.default = False
         return super().parse_args(ctx, args)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Show the commands from the table."""
+        with self._unimported():
+            super().format_commands(ctx, formatter)
+
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete names from the table."""
-        with self.unimported():
+        with self._unimported():
             return super().shell_complete(ctx, incomplete)
 
     @contextmanager
-    def unimported(self) -> Iterator[None]:
+    def _unimported(self) -> Iterator[None]:
         """Have commands by their names and the table's words alone, which takes no import."""
         commands = self.commands
         self.commands = {

@@ -19,7 +19,6 @@ events_app = typer.Typer(cls=_Group, rich_markup_mode=None)
 
 
 @events_app.callback(
-    cls=_Group,
     epilog="Exit codes: 0 all is well; 1 a sink refused some; 2 error, in one line on stderr. "
     "`kpe events COMMAND --help` has examples.",
 )
