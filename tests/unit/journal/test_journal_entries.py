@@ -54,7 +54,7 @@ def test_entries_of_an_outage_bear_its_gap(clock: ManualClock, file: SqliteOutbo
 
 
 def test_what_is_told_twice_is_kept_once(clock: ManualClock) -> None:
-    outbox = scratch_journal()
+    outbox = scratch_journal(clock=clock)
     proved = [event for event in MOVED if isinstance(event, ev.LeaderChanged)]
     told = [evolve(event, new=evolve(event.new, leader_epoch=5)) for event in proved]
     journaled(outbox, clock, *told, *told)
