@@ -18,7 +18,7 @@ LIMIT_S = 180
 SERVER = """
 # As gunicorn with --preload: the application is imported, then the workers are forked, each is given a task,
 # and each ends by sys.exit.
-import os, signal, sys
+import os, signal, sys, time
 from kafka_partition_events import AdaptivePartitioner, MetadataPoller
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.errors import ForkedError
@@ -30,6 +30,19 @@ for _ in range(100):
     producer.produce("t", b"the parent's", key=b"k")
     producer.produce("t", b"the parent's")
 assert producer.flush(60) == 0
+
+
+def connected():
+    # Return when no connection has been opened for a second. A thread that connects may be in `getaddrinfo`, whose
+    # lock glibc leaves locked in a child (check_pf.c): a child that is forked then never resolves a name.
+    open_files, since = 0, time.monotonic()
+    while time.monotonic() < since + 1:
+        if (now := len(os.listdir("/dev/fd"))) != open_files:
+            open_files, since = now, time.monotonic()
+        time.sleep(0.01)
+
+
+connected()
 producer.produce("t", b"on its way")
 
 
