@@ -7,7 +7,7 @@ from attrs import define, evolve, field
 from kafka_partition_events.health.broker_state import BrokerState, Trust
 from kafka_partition_events.health.observations import Observations
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Clearance, Suspicion
+from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Clearance, Role, Suspicion
 
 Change = BrokerSuspected | BrokerCleared
 """What is announced; the partitioner's name is filled in later."""
@@ -156,12 +156,23 @@ class Circuits:
         self.renew()
 
     def readmit_if_needed(self, now: float) -> None:
-        """Trust suspects again on which nothing is stuck, if there is no trusted leader left."""
-        seen = self.seen
-        for b in seen.leaders():
-            hopeful = b.trust is Trust.DOUBTED and seen.silence(b, now) <= _LAST_HOPE * seen.patience(b)
-            if b.trust is Trust.TRUSTED or hopeful:
-                return
-        for b in tuple(seen.leaders()):
-            if b.is_bad and not b.outstanding and b.down_until <= now:
-                self.clear(b, Clearance.NEEDED, now)
+        """Trust those again that nothing is stuck on, or that answer, where none is trusted in their role.
+
+        One that has done its part of what was sent since it was suspected is alive: a machine that is so busy
+        that all seem silent is no reason to wait for the one that is.
+        """
+        seen, renewed = self.seen, False
+        for role in (Role.LEADER, Role.REPLICA):
+            states = [b for b in seen.states.values() if b.subject.role is role]
+            if any(b.trust is Trust.TRUSTED or self._is_last_hope(b, now) for b in states):
+                continue
+            for b in states:
+                is_alive = b.answered_to > b.suspected_at or (role is Role.LEADER and not b.outstanding)
+                if b.is_bad and is_alive and b.down_until <= now:
+                    self.clear(b, Clearance.NEEDED, now)
+                    renewed = True
+        if renewed:
+            self.renew()
+
+    def _is_last_hope(self, b: BrokerState, now: float) -> bool:
+        return b.trust is Trust.DOUBTED and self.seen.silence(b, now) <= _LAST_HOPE * self.seen.patience(b)
