@@ -27,7 +27,8 @@ suspect -> trusted     it answers within our patience: a false alarm   our_own_f
 probation -> suspect   a probe fails or stalls, or no connection       coming_back: each rest is twice
 probation -> trusted   enough good answers                             coming_back: three good ones clear it
 ...                    no record that is written here needs it         coming_back: trusted untried
-bad -> trusted         no trusted leader is left                       coming_back: where no other is left
+bad -> trusted         none is trusted, and it answers or has nothing  coming_back: where no other is left
+                       in flight
 ...                    metadata lists it no more, or nothing needs it  unreachable: no longer lists
 =====================  ==============================================  ======================================
 
