@@ -119,9 +119,6 @@ def test_every_event_has_a_listener_method_and_no_method_is_without_an_event() -
 def test_what_a_partition_event_can_tell() -> None:
     old = PartitionInfo("orders", 0, 1, (1, 2, 3), (1, 2), 4)
     new = PartitionInfo("orders", 0, 1, (1, 2, 3), (1, 3), 5)
-    isr = ev.IsrChanged(topic="orders", partition=0, old=old, new=new)
-    assert isr.joined == {3}
-    assert isr.left == {2}
     assert not ev.LeaderChanged(topic="orders", partition=0, old=old, new=new).moved
     assert ev.PartitionsAdded(topic="orders", old=TOPIC, new=GROWN).added == GROWN.partitions[1:]
 

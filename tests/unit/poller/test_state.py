@@ -122,7 +122,6 @@ class TestAnAnswerThatIsRefusedWhole:
 class TestAge:
     def test_is_told_once_and_takes_the_tables_away(self) -> None:
         before = known(orders(1))
-        assert before.until_stale(300) == 10
         assert before.aged(at(309)) == (before, StepResult(previous_at=on(9)))
         state, news = before.aged(at(311, sequence=4))
         (stale,) = news.events
