@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -112,10 +113,13 @@ def test_small_mailboxes_lose_nothing_uncounted(poller: MetadataPoller) -> None:
 def test_every_read_is_consistent_and_never_older_than_the_news(poller: MetadataPoller) -> None:
     done = threading.Event()
 
+    partitioner = DefaultPartitioner()
+
     class Reader(RecordingListener):
         def on_event(self, event: ev.Event) -> None:
             assert poller.cluster is not None
             assert poller.cluster.generation >= event.generation
+            assert (partitioner.routing.generation or 0) >= event.generation
             super().on_event(event)
 
     def publish() -> None:
@@ -134,6 +138,7 @@ def test_every_read_is_consistent_and_never_older_than_the_news(poller: Metadata
                 assert len(orders.partitions) == 2
 
     registrations = [poller.register(Reader(name=f"reader-{n}"), capacity=100_000) for n in range(3)]
+    poller.register(partitioner)
     together(publish, read, read)
     for registration in registrations:
         assert registration.wait_synced(WAIT_S)

@@ -108,14 +108,6 @@ def test_the_id_of_a_transition_can_be_computed_elsewhere() -> None:
     assert only(UP, DOWN).get_id() == str(uuid.uuid5(ours, json.dumps(transition)))
 
 
-def test_two_observers_agree_on_the_id_of_a_transition() -> None:
-    other = {"wall_time": SEEN + timedelta(seconds=3), "previous_at": None, "first_sequence": 77}
-    (seen_by_a,), (seen_by_b,) = changes(UP, DOWN), changes(UP, DOWN, **other)
-    a = to_cloudevent(seen_by_a, observer="a")
-    b = to_cloudevent(seen_by_b, observer="b")
-    assert a.get_id() == b.get_id()
-
-
 def test_after_a_restart_the_state_found_has_the_ids_of_the_transitions_that_led_to_it() -> None:
     lived = [to_cloudevent(e) for e in (*changes(EMPTY, UP), *changes(UP, DOWN))]
     found = [to_cloudevent(e) for e in changes(EMPTY, DOWN, initial=True)]
@@ -126,11 +118,6 @@ def test_after_a_restart_the_state_found_has_the_ids_of_the_transitions_that_led
     assert all(as_json(e)["data"]["initial"] for e in found)
 
 
-def test_the_same_partition_offline_again_is_another_transition() -> None:
-    again = cluster(orders(1, None, 3, epoch=8))
-    assert only(UP, DOWN).get_id() != to_cloudevent(changes(UP, again)[-1]).get_id()
-
-
 @pytest.mark.parametrize(
     "other",
     [cluster(orders(1, 2, 3, 1)), cluster(orders(1, 2, 3, 1, 1, 1)), cluster(orders(1, 2, id="id-2"))],
@@ -139,13 +126,6 @@ def test_the_same_partition_offline_again_is_another_transition() -> None:
 def test_different_transitions_have_different_ids(other: Cluster) -> None:
     grown_by_two = cluster(orders(1, 2, 3, 1, 2))
     assert only(UP, other).get_id() != only(UP, grown_by_two).get_id()
-
-
-def test_a_topic_of_the_same_name_but_another_id_has_other_transitions() -> None:
-    up, down = cluster(orders(1, 2, id="id-2")), cluster(orders(1, None, id="id-2"))
-    (first,) = changes(UP, DOWN)
-    second = changes(up, down)[-1]
-    assert to_cloudevent(first).get_id() != to_cloudevent(second).get_id()
 
 
 def test_without_proof_the_moment_of_the_observation_identifies_so_that_nothing_collapses() -> None:

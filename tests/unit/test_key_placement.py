@@ -8,10 +8,8 @@ from kafka_partition_events import (
     AdaptivePartitioner,
     DefaultPartitioner,
     Partitioner,
-    RoundRobinPartitioner,
     Route,
     StickyPartitioner,
-    UniformStickyPartitioner,
 )
 from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
 from kafka_partition_events.testing.scripted import cluster_of
@@ -49,26 +47,6 @@ class TestAnOwnHome:
         home = ask(Mirrored(), b"a", *[1] * 4)
         leaders = [None if partition == home else 1 for partition in range(4)]
         assert ask(Mirrored(), b"a", *leaders) == home
-
-
-@pytest.mark.parametrize(
-    ("partitioner", "by_hash"),
-    [
-        (DefaultPartitioner(), True),
-        (AdaptivePartitioner(hash_name="fnv1a"), True),
-        (RoundRobinPartitioner(), True),
-        (Mirrored(), False),
-    ],
-)
-def test_keys_go_by_their_hash_alone_unless_a_subclass_says_otherwise(
-    partitioner: Partitioner, by_hash: bool
-) -> None:
-    assert partitioner.keying.by_hash is by_hash
-
-
-def test_every_built_in_leaves_keys_to_the_client_as_long_as_a_topic_is_unknown() -> None:
-    for make in (DefaultPartitioner, AdaptivePartitioner, RoundRobinPartitioner, UniformStickyPartitioner):
-        assert not make().requires_metadata("t")
 
 
 def test_a_home_of_ones_own_requires_metadata() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import (
-    UNASSIGNED,
     BufferBudget,
     CapLifted,
     CapReached,
@@ -61,12 +60,6 @@ class FakeKafkaPythonCluster:
 
 @pytest.mark.parametrize("make", BUILT_IN)
 class TestEveryBuiltIn:
-    def test_without_table_and_cluster_leaves_the_choice_to_the_client(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
-        assert ask(make()) == UNASSIGNED
-        assert ask(with_table(make(), 1, 2), topic="another") == UNASSIGNED
-
     def test_an_unknown_topic_in_the_cluster_argument_raises_as_kafka_pythons_do(
         self, make: Callable[..., Partitioner]
     ) -> None:
@@ -145,23 +138,9 @@ class TestKeyedRecords:
         with pytest.raises(TypeError):
             ask(with_table(make(), 1), key=5)  # type: ignore[arg-type]
 
-    def test_an_empty_key_is_a_key(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), *[1] * 1000)
-        assert ask(partitioner, key=b"") == 681
-
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
 class TestSticky:
-    def test_a_second_thread_that_saw_the_same_full_batch_moves_nothing(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
-        partitioner = with_table(make(), 1, 2, 3)
-        stuck = ask(partitioner)
-        partitioner.on_new_batch("t", None, stuck)
-        moved = ask(partitioner)
-        partitioner.on_new_batch("t", None, stuck)
-        assert ask(partitioner) == moved
-
     def test_never_draws_the_previous_one_and_all_others_evenly(
         self, make: Callable[..., Partitioner]
     ) -> None:
@@ -180,12 +159,6 @@ class TestSticky:
         rng = random.Random(7)
         drawn = Counter(ask(with_table(make(rng=rng), 1, 1, 1)) for _ in range(3000))
         assert all(870 < drawn[p] < 1130 for p in range(3))
-
-    def test_stays_when_something_else_changes(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), 1, 2, 3)
-        stuck = ask(partitioner)
-        with_table(partitioner, 1, 2, 3, 1, 2, 3)
-        assert ask(partitioner) == stuck
 
 
 class TestSubclasses:
@@ -218,21 +191,6 @@ class TestSubclasses:
         partitioner = with_table(VipFirst(), *[1] * 12)
         assert ask(partitioner, key=b"vip-7") == 0
         assert ask(partitioner, key=b"order-1") == murmur2_partition(b"order-1", 12)
-
-    def test_choose_is_called_once_for_a_record_that_kafka_python_asks_about_twice(self) -> None:
-        class Counting(Partitioner):
-            calls = 0
-
-            def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
-                self.calls += 1
-                return route.usable[self.calls % len(route.usable)]
-
-        partitioner = Counting()
-        with_table(partitioner, *[1] * 4)
-        first = ask(partitioner)
-        partitioner.on_new_batch("t", None, first)
-        assert ask(partitioner) == first
-        assert partitioner.calls == 1
 
     def test_a_subclass_of_a_subclass_keeps_its_parents_partition(self) -> None:
         class Fixed(DefaultPartitioner):

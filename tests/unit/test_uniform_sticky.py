@@ -53,19 +53,6 @@ class TestBatches:
         assert all(len(set(run)) == 1 for run in runs)
         assert all(one[0] != other[0] for one, other in pairwise(runs))
 
-    def test_are_of_16_kb_by_default_as_the_clients(self) -> None:
-        partitioner = with_table(1, 2)
-        asked = [ask(partitioner, value=b"v" * 1000) for _ in range(34)]
-        (change,) = [i for i in range(1, 34) if asked[i] != asked[i - 1]]
-        assert change == -(-16_384 // record_bytes(b"k", b"v" * 1000))
-
-    def test_reach_all_partitions_evenly(self) -> None:
-        """6,000 batches over 6 partitions: 1,000 each, standard deviation below 29; bounds: 5 of them."""
-        partitioner = with_table(*[1] * 6, batch_bytes=1)
-        placed = Counter(ask(partitioner) for _ in range(6000))
-        assert len(placed) == 6
-        assert all(855 < number < 1145 for number in placed.values())
-
     def test_are_shared_by_keyed_and_unkeyed_records(self) -> None:
         partitioner = with_table(1, 2, 3, batch_bytes=100 * RECORD)
         assert len({ask(partitioner, key) for key in (b"a", None, b"", b"b", None)}) == 1
