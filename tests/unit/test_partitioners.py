@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import (
+    AdaptivePartitioner,
     BufferBudget,
     CapLifted,
     CapReached,
@@ -18,20 +19,12 @@ from kafka_partition_events import (
     Route,
     StickyPartitioner,
 )
-from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.partitioner_kit import ask, with_table
 
 BUILT_IN: list[Callable[..., Partitioner]] = [DefaultPartitioner, StickyPartitioner, RoundRobinPartitioner]
 EIGHT_KEYS = [b"", b"a", b"order-1", b"order-2", b"order-3", b"x" * 100, b"\x00\xff", "ключ".encode()]
-
-
-def ask(partitioner: Partitioner, topic: str = "t", key: bytes | None = None, cluster: Any = None) -> int:
-    return partitioner.partition(topic, key, key, b"value", b"value", cluster)
-
-
-def with_table(partitioner: Partitioner, *leaders: int | None, topic: str = "t") -> Partitioner:
-    partitioner.apply_snapshot(cluster_of({topic: list(leaders)}, brokers=[1, 2, 3]))
-    return partitioner
 
 
 class FakeKafkaPythonCluster:
@@ -117,15 +110,16 @@ class TestEveryBuiltIn:
         return ask(partitioner, cluster=cluster)
 
 
-@pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
+@pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner, AdaptivePartitioner])
 class TestKeyedRecords:
     def test_stay_on_their_partition_when_it_is_offline_or_beyond_the_cap(
         self, make: Callable[..., Partitioner]
     ) -> None:
         budget = BufferBudget(max_partitions={"t": 2}, instance_id="a")
-        partitioner = with_table(make(budget=budget), *[None] * 11, 1)
-        for key in EIGHT_KEYS:
-            assert ask(partitioner, key=key) == murmur2_partition(key, 12)
+        for options, place in (({}, murmur2_partition), ({"hash_name": "crc32"}, crc32_partition)):
+            partitioner = with_table(make(budget=budget, **options), *[None] * 11, 1)
+            for key in EIGHT_KEYS[1:]:  # to crc32 an empty one is none
+                assert ask(partitioner, key=key) == place(key, 12)
 
     @pytest.mark.parametrize("kind", [bytearray, memoryview])
     def test_go_by_their_bytes_whatever_holds_them(
@@ -136,7 +130,7 @@ class TestKeyedRecords:
             for key in EIGHT_KEYS:
                 assert ask(partitioner, key=kind(key)) == murmur2_partition(key, 12)
         with pytest.raises(TypeError):
-            ask(with_table(make(), 1), key=5)  # type: ignore[arg-type]
+            ask(with_table(make(), 1), key=5)
 
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
@@ -159,6 +153,25 @@ class TestSticky:
         rng = random.Random(7)
         drawn = Counter(ask(with_table(make(rng=rng), 1, 1, 1)) for _ in range(3000))
         assert all(870 < drawn[p] < 1130 for p in range(3))
+
+
+class Mirrored(DefaultPartitioner):
+    """An application's own rule for keys, in a built-in's place."""
+
+    def home(self, route: Route, key: bytes) -> int:
+        return route.count - 1 - super().home(route, key)
+
+
+class TestAnOwnHome:
+    def test_is_obeyed_and_kept_to_although_it_is_offline(self) -> None:
+        for key in EIGHT_KEYS:
+            home = ask(with_table(Mirrored(), *[1] * 12), key)
+            assert home == 11 - murmur2_partition(key, 12)
+            leaders = [None if partition == home else 1 for partition in range(12)]
+            assert ask(with_table(Mirrored(), *leaders), key) == home
+
+    def test_requires_metadata(self) -> None:
+        assert Mirrored().requires_metadata("t")
 
 
 class TestSubclasses:

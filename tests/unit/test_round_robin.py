@@ -10,19 +10,7 @@ import pytest
 
 from kafka_partition_events import ConfigurationError, RoundRobinPartitioner
 from kafka_partition_events.testing.scripted import cluster_of
-
-
-def ask(partitioner: RoundRobinPartitioner, topic: str = "t", key: bytes | None = None) -> int:
-    return partitioner.partition(topic, key, key, b"v", b"v", None)
-
-
-def adopt(partitioner: RoundRobinPartitioner, *leaders: int | None) -> None:
-    partitioner.apply_snapshot(cluster_of({"t": leaders}))
-
-
-def with_table(partitioner: RoundRobinPartitioner, *leaders: int | None) -> RoundRobinPartitioner:
-    adopt(partitioner, *leaders)
-    return partitioner
+from tests.partitioner_kit import ask, with_table
 
 
 class TestStart:
@@ -34,7 +22,7 @@ class TestStart:
     def test_holds_for_each_topic(self) -> None:
         partitioner = RoundRobinPartitioner(start=2)
         partitioner.apply_snapshot(cluster_of({"t": [1] * 4, "u": [1] * 4}))
-        assert [ask(partitioner, topic) for topic in "tut"] == [2, 2, 3]
+        assert [ask(partitioner, topic=topic) for topic in "tut"] == [2, 2, 3]
 
     @pytest.mark.parametrize(("start", "first"), [(1, 2), (3, 0)])
     def test_is_the_next_usable_one_if_it_is_offline(self, start: int, first: int) -> None:
@@ -60,14 +48,14 @@ class TestChanges:
     def test_it_goes_on_where_it_was(self) -> None:
         partitioner = with_table(RoundRobinPartitioner(start=0), *[1] * 6)
         assert [ask(partitioner) for _ in range(3)] == [0, 1, 2]
-        adopt(partitioner, 1, None, 1, None, 1, 1)
+        with_table(partitioner, 1, None, 1, None, 1, 1)
         assert [ask(partitioner) for _ in range(4)] == [4, 5, 0, 2]
-        adopt(partitioner, *[1] * 6)
+        with_table(partitioner, *[1] * 6)
         assert [ask(partitioner) for _ in range(3)] == [4, 5, 0]
 
     def test_a_topic_that_vanished_is_forgotten(self) -> None:
         partitioner = with_table(RoundRobinPartitioner(start=0), *[1] * 6)
         ask(partitioner)
         partitioner.apply_snapshot(cluster_of({"another": [1]}))
-        adopt(partitioner, *[1] * 6)
+        with_table(partitioner, *[1] * 6)
         assert ask(partitioner) == 0

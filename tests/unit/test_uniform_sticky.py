@@ -9,25 +9,17 @@ import pytest
 
 from kafka_partition_events import BufferBudget, ConfigurationError, UniformStickyPartitioner
 from kafka_partition_events.partitioners.sticky import record_bytes
-from kafka_partition_events.testing.scripted import cluster_of
+from tests import partitioner_kit as kit
 
 RECORD = record_bytes(b"k", b"v")
 
 
 def with_table(*leaders: int | None, **options: Any) -> UniformStickyPartitioner:
-    partitioner = UniformStickyPartitioner(**{"rng": random.Random(3)} | options)
-    adopt(partitioner, *leaders)
-    return partitioner
+    return kit.with_table(UniformStickyPartitioner(**{"rng": random.Random(3)} | options), *leaders)
 
 
-def adopt(partitioner: UniformStickyPartitioner, *leaders: int | None) -> None:
-    partitioner.apply_snapshot(cluster_of({"t": leaders}, brokers=[1, 2, 3]))
-
-
-def ask(
-    partitioner: UniformStickyPartitioner, key: bytes | None = b"k", value: bytes = b"v", topic: str = "t"
-) -> int:
-    return partitioner.partition(topic, key, key, value, value, None)
+def ask(partitioner: UniformStickyPartitioner, key: bytes | None = b"k", value: bytes = b"v") -> int:
+    return kit.ask(partitioner, key, value=value)
 
 
 def send(partitioner: UniformStickyPartitioner, batches: dict[int, int], key: bytes | None, size: int) -> int:
@@ -104,7 +96,7 @@ class TestChanges:
     def test_a_batch_goes_on_when_something_else_changes(self) -> None:
         partitioner = with_table(1, 2, 3, batch_bytes=10 * RECORD)
         asked = [ask(partitioner) for _ in range(4)]
-        adopt(partitioner, 1, 2, 3, 1, 2, 3)
+        kit.with_table(partitioner, 1, 2, 3, 1, 2, 3)
         asked += [ask(partitioner) for _ in range(6)]
         assert len(set(asked)) == 1
         assert ask(partitioner) != asked[0], "it holds ten records, not ten since the change"

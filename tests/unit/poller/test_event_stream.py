@@ -56,17 +56,6 @@ class TestReading:
 
         on_a_loop(main)
 
-    def test_without_a_replay_only_news_come(self, make: Pollers) -> None:
-        async def main() -> None:
-            poller = make(orders(1, 2, 3))
-            poller.poll_once()
-            stream, first = await reading(poller, replay=False)
-            emit(poller, 1)
-            assert (await first).kind == "metadata_stale"
-            await stream.aclose()
-
-        on_a_loop(main)
-
     def test_a_slow_reader_gets_a_resync_in_place_of_what_it_missed(self, make: Pollers) -> None:
         async def main() -> None:
             poller = make(orders(1))

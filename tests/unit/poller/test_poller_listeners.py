@@ -81,18 +81,6 @@ class TestListenersThatMisbehave:
         assert leaving.kinds() == ["broker_added"]
         assert "leader_changed" not in other.kinds()
 
-    def test_registers_another(self, make: Pollers) -> None:
-        poller = make(orders(1), orders(2))
-        new = RecordingListener()
-        inviting = OnFirst(lambda: poller.register(new))
-        poller.register(inviting)
-        poller.poll_once()
-        new.wait_for(4)
-        poller.poll_once()
-        new.wait_for(5)
-        assert new.replayed() == poller.cluster
-        assert [e.sequence for e in new.events[-2:]] == [4, 5], "no gap, no double"
-
     def test_registers_itself_again(self, make: Pollers) -> None:
         poller = make(orders(1))
         again = OnFirst(lambda: poller.register(again))
