@@ -1,11 +1,19 @@
 """What tests of partitioners share: a question as a client asks it, and a table."""
 
+import random
 from typing import Any, TypeVar
 
 from kafka_partition_events import Partitioner
 from kafka_partition_events.testing.scripted import cluster_of
 
 AnyPartitioner = TypeVar("AnyPartitioner", bound=Partitioner)
+
+
+class Lowest(random.Random):
+    """Draws the first of what there is, so that a round begins with partition 0."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        return 0
 
 
 def ask(

@@ -62,9 +62,9 @@ def test_one_hash_is_named(name: str, partitions: int) -> None:
     found = fingerprint(written(2_000, (1, hashing(name, partitions))), partitions)
     assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, (name,))
     assert rules(found) == {Rule(name, partitions): pytest.approx(1.0)}
-    fits = {fit.hash_name: fit for fit in found.fits}
-    assert fits[name].explained == fits[name].beyond_chance == 1.0
-    assert all(fit.beyond_chance < 0.07 for other, fit in fits.items() if other != name)  # 3 sigma at n = 2
+    assert found.fits[name] == 1.0
+    by_chance = 1 / partitions + 0.04  # 3 sigma at n = 2
+    assert all(share < by_chance for other, share in found.fits.items() if other != name)
     assert (found.keys, found.split_keys) == (2_000, 0)
 
 
@@ -305,7 +305,7 @@ def test_a_few_keys_are_a_guess_and_some_more_are_one_hash() -> None:
 def test_one_partition_tells_nothing() -> None:
     found = fingerprint(written(1_000, (1, hashing("murmur2", 1))), 1)
     assert (found.verdict, found.needed, found.overlooked) == (Verdict.TOO_FEW, None, 1.0)
-    assert {fit.explained for fit in found.fits} == {1.0}
+    assert {*found.fits.values()} == {1.0}
 
 
 @pytest.mark.parametrize("pairs", [[], [(b"", 3)] * 100])

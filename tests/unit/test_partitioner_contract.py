@@ -33,7 +33,6 @@ BUILT_IN: dict[str, Callable[[], Partitioner]] = {
     "uniform sticky": UniformStickyPartitioner,
     "uniform sticky, small batches": lambda: UniformStickyPartitioner(batch_bytes=1),
     "round robin": RoundRobinPartitioner,
-    "round robin, start": lambda: RoundRobinPartitioner(start=5),
     "adaptive": AdaptivePartitioner,
     "adaptive, ignore keys": lambda: AdaptivePartitioner(ignore_keys=True),
     "adaptive, rack": lambda: AdaptivePartitioner(rack="a"),
