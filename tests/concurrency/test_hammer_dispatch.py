@@ -1,7 +1,7 @@
 """Threads register, leave, emit and read while another publishes, switched as often as Python can."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +13,7 @@ from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.replay import apply
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
+from tests.threads_kit import together
 
 CHANGES = 300
 MANY = 50
@@ -30,28 +31,6 @@ def poller() -> Iterator[MetadataPoller]:
     one = MetadataPoller(ScriptedSource(*answers), clock=ManualClock())
     yield one
     one.close(timeout=WAIT_S)
-
-
-def together(*jobs: Callable[[], None]) -> None:
-    """Run the jobs at once and raise what any of them raised."""
-    errors: list[BaseException] = []
-    gate = threading.Barrier(len(jobs))
-
-    def run(job: Callable[[], None]) -> None:
-        try:
-            gate.wait(WAIT_S)
-            job()
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT_S)
-        assert not thread.is_alive(), "this takes too long"
-    if errors:
-        raise errors[0]
 
 
 def test_a_replay_and_what_follows_leave_no_gap_and_no_double(poller: MetadataPoller) -> None:

@@ -16,8 +16,13 @@ from tests.unit.dispatch.mail import WAIT_S, Open, news, state
 
 
 def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine in asyncio's debug mode."""
-    asyncio.run(main(), debug=True)
+    """Run a coroutine in asyncio's debug mode, and for no longer than a test may take."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(6 * WAIT_S):  # on a busy machine
+            await main()
+
+    asyncio.run(limited(), debug=True)
 
 
 class Noting(PartitionChangeListener):
