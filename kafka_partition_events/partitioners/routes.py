@@ -196,13 +196,14 @@ class ArgumentRoutes:
         Raises:
             ValueError: the cluster does not know the topic, as kafka-python's partitioners raise.
         """
-        is_live = isinstance(cluster, WatchableCluster)
-        if is_live and cluster not in self._watched:  # a second listener by another thread does no harm
-            cluster.add_listener(self._drop)
-            self._watched.add(cluster)
-        # Taken before the cluster is read: if an update comes between, `_drop` puts a new dictionary in
-        # place, and this old route goes into one that is not read any more.
-        routes = self.routes if is_live else {}
+        routes: dict[str, Route] = {}
+        if isinstance(cluster, WatchableCluster):
+            if cluster not in self._watched:  # a second listener by another thread does no harm
+                cluster.add_listener(self._drop)
+                self._watched.add(cluster)
+            # Taken before the cluster is read: if an update comes between, `_drop` puts a new dictionary in
+            # place, and this old route goes into one that is not read any more.
+            routes = self.routes
         route = routes.get(topic)
         if route is None:
             self._process.check()

@@ -40,7 +40,7 @@ def test_good_answers_alone_confirm_a_snapshot_from_the_moment_at_which_they_wer
     source.clock = clock
     poller, listener = make(source), Settled()
     registration = poller.register(listener)
-    expected = []
+    expected: list[tuple[Cluster, datetime | None]] = []
     for good in (True, True, True, False, False):
         began = clock.now()
         poller.poll_once()
