@@ -308,11 +308,3 @@ def test_a_partitioner_may_spread_a_key() -> None:
             return ScattersKeys()
 
     Contract().test_a_key_stays_on_its_partition()
-
-
-def test_a_contract_without_a_partitioner_is_none() -> None:
-    class Contract(PartitionerContract):
-        pass
-
-    with pytest.raises(TypeError, match="abstract method"):
-        Contract()  # type: ignore[abstract]
