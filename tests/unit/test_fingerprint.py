@@ -46,12 +46,6 @@ def written(count: int, *writers: tuple[float, Writer], seed: int = 1) -> list[P
     return [(key, writer(key)) for key, writer in zip(keys(count), chosen, strict=True)]
 
 
-def in_turn(name: str, *counts: int) -> list[Placement]:
-    """Return 1,000 keys that a hash has placed with each of these numbers of partitions."""
-    every = keys(1_000 * len(counts))
-    return [(key, HASHES[name](key, counts[number // 1_000])) for number, key in enumerate(every)]
-
-
 def rules(found: Fingerprint) -> dict[Rule | None, float]:
     return {finding.rule: finding.share for finding in found.findings}
 
@@ -193,11 +187,6 @@ def test_growth_with_rendezvous_is_one_hash(before: int, after: int, share: floa
     (finding,) = found.findings
     assert finding.rule == Rule(RENDEZVOUS, None)
     assert finding.share == pytest.approx(1.0)
-
-
-def test_rendezvous_may_grow_as_often_as_it_likes() -> None:
-    found = fingerprint(in_turn(RENDEZVOUS, *range(6, 13)), 12)
-    assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, (RENDEZVOUS,))
 
 
 def test_a_single_key_that_has_not_moved_with_the_others_is_no_disagreement() -> None:
