@@ -296,7 +296,7 @@ LARGEST = {
 """Lines of code. Change control is larger than the core was to be; more than half of it decides."""
 
 CORE = {
-    "metadata": (2_877, 2_877),
+    "metadata": (2_869, 2_869),
     "routing": (653, 653),
     "health": (1_670, 1_400),
     "partitioners": (1_040, 1_040),
