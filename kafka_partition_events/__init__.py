@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         TopicInfo,
         TopicPartition,
     )
-    from kafka_partition_events.metadata.diff import apply, diff
+    from kafka_partition_events.metadata.diff import diff
     from kafka_partition_events.metadata.events import (
         BrokerAdded,
         BrokerChanged,
@@ -143,7 +143,6 @@ __all__ = [
     "TopicRecreated",
     "TopicRemoved",
     "UniformStickyPartitioner",
-    "apply",
     "diff",
 ]
 
@@ -153,7 +152,7 @@ _NAMES: Final = {
         "MetadataFetchError PollerClosedError"
     ),
     "metadata.cluster": "EMPTY Cluster Node PartitionInfo TopicInfo TopicPartition",
-    "metadata.diff": "apply diff",
+    "metadata.diff": "diff",
     "metadata.events": (
         "BrokerAdded BrokerChanged BrokerCleared BrokerRemoved BrokerSuspected "
         "CapLifted CapReached Clearance ClusterSummary Event IsrChanged KeysMoved KeysReturned "

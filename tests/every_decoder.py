@@ -22,10 +22,7 @@ from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.cli.events.recorded import parse_moment
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
 from kafka_partition_events.control.protocol import codec
-from kafka_partition_events.events.digests import unfold
-from kafka_partition_events.events.event_json import decode_event, encode_event
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
-from kafka_partition_events.json_text import json_in
 from kafka_partition_events.observe.config import ConfigError, load_config
 from kafka_partition_events.outbox import Write
 from kafka_partition_events.spark.errors import SparkJobError
@@ -36,10 +33,9 @@ from kafka_partition_events.testing import cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from kafka_partition_events_listeners.webhook.sink import retry_after_s
 from tests.config_kit import WHOLE
-from tests.every_event import EVERY_EVENT
 from tests.outbox_kit import scratch_journal
 from tests.unit.control.test_records import RECORDS
-from tests.world_kit import START, real_entries
+from tests.world_kit import START
 
 NOW: Final = START
 FLEET: Final = State(
@@ -100,7 +96,6 @@ class _Files:
 FILES: Final = _Files()
 CLUSTER: Final = cluster_of({"orders": [1, 2, None], "audit": [3]}, [1, 2, 3], cluster_id="c-1")
 SNAPSHOT: Final = _json(encode_snapshot(Snapshot(CLUSTER, NOW)))
-LINES: Final = [_json(encode_event(event)) for event in EVERY_EVENT]
 
 
 def diff(content: bytes) -> None:
@@ -130,14 +125,6 @@ def _complain(messages: Iterable[str], kind: type[Exception]) -> None:
 
 
 # -- records and small states ------------------------------------------------------------------------------
-
-EVENTS: Final = real_entries()
-
-
-def events_of(content: bytes, name: str) -> None:
-    entry = attrs.evolve(next(each for each in EVENTS if each.name == name), body=content)
-    list(unfold(entry))
-
 
 _OUTBOX: Final = scratch_journal()
 
@@ -170,9 +157,6 @@ def option(use: Callable[[str], object], value: str) -> None:
 
 DECODERS: Final[dict[str, Decoder]] = {
     "snapshot for kpe diff": Decoder(of=diff, refuses=(CliError,), real=[SNAPSHOT]),
-    "event": Decoder(
-        of=lambda value: decode_event(json_in(value)), refuses=(ValueError,), real=LINES, told=False
-    ),
     "configuration": Decoder(of=configuration, refuses=(ConfigError,), real=[WHOLE.encode()]),
     **{
         f"KPE_{name}": Decoder(
@@ -197,15 +181,6 @@ DECODERS: Final[dict[str, Decoder]] = {
         of=stored_snapshot,
         real=[SNAPSHOT, _json({"name": "orders", "topic_id": None, "partitions": [[1, 7, [1, 2], [1]]]})],
     ),
-    **{
-        f"{name} in the journal": Decoder(
-            of=partial(events_of, name=name),
-            refuses=(ValueError, KeyError, TypeError),
-            real=[each.body for each in EVENTS if each.name == name],
-            told=False,
-        )
-        for name in ("partition.offline", "broker.left", "broker.suspected", "topic.deleted")
-    },
     "state of a fleet's tables": Decoder(
         of=text(decoded), refuses=(SparkJobError,), real=[encoded(FLEET).encode()]
     ),

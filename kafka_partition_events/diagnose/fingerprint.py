@@ -98,21 +98,6 @@ class Finding:
 
 
 @frozen(kw_only=True)
-class Fit:
-    """How well one hash alone explains all placements, with the topic's present partitions.
-
-    Attributes:
-        hash_name: The hash.
-        explained: The share that it explains.
-        beyond_chance: The same, corrected for chance: 0 is what any hash explains, 1 is everything.
-    """
-
-    hash_name: str
-    explained: float
-    beyond_chance: float
-
-
-@frozen(kw_only=True)
 class Fingerprint:
     """How a topic's keyed records were placed.
 
@@ -123,7 +108,7 @@ class Fingerprint:
         placements: Different pairs of a key and a partition.
         split_keys: Keys on more than one partition. That is direct evidence: of writers who disagree, of a
             topic that has grown, or of keys that are ignored.
-        fits: Each hash alone.
+        fits: Which share of the placements each hash explains alone, with the present partitions.
         findings: The rules that are followed, the most followed one first.
         needed: So many keys set two hashes with half of the keys each apart; None: no number does.
         overlooked: The largest share of the keys that another rule may have and leave no trace in a sample
@@ -135,7 +120,7 @@ class Fingerprint:
     keys: int
     placements: int
     split_keys: int
-    fits: tuple[Fit, ...]
+    fits: Mapping[str, float]
     findings: tuple[Finding, ...]
     needed: int | None
     overlooked: float
@@ -166,7 +151,11 @@ def fingerprint(pairs: Iterable[Placement], partitions: int) -> Fingerprint:
         keys=len(held),
         placements=len(placements),
         split_keys=sum(count > 1 for count in held.values()),
-        fits=tuple(_fit(name, placements, partitions) for name in HASHES),
+        fits={
+            name: sum(_explains(Rule(name, partitions), each) for each in placements)
+            / max(1, len(placements))
+            for name in HASHES
+        },
         findings=findings,
         needed=needed,
         overlooked=overlooked,
@@ -319,14 +308,6 @@ def _shares(patterns: "Counter[tuple[bool, ...]]", likely: Sequence[float]) -> l
                 sums[part] += count * value / whole
         shares = [value / patterns.total() for value in sums]
     return shares
-
-
-def _fit(name: str, placements: Sequence[Placement], partitions: int) -> Fit:
-    rule = Rule(name, partitions)
-    explained = sum(_explains(rule, each) for each in placements) / max(1, len(placements))
-    chance = 1 / partitions
-    beyond = max(0.0, (explained - chance) / (1 - chance)) if partitions > 1 else 0.0
-    return Fit(hash_name=name, explained=explained, beyond_chance=beyond)
 
 
 def _overlooked(placements: int, partitions: int, places: float) -> float:

@@ -9,7 +9,6 @@ since they looked at different moments, and whoever unfolds what both told has e
 The digest has an id of its own, the same for whoever grouped alike; it identifies the record, nothing else.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -20,8 +19,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.events.cloudevents import id_of, to_cloudevent, to_entry, to_json, uuid_of
 from kafka_partition_events.events.facts import PartitionState, facts_of
-from kafka_partition_events.events.names import name_of, schema_of
-from kafka_partition_events.json_text import json_in
+from kafka_partition_events.events.names import name_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events.ranges import ranges
@@ -100,9 +98,6 @@ class Observed:
             blind=self.blind,
             labels={**self.labels, **more},
         )
-
-
-# -- folding -------------------------------------------------------------------------------------------
 
 
 def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
@@ -220,65 +215,3 @@ def _digests(alone: Entry, told: CloudEvent, changes: Sequence[Change]) -> Itera
         digest = cast("Digest", {**data, "partitions": partitions, "changes": part})
         body = to_json(CloudEvent(attributes, cast("dict[str, Any]", digest)))
         yield evolve(alone, id=id_, subject=subject, body=body)
-
-
-# -- unfolding -----------------------------------------------------------------------------------------
-
-
-def _is_digest(event: Any) -> bool:
-    if not isinstance(event, dict):
-        raise TypeError(f"no event: {event!r:.100}")
-    return str(event.get("type")).endswith(_V2)
-
-
-def changes_of(event: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the id and the data of each event of version 1 that a CloudEvent tells, as JSON has it.
-
-    That is itself, or a digest's changes.
-
-    Raises:
-        ValueError, KeyError, TypeError: it is neither.
-    """
-    data = event["data"]
-    if not _is_digest(event):
-        yield event["id"], data
-        return
-    if not isinstance(data, dict):
-        raise TypeError(f"no data of a digest: {data!r:.100}")
-    common = {name: value for name, value in data.items() if name != "changes"}
-    for change in data["changes"]:
-        partition, id_ = change["partition"], change["id"]
-        if not isinstance(id_, str) or not isinstance(partition, int) or isinstance(partition, bool):
-            raise TypeError(f"no change of a partition: {change!r}"[:200])
-        own = {"partitions": str(partition), "before": change["before"], "after": change["after"]}
-        yield id_, {**common, **own}
-
-
-def unfold(entry: Entry) -> Iterator[Entry]:
-    """Yield the entries of version 1 that an entry tells: itself, or those of a digest's changes.
-
-    Each is, id and all, what it would have been if it had stood alone.
-
-    Raises:
-        ValueError, KeyError, TypeError: the entry is no event.
-    """
-    if entry.name not in FOLDED:
-        yield entry
-        return
-    event = json_in(entry.body)
-    if not _is_digest(event):
-        yield entry
-        return
-    changes = event["data"]["changes"]
-    for change, (id_, data) in zip(changes, changes_of(event), strict=True):
-        subject = f"topic/{data['topic']}/{data['partitions']}"
-        attributes = {
-            **event,
-            "id": id_,
-            "type": event["type"].removesuffix(_V2) + _V1,
-            "subject": subject,
-            "sequence": f"{change['sequence']:020d}",
-            "dataschema": schema_of(entry.name),
-            "data": data,
-        }
-        yield evolve(entry, id=id_, subject=subject, body=json.dumps(attributes).encode())

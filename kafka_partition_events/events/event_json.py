@@ -1,15 +1,22 @@
-"""JSON of events, one flat object for each: recordings, and what commands print for programs. Pure."""
+"""JSON of events, one flat object for each, and of their values: what commands print for programs. Pure."""
 
-import reprlib
-from typing import Any, Final
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 import attrs
 
-from kafka_partition_events.events.codec import CodecError, encode, field_of, fields_of, object_in
-from kafka_partition_events.metadata.events import EVENT_TYPES, Event, TopicRecreated
-
-EVENT_KINDS: Final = {cls.kind: cls for cls in EVENT_TYPES}
-"""The events that `decode_event` knows, by kind."""
+from kafka_partition_events.events.moments import encode_time
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
+from kafka_partition_events.metadata.events import (
+    BrokerLoad,
+    Clearance,
+    Event,
+    Rejection,
+    Role,
+    Suspicion,
+    TopicRecreated,
+)
 
 
 def encode_event(event: Event) -> dict[str, Any]:
@@ -26,15 +33,34 @@ def encode_event(event: Event) -> dict[str, Any]:
     return encoded
 
 
-def decode_event(document: object) -> Event:
-    """Return the event that `encode_event` made this JSON object of; its ``observed_at`` is 0.
+def encode(value: object) -> Any:
+    """Return a value as JSON has it. Topics are sorted by name, so equal clusters give equal text."""
+    encoder = _ENCODERS.get(type(value))
+    return value if encoder is None else encoder(value)
 
-    Raises:
-        CodecError: the object is something else, or its ``kind`` is not one of `EVENT_KINDS`.
-    """
-    item = object_in(document, "")
-    cls = EVENT_KINDS.get(kind := field_of(item, "", "kind", str))
-    if cls is None:
-        raise CodecError(f"events of the kind {reprlib.repr(kind)} are not known here; update this library")
-    event: Event = fields_of(cls, item, "")
-    return event
+
+_ENCODERS: dict[type, Callable[[Any], Any]] = {
+    Cluster: lambda cluster: {
+        "cluster_id": cluster.cluster_id,
+        "generation": cluster.generation,
+        "brokers": [attrs.asdict(node) for node in cluster.nodes.values()],
+        "topics": [encode(cluster.by_topic[name]) for name in sorted(cluster.by_topic)],
+    },
+    TopicInfo: lambda topic: {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "partitions": encode(topic.partitions),
+    },
+    PartitionInfo: lambda info: {  # the topic's name stands around it
+        "partition": info.partition,
+        "leader": info.leader,
+        "leader_epoch": info.leader_epoch,
+        "replicas": list(info.replicas),
+        "isr": list(info.isr),
+    },
+    **dict.fromkeys((Node, BrokerLoad), attrs.asdict),
+    **dict.fromkeys((Rejection, Suspicion, Clearance, Role), str),
+    TopicPartition: TopicPartition._asdict,
+    datetime: encode_time,
+    tuple: lambda values: [encode(value) for value in values],
+}

@@ -6,8 +6,9 @@ Pure, and free of any CloudEvents library, so that webhooks and logs can say the
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypedDict, cast
 
-from attrs import asdict, field, frozen
+from attrs import field, frozen
 
+from kafka_partition_events.events.event_json import encode
 from kafka_partition_events.events.moments import encode_time
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo, TopicPartition
@@ -47,16 +48,39 @@ def facts_of(event: ev.Event) -> Facts:
     match event:
         case ev.TopicEvent():
             return _topic_facts(event)
-        case ev.BrokerAdded(new=node):
-            return _broker_facts(node.id, None, node)
-        case ev.BrokerRemoved(old=node):
-            return _broker_facts(node.id, node, None)
-        case ev.BrokerChanged(old=old, new=new):
-            return _broker_facts(new.id, old, new)
+        case ev.BrokerAdded() | ev.BrokerRemoved() | ev.BrokerChanged():
+            return _broker_facts(getattr(event, "old", None), getattr(event, "new", None))
         case ev.BrokerSuspected() | ev.BrokerCleared() | ev.RecordsRescued():
             return _delivery_facts(event)
+        case ev.MetadataRejected(topic=topic, partition=partition):
+            data = _named(event) | {"partitions": None if partition is None else str(partition)}
+            return Facts(subject=None if topic is None else f"topic/{topic}", topic=topic, data=data)
+        case ev.ClusterSummary():
+            return _summary_facts(event)
         case _:
-            return _observer_facts(event)
+            return Facts(data=_named(event))
+
+
+_NAMED: Final[dict[type[ev.Event], tuple[str, ...]]] = {
+    ev.BrokerSuspected: (
+        "broker", "role", "reason", "outstanding", "silence_ms", "usual_ms", "partitioner"
+    ),
+    ev.BrokerCleared: ("broker", "reason", "suspected_ms", "probes", "usual_ms", "partitioner"),
+    ev.RecordsRescued: ("broker", "copies", "withheld"),
+    ev.KeysMoved: ("topic_id", "keys", "brokers"),
+    ev.KeysReturned: ("topic_id", "keys", "away"),
+    ev.MetadataUnavailable: ("error",),
+    ev.MetadataRecovered: ("attempts", "blind_s"),
+    ev.MetadataStale: ("age_s", "limit_s"),
+    ev.MetadataRejected: ("reason", "kept", "offered", "strike"),
+    ev.Resync: ("dropped",),
+    ev.ClusterSummary: ("brokers", "topics", "partitions", "offline"),
+}  # fmt: skip
+"""What an event says under the names of its fields."""
+
+
+def _named(event: ev.Event) -> dict[str, Any]:
+    return {name: encode(getattr(event, name)) for name in _NAMED.get(type(event), ())}
 
 
 # -- topics and partitions -----------------------------------------------------------------------------
@@ -68,8 +92,8 @@ def _topic_facts(event: ev.TopicEvent) -> Facts:
             return _partition_facts(event)
         case ev.CapReached() | ev.CapLifted():
             return _cap_facts(event)
-        case ev.KeysMoved() | ev.KeysReturned():
-            return _key_facts(event)
+        case ev.KeysMoved() | ev.KeysReturned():  # of one producer: another one's keys may go elsewhere
+            return _about(event, _named(event))
         case ev.PartitionsAdded():
             return _growth_facts(event)
         case _:
@@ -149,16 +173,6 @@ def _cap_facts(event: ev.CapReached | ev.CapLifted) -> Facts:
     return _about(event, data)
 
 
-def _key_facts(event: ev.KeysMoved | ev.KeysReturned) -> Facts:
-    # What one producer did: another one's keys may go elsewhere, so each is told.
-    data: dict[str, Any] = {"topic_id": event.topic_id, "keys": event.keys}
-    if isinstance(event, ev.KeysMoved):
-        data["brokers"] = list(event.brokers)
-    else:
-        data["away"] = event.away
-    return _about(event, data)
-
-
 def _proved(*identity: str | int | None) -> _Transition:
     return None if None in identity else cast("_Transition", identity)
 
@@ -198,7 +212,8 @@ def _partition(info: PartitionInfo) -> PartitionState:
 # -- brokers and the observer --------------------------------------------------------------------------
 
 
-def _broker_facts(id_: int, old: Node | None, new: Node | None) -> Facts:
+def _broker_facts(old: Node | None, new: Node | None) -> Facts:
+    (id_,) = {node.id for node in (old, new) if node is not None}
     return Facts(
         subject=f"broker/{id_}",
         data={"broker": id_, "before": _node(old), "after": _node(new)},
@@ -211,29 +226,9 @@ def _node(node: Node | None) -> dict[str, Any] | None:
 
 def _delivery_facts(event: ev.BrokerSuspected | ev.BrokerCleared | ev.RecordsRescued) -> Facts:
     # What one producer found out by its own deliveries: another one may find otherwise, so each is told.
-    data: dict[str, Any] = {"broker": event.broker}
-    match event:
-        case ev.BrokerSuspected():
-            data |= {
-                "role": event.role.value,
-                "reason": event.reason.value,
-                "outstanding": event.outstanding,
-                "silence_ms": event.silence_ms,
-                "usual_ms": event.usual_ms,
-                "partitioner": event.partitioner,
-            }
-            if event.waiting:  # whoever reads must do without it anyway: earlier versions do not tell it
-                data["waiting"] = _by_topic(event.waiting)
-        case ev.BrokerCleared():
-            data |= {
-                "reason": event.reason.value,
-                "suspected_ms": event.suspected_ms,
-                "probes": event.probes,
-                "usual_ms": event.usual_ms,
-                "partitioner": event.partitioner,
-            }
-        case ev.RecordsRescued():
-            data |= {"copies": event.copies, "withheld": event.withheld}
+    data = _named(event)
+    if isinstance(event, ev.BrokerSuspected) and event.waiting:  # earlier versions do not tell it
+        data["waiting"] = _by_topic(event.waiting)
     return Facts(subject=None if event.broker is None else f"broker/{event.broker}", data=data)
 
 
@@ -247,40 +242,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, str]:
 def _summary_facts(event: ev.ClusterSummary) -> Facts:
     begin, end = encode_time(event.begin), encode_time(event.end)
     return Facts(
-        data={
-            "period": {"begin": begin, "end": end},
-            "brokers": [asdict(broker) for broker in event.brokers],
-            "topics": event.topics,
-            "partitions": event.partitions,
-            "offline": event.offline,
-        },
+        data={"period": {"begin": begin, "end": end}, **_named(event)},
         # Where nobody knows the cluster's id, those of two clusters must not be one.
         transition=None if event.cluster_id is None else (begin, end),
     )
-
-
-def _observer_facts(event: ev.Event) -> Facts:
-    data: dict[str, Any] = {}
-    topic: str | None = None
-    match event:
-        case ev.MetadataUnavailable(error=error):
-            data = {"error": error}
-        case ev.MetadataRecovered(attempts=attempts, blind_s=blind_s):
-            data = {"attempts": attempts, "blind_s": blind_s}
-        case ev.MetadataStale(age_s=age_s, limit_s=limit_s):
-            data = {"age_s": age_s, "limit_s": limit_s}
-        case ev.MetadataRejected():
-            topic = event.topic
-            data = {
-                "reason": event.reason.value,
-                "partitions": None if event.partition is None else str(event.partition),
-                "kept": event.kept,
-                "offered": event.offered,
-                "strike": event.strike,
-            }
-        case ev.Resync(dropped=dropped):
-            data = {"dropped": dropped}
-        case ev.ClusterSummary():
-            return _summary_facts(event)
-    subject = None if topic is None else f"topic/{topic}"
-    return Facts(subject=subject, topic=topic, data=data)

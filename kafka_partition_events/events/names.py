@@ -75,7 +75,7 @@ def severity_of(event: ev.Event) -> Severity:
 
 
 def _shrank(event: ev.IsrChanged) -> bool:
-    """Return ``bool(event.left)``, in a third of the time: every listener asks, 6,000 times a broker loss."""
+    """Return whether a replica fell out of sync. Every listener asks, 6,000 times a broker loss."""
     return not set(event.new.isr).issuperset(event.old.isr)
 
 

@@ -153,16 +153,6 @@ class LeaderChanged(PartitionEvent):
 class IsrChanged(PartitionEvent):
     """The set of in-sync replicas changed."""
 
-    @property
-    def joined(self) -> frozenset[int]:
-        """Broker ids that came into sync."""
-        return frozenset(self.new.isr) - frozenset(self.old.isr)
-
-    @property
-    def left(self) -> frozenset[int]:
-        """Broker ids that fell out of sync."""
-        return frozenset(self.old.isr) - frozenset(self.new.isr)
-
 
 @frozen(kw_only=True)
 class ReplicasChanged(PartitionEvent):

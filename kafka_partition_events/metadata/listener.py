@@ -20,6 +20,7 @@ The delivery contract
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
@@ -41,10 +42,11 @@ class Registrable:
 class PartitionChangeListener(Registrable):
     """KIP-34's listener: override what you need, everything else does nothing.
 
-    Each event has a typed method; all of them call `on_event` by default, so one method can watch everything,
-    and an event that a later version adds still arrives there. Methods run on the listener's own worker
-    thread, one at a time, and may block, raise, register or close what they like. ``async def`` ones run on
-    the loop of the coroutine that registers it, under the same contract, until that loop has ended.
+    Each event has a method of its kind, ``on_topic_added`` for `TopicAdded`; all of them call `on_event` by
+    default, so one method can watch everything, and an event that a later version adds still arrives there.
+    Methods run on the listener's own worker thread, one at a time, and may block, raise, register or close
+    what they like. ``async def`` ones run on the loop of the coroutine that registers it, under the same
+    contract, until that loop has ended.
     """
 
     def on_partitions_change(
@@ -76,109 +78,42 @@ class PartitionChangeListener(Registrable):
     def on_event(self, event: ev.Event) -> Handled:
         """Hear of any event whose typed method is not overridden."""
 
-    def on_topic_added(self, event: ev.TopicAdded) -> Handled:
-        """Hear of a topic seen for the first time."""
-        return self.on_event(event)
+    if TYPE_CHECKING:  # what an editor completes and a type checker compares; see below for what they do
 
-    def on_topic_removed(self, event: ev.TopicRemoved) -> Handled:
-        """Hear of a topic that is gone."""
-        return self.on_event(event)
+        def on_topic_added(self, event: ev.TopicAdded) -> Handled: ...
+        def on_topic_removed(self, event: ev.TopicRemoved) -> Handled: ...
+        def on_topic_recreated(self, event: ev.TopicRecreated) -> Handled: ...
+        def on_topic_id_learned(self, event: ev.TopicIdLearned) -> Handled: ...
+        def on_partitions_added(self, event: ev.PartitionsAdded) -> Handled: ...
+        def on_partition_offline(self, event: ev.PartitionOffline) -> Handled: ...
+        def on_partition_online(self, event: ev.PartitionOnline) -> Handled: ...
+        def on_leader_changed(self, event: ev.LeaderChanged) -> Handled: ...
+        def on_isr_changed(self, event: ev.IsrChanged) -> Handled: ...
+        def on_replicas_changed(self, event: ev.ReplicasChanged) -> Handled: ...
+        def on_broker_added(self, event: ev.BrokerAdded) -> Handled: ...
+        def on_broker_removed(self, event: ev.BrokerRemoved) -> Handled: ...
+        def on_broker_changed(self, event: ev.BrokerChanged) -> Handled: ...
+        def on_cap_reached(self, event: ev.CapReached) -> Handled: ...
+        def on_cap_lifted(self, event: ev.CapLifted) -> Handled: ...
+        def on_broker_suspected(self, event: ev.BrokerSuspected) -> Handled: ...
+        def on_broker_cleared(self, event: ev.BrokerCleared) -> Handled: ...
+        def on_records_rescued(self, event: ev.RecordsRescued) -> Handled: ...
+        def on_keys_moved(self, event: ev.KeysMoved) -> Handled: ...
+        def on_keys_returned(self, event: ev.KeysReturned) -> Handled: ...
+        def on_metadata_unavailable(self, event: ev.MetadataUnavailable) -> Handled: ...
+        def on_metadata_recovered(self, event: ev.MetadataRecovered) -> Handled: ...
+        def on_metadata_stale(self, event: ev.MetadataStale) -> Handled: ...
+        def on_metadata_rejected(self, event: ev.MetadataRejected) -> Handled: ...
+        def on_resync(self, event: ev.Resync) -> Handled: ...
+        def on_cluster_summary(self, event: ev.ClusterSummary) -> Handled: ...
 
-    def on_topic_recreated(self, event: ev.TopicRecreated) -> Handled:
-        """Hear of a topic that was deleted and created again under its name."""
-        return self.on_event(event)
 
-    def on_topic_id_learned(self, event: ev.TopicIdLearned) -> Handled:
-        """Hear of a known topic whose id became known."""
-        return self.on_event(event)
+def _pass_on(listener: PartitionChangeListener, event: ev.Event) -> Handled:
+    return listener.on_event(event)
 
-    def on_partitions_added(self, event: ev.PartitionsAdded) -> Handled:
-        """Hear of a topic that has grown."""
-        return self.on_event(event)
 
-    def on_partition_offline(self, event: ev.PartitionOffline) -> Handled:
-        """Hear of a partition that lost its leader."""
-        return self.on_event(event)
-
-    def on_partition_online(self, event: ev.PartitionOnline) -> Handled:
-        """Hear of a partition that has a leader again."""
-        return self.on_event(event)
-
-    def on_leader_changed(self, event: ev.LeaderChanged) -> Handled:
-        """Hear of an election: another leader, or the same one in a new epoch."""
-        return self.on_event(event)
-
-    def on_isr_changed(self, event: ev.IsrChanged) -> Handled:
-        """Hear of a change of the in-sync replicas."""
-        return self.on_event(event)
-
-    def on_replicas_changed(self, event: ev.ReplicasChanged) -> Handled:
-        """Hear of a reassignment."""
-        return self.on_event(event)
-
-    def on_broker_added(self, event: ev.BrokerAdded) -> Handled:
-        """Hear of a broker that joined."""
-        return self.on_event(event)
-
-    def on_broker_removed(self, event: ev.BrokerRemoved) -> Handled:
-        """Hear of a broker that left."""
-        return self.on_event(event)
-
-    def on_broker_changed(self, event: ev.BrokerChanged) -> Handled:
-        """Hear of a broker with another address or rack."""
-        return self.on_event(event)
-
-    def on_cap_reached(self, event: ev.CapReached) -> Handled:
-        """Hear of a budget that leaves partitions out."""
-        return self.on_event(event)
-
-    def on_cap_lifted(self, event: ev.CapLifted) -> Handled:
-        """Hear of a budget that affords all partitions again."""
-        return self.on_event(event)
-
-    def on_broker_suspected(self, event: ev.BrokerSuspected) -> Handled:
-        """Hear of a broker that a producer stopped trusting, before metadata knows."""
-        return self.on_event(event)
-
-    def on_broker_cleared(self, event: ev.BrokerCleared) -> Handled:
-        """Hear of a broker that a producer trusts again."""
-        return self.on_event(event)
-
-    def on_records_rescued(self, event: ev.RecordsRescued) -> Handled:
-        """Hear of copies of records that had failed or were stuck."""
-        return self.on_event(event)
-
-    def on_keys_moved(self, event: ev.KeysMoved) -> Handled:
-        """Hear of keys that have left a sick broker."""
-        return self.on_event(event)
-
-    def on_keys_returned(self, event: ev.KeysReturned) -> Handled:
-        """Hear of keys that are home again."""
-        return self.on_event(event)
-
-    def on_metadata_unavailable(self, event: ev.MetadataUnavailable) -> Handled:
-        """Hear of a cluster that cannot be asked."""
-        return self.on_event(event)
-
-    def on_metadata_recovered(self, event: ev.MetadataRecovered) -> Handled:
-        """Hear of a cluster that answers again."""
-        return self.on_event(event)
-
-    def on_metadata_stale(self, event: ev.MetadataStale) -> Handled:
-        """Hear of a snapshot that is too old to be trusted."""
-        return self.on_event(event)
-
-    def on_metadata_rejected(self, event: ev.MetadataRejected) -> Handled:
-        """Hear of an answer that the staleness gate refused."""
-        return self.on_event(event)
-
-    def on_resync(self, event: ev.Resync) -> Handled:
-        """Hear of a backlog that was dropped; rebuild from the event's snapshot."""
-        return self.on_event(event)
-
-    def on_cluster_summary(self, event: ev.ClusterSummary) -> Handled:
-        """Hear of the cluster in numbers, once in each period."""
-        return self.on_event(event)
+for _cls in ev.EVENT_TYPES:
+    setattr(PartitionChangeListener, f"on_{_cls.kind}", _pass_on)
 
 
 class ClusterAdopter(Registrable, ABC):

@@ -24,7 +24,6 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
 from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable
-from kafka_partition_events.metadata.owned_source import OwnedSource
 from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 from kafka_partition_events.metadata.state import JITTER, Health, State, StepResult, Timing, step
@@ -80,7 +79,8 @@ class MetadataPoller:
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self.source = source
         """What it asks."""
-        self._owned = OwnedSource(source, lambda: self.subscriptions.closed)
+        self._polling = threading.Lock()  # one poll at a time, and the source is closed in none
+        self._source_closed = False
         self._rng = rng or random.Random()
         self._topics = None if topics is None else set(topics)
         # What the latest fetch asked for: these, and what producers write.
@@ -275,29 +275,36 @@ class MetadataPoller:
         Returns:
             The events that were published, none if the fetch failed and that was known.
         """
-        with self._owned.fetching():
-            with self.subscriptions.locked():
-                self._read_inbox()
-                self.subscriptions.check_open()
-                self._soon = False
-                topics = self._topics_now()
-                started_at, began = self._clock.monotonic(), self._clock.now()
-                number = self._state.health.polls + 1
-                self._note(last_attempt=started_at, polls=number)
-            answer = self._fetch(topics, started_at)
-            took = self._clock.monotonic() - started_at
-            for subscription in tuple(self.subscriptions.producers):
-                subscription.polled({} if isinstance(answer, BaseException) else answer.topics)
-            with self.subscriptions.locked():
-                events = self._take(answer, began, took)
-                if not events:
-                    self.subscriptions.settle()
-            with self._polled:
-                self._finished = max(self._finished, number)
-                self._polled.notify_all()
+        self.subscriptions.check_open()  # before the lock, which a fork may have left taken
+        try:
+            with self._polling:
+                events = self._poll()
+        finally:
+            self._close_source()
         for event in events:
             if isinstance(event, MetadataUnavailable):  # once; I/O, so after the lock
                 _log.warning("metadata_unavailable", error=event.error, failures=self.health.failures)
+        return events
+
+    def _poll(self) -> tuple[Event, ...]:
+        with self.subscriptions.locked():
+            self._read_inbox()
+            self.subscriptions.check_open()
+            self._soon = False
+            topics = self._topics_now()
+            started_at, began = self._clock.monotonic(), self._clock.now()
+            self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
+        answer = self._fetch(topics, started_at)
+        took = self._clock.monotonic() - started_at
+        for subscription in tuple(self.subscriptions.producers):
+            subscription.polled({} if isinstance(answer, BaseException) else answer.topics)
+        with self.subscriptions.locked():
+            events = self._take(answer, began, took)
+            if not events:
+                self.subscriptions.settle()
+        with self._polled:
+            self._finished = self._state.health.polls
+            self._polled.notify_all()
         return events
 
     def _fetch(self, topics: frozenset[str] | None, started_at: float) -> Observation | BaseException:
@@ -374,7 +381,7 @@ class MetadataPoller:
                 with self.subscriptions.locked():
                     self._note(internal_errors=self._state.health.internal_errors + 1)
                 self._act_on(self._clock.get(self.inbox, self._state.timing.floor))
-        self._owned.close_if_idle()
+        self._close_source()
 
     def _sleep(self) -> None:
         began = self._clock.monotonic()
@@ -420,8 +427,19 @@ class MetadataPoller:
             registration.close(wait=max(0.0, deadline - self._clock.monotonic()))
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - self._clock.monotonic()))
-        if not self._running:
-            self._owned.close_if_idle()
+        self._close_source()
+
+    def _close_source(self) -> None:
+        """Close the source once the poller is closed; if a poll goes on now, that does it at its end."""
+        if self.subscriptions.closed and self._polling.acquire(blocking=False):
+            try:
+                if not self._source_closed:
+                    self._source_closed = True
+                    self.source.close()
+            except Exception as error:  # noqa: BLE001 - a source is foreign code
+                _log.warning("source_close_failed", error=repr(error))
+            finally:
+                self._polling.release()
 
     def __enter__(self) -> Self:
         self.start()

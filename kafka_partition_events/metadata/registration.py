@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import datetime
 from operator import methodcaller
 from time import perf_counter, sleep
-from typing import Final, Self
+from typing import Final
 
 from attrs import define, evolve, frozen
 
@@ -87,7 +87,7 @@ class RegistrationStats:
 
 
 class Registration:
-    """The handle of one registered listener, with its queue and worker. Thread-safe; a context manager."""
+    """The handle of one registered listener, with its queue and worker. Thread-safe."""
 
     def __init__(
         self,
@@ -146,8 +146,7 @@ class Registration:
         resyncs = [event for event in queued if isinstance(event, Resync)]
         lost = len(queued) - len(resyncs) + len(batch.events)
         self._accepted -= len(self._queue)
-        self._queue.clear()
-        self._waiting = 0
+        self._forget_queue()
         self._stats.dropped += lost
         last = batch.events[-1]
         resync = Resync(
@@ -210,8 +209,7 @@ class Registration:
             if not self._closing:
                 self._closing, self._drain = True, drain
                 if not drain:
-                    self._queue.clear()
-                    self._waiting = 0
+                    self._forget_queue()
                 if self._worker is None and not self._queue and not overrides(self.listener, "close"):
                     self._closed.set()
                 else:
@@ -221,12 +219,6 @@ class Registration:
         is_inside = threading.current_thread() is self._worker or inside.get() is self
         if wait > 0 and not is_inside and (self.loop is None or running_loop() is not self.loop):
             self._closed.wait(wait)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     # -- the worker ----------------------------------------------------------------------------------
 
@@ -242,8 +234,7 @@ class Registration:
             del batch  # while it waits for the next one, a worker must not keep all of a replay
         with self._condition:
             self._closing = True
-            self._queue.clear()
-            self._waiting = 0
+            self._forget_queue()
             self._handled = self._accepted
             self._condition.notify_all()
         self._on_closed(self)
@@ -311,8 +302,11 @@ class Registration:
         """Take no batch any more, and leave the rest of this one: `_run` unregisters the listener."""
         with self._condition:
             self._closing, self._drain = True, False
-            self._queue.clear()
-            self._waiting = 0
+            self._forget_queue()
+
+    def _forget_queue(self) -> None:
+        self._queue.clear()
+        self._waiting = 0
 
     def _pause(self) -> None:
         began = self._clock.monotonic()

@@ -196,19 +196,13 @@ class State:
             stored = evolve(stored, by_topic=known)
         return evolve(self, known=stored, known_at=seen_at, asked=frozenset(stored.by_topic))
 
-    def until_stale(self, now: float) -> float:
-        """Return in how many seconds the snapshot turns stale; infinite if there is none, or it is stale."""
-        last = self.health.last_success
-        if last is None or self.health.stale:
-            return float("inf")
-        return last + self.timing.max_age - now
-
     def aged(self, at: Moment, *events: ev.Event) -> tuple[Self, StepResult]:
         """Take in that time has passed without a good answer, too much perhaps. ``events`` come first."""
-        left, limit, last = self.until_stale(at.monotonic), self.timing.max_age, self.previous_at
-        if left > 0:
+        succeeded, limit, last = self.health.last_success, self.timing.max_age, self.previous_at
+        age = 0.0 if succeeded is None or self.health.stale else at.monotonic - succeeded
+        if age < limit:
             return self, StepResult(events=at.stamp(events, self.cluster, last), previous_at=last)
-        stale = ev.MetadataStale(age_s=limit - left, limit_s=limit)
+        stale = ev.MetadataStale(age_s=age, limit_s=limit)
         stamped = at.stamp((*events, stale), self.cluster, last)
         return self.with_health(stale=True), StepResult(events=stamped, apply=True, previous_at=last)
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attrs import define, evolve
 
@@ -35,17 +35,13 @@ from kafka_partition_events.metadata.registration import Batch, Registration
 from kafka_partition_events.metadata.state import Moment, State, StepResult
 from kafka_partition_events.process import OwnProcess
 
+if TYPE_CHECKING:
+    from kafka_partition_events.metadata.poller import MetadataPoller
+
 _log = get_logger(__name__)
 
 CAPACITY = 1024
 """How many undelivered events a listener may have before they collapse to one `Resync`."""
-
-
-class _Poller(Protocol):
-    inbox: "SimpleQueue[Subscription | None]"
-
-    def ask_for(self, topic: str, subscription: "Subscription", /) -> None: ...
-    def leave(self, subscription: "Subscription", timeout: float, /) -> None: ...
 
 
 @define(eq=False)
@@ -56,7 +52,7 @@ class Subscription:
     topics: Callable[[], Iterable[str]]  # which the producer writes
     polled: Callable[[Mapping[str, TopicInfo]], None]  # called with what a fetch has found
     left: Callable[[], None]  # called once, when the producer uses the poller no more
-    _poller: _Poller
+    _poller: "MetadataPoller"
 
     def ask_for(self, topic: str) -> None:
         """Have the poller ask for a topic that the producer has begun to write."""
@@ -274,14 +270,10 @@ class Subscriptions:
 
     def _take_table_from(self, registration: Registration) -> None:
         """Take a partitioner's table away, unless it was registered again before the lock was free."""
-        feeder = (
-            _feeders.get(registration.listener) if isinstance(registration.listener, ClusterAdopter) else None
-        )
-        if (
-            feeder is not None
-            and feeder() is self
-            and self.registration_of(registration.listener) in {None, registration}
-        ):
+        listener = registration.listener
+        feeder = _feeders.get(listener) if isinstance(listener, ClusterAdopter) else None
+        last = self.registration_of(listener) in {None, registration}
+        if last and feeder is not None and feeder() is self:
             self._apply(registration, None)
 
     def _replay(self, state: State) -> Batch:

@@ -8,7 +8,6 @@ from typing import Unpack
 
 from attrs import frozen
 
-from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.partitioners.base import Partitioner, PartitionerOptions
 from kafka_partition_events.routing.table import Route
 
@@ -34,21 +33,13 @@ class RoundRobinPartitioner(Partitioner):
 
     ignores_keys = True
 
-    def __init__(self, *, start: int | None = None, **options: Unpack[PartitionerOptions]) -> None:
-        """Make a partitioner.
+    def __init__(self, **options: Unpack[PartitionerOptions]) -> None:
+        """Make a partitioner with the options of `Partitioner`; a budget also caps keyed records.
 
-        Args:
-            start: Which partition of each topic comes first, modulo their number. Random when None, so that
-                many short-lived producers do not all begin at partition 0 (KAFKA-4402).
-            **options: Those of `Partitioner`. A budget also caps keyed records.
-
-        Raises:
-            ConfigurationError: ``start`` is negative.
+        Each topic begins with a partition that is drawn: else many short-lived producers would all begin at
+        partition 0 (KAFKA-4402).
         """
-        if start is not None and start < 0:
-            raise ConfigurationError(f"start must be a partition number, 0 or more, not {start}")
         super().__init__(**options)
-        self._start = start
         self._rounds: dict[str, _Round] = self.routing.by_topic()
         self._renewing = threading.RLock()  # a signal handler may produce in there
 
@@ -71,8 +62,6 @@ class RoundRobinPartitioner(Partitioner):
                 return before
             if before is not None:
                 at = bisect_left(route.usable, before.next())
-            elif self._start is not None:
-                at = bisect_left(route.usable, self._start % route.count)
             else:  # among the usable ones, or the one after a gap would come first too often
                 at = self._rng.randrange(len(route.usable))
             renewed = self._rounds[topic] = _Round(route, count(at))

@@ -180,15 +180,13 @@ class Routes:
 class ArgumentRoutes:
     """Routes for as long as the cluster object's metadata does not change. Thread-safe.
 
-    kafka-python's object is live: the routes are dropped when it was updated. Any other object is taken to be
-    immutable, and routes are kept for the last one.
+    kafka-python's object is live: the routes are dropped when it was updated. Of other objects none are kept.
     """
 
     def __init__(self, on_dropped: Callable[[], None], process: OwnProcess) -> None:
         self._process = process
         self.routes: dict[str, Route] = {}
         self.limits: Limits = NO_LIMITS
-        self._frozen_routes: tuple[object, dict[str, Route]] = (None, {})
         self._on_dropped = on_dropped
         self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
 
@@ -198,6 +196,7 @@ class ArgumentRoutes:
         Raises:
             ValueError: the cluster does not know the topic, as kafka-python's partitioners raise.
         """
+        routes: dict[str, Route] = {}
         if isinstance(cluster, WatchableCluster):
             if cluster not in self._watched:  # a second listener by another thread does no harm
                 cluster.add_listener(self._drop)
@@ -205,11 +204,6 @@ class ArgumentRoutes:
             # Taken before the cluster is read: if an update comes between, `_drop` puts a new dictionary in
             # place, and this old route goes into one that is not read any more.
             routes = self.routes
-        else:
-            kept_for, routes = self._frozen_routes
-            if kept_for is not cluster:
-                routes = {}
-                self._frozen_routes = (cluster, routes)
         route = routes.get(topic)
         if route is None:
             self._process.check()
@@ -218,7 +212,7 @@ class ArgumentRoutes:
 
     def forget(self) -> None:
         """Drop all routes; one that is being compiled goes into a dictionary that is not read any more."""
-        self.routes, self._frozen_routes = {}, (None, {})
+        self.routes = {}
 
     def _drop(self, _updated: object) -> None:
         self.routes = {}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing.links import Link
     from kafka_partition_events.testing.mock_cluster import MockCluster
     from kafka_partition_events.testing.recording import RecordingListener
+    from kafka_partition_events.testing.replay import apply
     from kafka_partition_events.testing.scripted import Hang, ScriptedSource, cluster_of, observe
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "PartitionerContract",
     "RecordingListener",
     "ScriptedSource",
+    "apply",
     "cluster_of",
     "observe",
 ]
@@ -41,6 +43,7 @@ _HOME = {
     "PartitionerContract": "contract",
     "RecordingListener": "recording",
     "ScriptedSource": "scripted",
+    "apply": "replay",
     "cluster_of": "scripted",
     "observe": "scripted",
 }

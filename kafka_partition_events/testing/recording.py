@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
-from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.testing.replay import apply
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 

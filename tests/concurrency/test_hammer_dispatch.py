@@ -1,17 +1,19 @@
 """Threads register, leave, emit and read while another publishes, switched as often as Python can."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
+from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.replay import apply
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
+from tests.threads_kit import together
 
 CHANGES = 300
 MANY = 50
@@ -29,28 +31,6 @@ def poller() -> Iterator[MetadataPoller]:
     one = MetadataPoller(ScriptedSource(*answers), clock=ManualClock())
     yield one
     one.close(timeout=WAIT_S)
-
-
-def together(*jobs: Callable[[], None]) -> None:
-    """Run the jobs at once and raise what any of them raised."""
-    errors: list[BaseException] = []
-    gate = threading.Barrier(len(jobs))
-
-    def run(job: Callable[[], None]) -> None:
-        try:
-            gate.wait(WAIT_S)
-            job()
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT_S)
-        assert not thread.is_alive(), "this takes too long"
-    if errors:
-        raise errors[0]
 
 
 def test_a_replay_and_what_follows_leave_no_gap_and_no_double(poller: MetadataPoller) -> None:
@@ -112,10 +92,13 @@ def test_small_mailboxes_lose_nothing_uncounted(poller: MetadataPoller) -> None:
 def test_every_read_is_consistent_and_never_older_than_the_news(poller: MetadataPoller) -> None:
     done = threading.Event()
 
+    partitioner = DefaultPartitioner()
+
     class Reader(RecordingListener):
         def on_event(self, event: ev.Event) -> None:
             assert poller.cluster is not None
             assert poller.cluster.generation >= event.generation
+            assert (partitioner.routing.generation or 0) >= event.generation
             super().on_event(event)
 
     def publish() -> None:
@@ -134,6 +117,7 @@ def test_every_read_is_consistent_and_never_older_than_the_news(poller: Metadata
                 assert len(orders.partitions) == 2
 
     registrations = [poller.register(Reader(name=f"reader-{n}"), capacity=100_000) for n in range(3)]
+    poller.register(partitioner)
     together(publish, read, read)
     for registration in registrations:
         assert registration.wait_synced(WAIT_S)

@@ -9,30 +9,10 @@ import pytest
 from kafka_partition_events import BufferBudget, DefaultPartitioner, Partitioner, RoundRobinPartitioner
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.threads_kit import together
 
 THREADS = 8
 ROUNDS = 4_000
-
-
-def run_all(*workers: Callable[[], None]) -> None:
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(workers))
-
-    def guarded(worker: Callable[[], None]) -> None:
-        barrier.wait(10)
-        try:
-            worker()
-        except BaseException as error:  # noqa: BLE001 - handed to the main thread
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(worker,)) for worker in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    if errors:
-        raise errors[0]
 
 
 def test_round_robin_stays_even_under_threads_and_the_double_call() -> None:
@@ -50,9 +30,8 @@ def test_round_robin_stays_even_under_threads_and_the_double_call() -> None:
             placed[first] += 1
         totals.append(placed)
 
-    run_all(*[produce] * THREADS)
-    together = sum(totals, Counter())
-    assert together == dict.fromkeys(range(8), THREADS * ROUNDS // 8)
+    together(*[produce] * THREADS)
+    assert sum(totals, Counter()) == dict.fromkeys(range(8), THREADS * ROUNDS // 8)
 
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, RoundRobinPartitioner])
@@ -78,7 +57,7 @@ def test_every_choice_is_from_one_whole_table(make: Callable[..., Partitioner]) 
             if make is DefaultPartitioner:
                 assert partitioner.partition("t", None, b"k", None, b"", None) == murmur2_partition(b"k", 8)
 
-    run_all(write, *[read] * 3)
+    together(write, *[read] * 3)
     settled = {partitioner.partition("t", None, None, None, b"", None) for _ in range(20)}
     assert settled <= {0, 1, 2, 3}, "the last table is the left one"
 
@@ -112,5 +91,5 @@ def test_a_table_is_never_replaced_by_routes_of_the_cluster_argument() -> None:
         def adopt(adopter: Partitioner = partitioner) -> None:
             adopter.apply_snapshot(table)
 
-        run_all(update, adopt)
+        together(update, adopt)
         assert partitioner.partition("t", None, None, None, b"", live) == 1

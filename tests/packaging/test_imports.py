@@ -284,9 +284,9 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "diagnose": 282,
+    "diagnose": 275,
     "outbox": 686,
-    "events": 766,
+    "events": 637,
     "observe": 1_794,
     "control": 3_000,
     "cli": 4_456,
@@ -296,19 +296,19 @@ LARGEST = {
 """Lines of code. Change control is larger than the core was to be; more than half of it decides."""
 
 CORE = {
-    "metadata": (3_027, 2_895),
+    "metadata": (2_869, 2_869),
     "routing": (653, 653),
     "health": (1_670, 1_400),
-    "partitioners": (1_057, 1_057),
+    "partitioners": (1_040, 1_040),
     "clients": (9_240, 4_300),
 }
 """All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and
 asyncio. The first number only ever falls; a raise needs a decision that names what goes instead."""
-WATCHER = (7_855, 7_855)
+WATCHER = (7_630, 7_630)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
 CONTROL = (6_094, 5_500)
 """The same for change control: its wing, and its commands in `cli/change`."""
-COMMANDS = (5_320, 4_500)
+COMMANDS = (5_314, 4_500)
 """The same for the command line without `cli/change`."""
 LONGEST = 450
 """Lines of a file of the core."""

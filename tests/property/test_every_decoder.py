@@ -5,7 +5,6 @@
 
 import os
 import random
-import re
 import sys
 import time
 from collections import Counter
@@ -80,15 +79,6 @@ def test_a_megabyte_is_understood_or_refused_soon(name: str, large: str) -> None
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("partition.offline in the journal", b'{"id": "a", "type": "kpe.v2", "data": "a"}'),
-        (
-            "partition.offline in the journal",
-            re.sub(
-                rb'"partitions": *"[^"]*"',
-                b'"partitions": 1e400',
-                DECODERS["partition.offline in the journal"].real[0],
-            ),
-        ),
         ("configuration", b"[incidents]\ntopic_hold_downs = { 'a{4294967296}' = '5m' }"),
         ("configuration", b"[observer]\ntopics = 'a{4294967296}'"),
         ("configuration", b"[policy]\nmax_partitions = 1" + b"0" * 400),

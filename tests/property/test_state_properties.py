@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.metadata.state import (
     JITTER,
@@ -19,6 +18,7 @@ from kafka_partition_events.metadata.state import (
     Timing,
     step,
 )
+from kafka_partition_events.testing.replay import apply
 from tests.property.worlds import NAMES, observations, snapshots
 
 TIMING = Timing(interval=10.0, fetch_timeout=5.0, min_interval=0.25)
@@ -119,7 +119,8 @@ def test_a_snapshot_is_usable_from_a_good_answer_on_until_it_is_too_old(
             assert last is None or one.after.health.stale
         else:
             assert last is not None
-            assert one.after.until_stale(one.at.monotonic) > 0 or isinstance(one.what, frozenset)
+            age = one.at.monotonic - last
+            assert age < one.after.timing.max_age or isinstance(one.what, frozenset)
         if one.after.usable is not one.before.usable:
             assert one.news.apply, "whoever routes by it is told"
 

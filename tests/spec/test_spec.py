@@ -17,9 +17,9 @@ import yaml
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.replay import apply
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
 
 STORIES = [

@@ -69,19 +69,14 @@ class TestTurns:
         assert asked[0::2] == asked[1::2]
         assert sorted(asked[0::2]) == list(range(6))
 
-    def test_end_after_25_ms_however_few_records_came(self) -> None:
+    @pytest.mark.parametrize(("linger", "lasts"), [(0.0, TURN_S), (0.1, 0.1)])
+    def test_end_after_25_ms_or_as_long_as_the_client_holds_records_back(
+        self, linger: float, lasts: float
+    ) -> None:
         asker = Asker()
+        asker.deliveries.wait_for_batches(linger)
         first = asker.ask()
-        asker.clock.advance(TURN_S - 0.001)
-        assert asker.ask() == first
-        asker.clock.advance(0.001)
-        assert asker.ask() != first
-
-    def test_last_as_long_as_the_client_holds_records_back(self) -> None:
-        asker = Asker()
-        asker.deliveries.wait_for_batches(0.1)
-        first = asker.ask()
-        asker.clock.advance(0.099)
+        asker.clock.advance(lasts - 0.001)
         assert asker.ask() == first
         asker.clock.advance(0.001)
         assert asker.ask() != first

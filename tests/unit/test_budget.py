@@ -12,24 +12,6 @@ def topics(**counts: int) -> Cluster:
     return cluster_of({name: [1] * count for name, count in counts.items()})
 
 
-def test_memory_affords_as_many_partitions_as_it_holds_batches() -> None:
-    budget = BufferBudget(buffer_memory=1_000_000, batch_size=16_384, instance_id="a")
-    assert budget.affordable == 61
-
-
-def test_without_a_limit_every_partition_is_admitted() -> None:
-    share = BufferBudget(instance_id="a").admit(topics(orders=12))["orders"]
-    assert share.chosen == tuple(range(12))
-
-
-def test_a_topics_own_limit_holds_for_that_topic_only() -> None:
-    admission = BufferBudget(max_partitions={"orders": 9}, instance_id="a").admit(
-        topics(orders=12, payments=12)
-    )
-    assert len(admission["orders"].chosen) == 9
-    assert len(admission["payments"].chosen) == 12
-
-
 def test_memory_is_shared_evenly_and_what_small_topics_leave_goes_to_large_ones() -> None:
     budget = BufferBudget(buffer_memory=20, batch_size=1, instance_id="a")
     admission = budget.admit(topics(small=2, large=100, larger=200))

@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 from cloudevents.core.v1.event import CloudEvent
 
-from kafka_partition_events import listeners
 from kafka_partition_events.events.names import name_of
 from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent
 from kafka_partition_events.metadata import events as ev
@@ -42,14 +41,6 @@ def test_each_event_comes_with_its_cloudevent(event: ev.Event) -> None:
     assert cloudevent.get_data() == made.get_data()
 
 
-def test_it_says_when_the_event_was_recorded() -> None:
-    clock = ManualClock(wall=SEEN)
-    listener = Collecting(clock=clock)
-    clock.advance(0.5)
-    listener.on_event(EVERY_EVENT[0])
-    assert listener.heard[0][1].get_extension("recordedtime") == "2026-11-20T10:00:10.500000Z"
-
-
 def test_what_one_look_found_after_an_outage_happened_within_the_gap_and_later_events_did_not() -> None:
     listener = Collecting()
     recovered = ev.MetadataRecovered(attempts=2, blind_s=10.0, **STAMP)
@@ -59,9 +50,3 @@ def test_what_one_look_found_after_an_outage_happened_within_the_gap_and_later_e
     evolve(found, previous_at=SEEN).deliver(listener)
     evolve(found, previous_at=None).deliver(listener)
     assert listener.gaps() == [False, True, True, False, False]
-
-
-@pytest.mark.parametrize("name", listeners.__all__)
-def test_every_name_can_be_imported_from_the_facade(name: str) -> None:
-    assert getattr(listeners, name).__name__ == name
-    assert name in dir(listeners)

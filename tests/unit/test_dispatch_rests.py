@@ -73,11 +73,7 @@ def test_not_at_all_if_there_is_little_to_do(watch: Watch) -> None:
     assert watch.rests == []
 
 
-def test_after_each_event_that_takes_longer(watch: Watch) -> None:
-    delivered(Working(watch, SLICE_S * 3), 4)
-    assert len(watch.rests) == 4
-
-
-def test_also_if_the_listener_fails(watch: Watch) -> None:
-    delivered(Working(watch, SLICE_S, fails=True), 4)
+@pytest.mark.parametrize("fails", [False, True])
+def test_after_each_event_that_takes_longer_also_if_the_listener_fails(watch: Watch, fails: bool) -> None:
+    delivered(Working(watch, SLICE_S * 3, fails=fails), 4)
     assert len(watch.rests) == 4

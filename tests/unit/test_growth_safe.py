@@ -10,16 +10,13 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.partitioner_kit import ask, with_table
 
 KEYS = [b"user-%d" % number for number in range(300)]
 
 
-def see(partitioner: GrowthSafePartitioner, partitions: int) -> None:
-    partitioner.apply_snapshot(cluster_of({"t": [1] * partitions}))
-
-
 def places(partitioner: GrowthSafePartitioner) -> list[int]:
-    return [partitioner.partition("t", key, key, b"v", b"v", None) for key in KEYS]
+    return [ask(partitioner, key) for key in KEYS]
 
 
 def rendezvous(**options: Any) -> GrowthSafePartitioner:
@@ -29,7 +26,7 @@ def rendezvous(**options: Any) -> GrowthSafePartitioner:
 def test_a_key_goes_to_its_jump_hash_over_the_partitions_that_there_are() -> None:
     partitioner, jumps = rendezvous(), jump_hash("murmur2")
     for count in (1, 2, 12, 13):
-        see(partitioner, count)
+        with_table(partitioner, *[1] * count)
         assert places(partitioner) == [jumps(key, count) for key in KEYS]
 
 

@@ -18,7 +18,7 @@ from kafka_partition_events import (
     StickyPartitioner,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.routing.limits import NO_LIMITS, limited, limited_topic
+from kafka_partition_events.routing.limits import NO_LIMITS, limited
 from kafka_partition_events.routing.table import compile_table
 from kafka_partition_events.testing.scripted import cluster_of
 
@@ -50,14 +50,6 @@ class TestASnapshotUnderLimits:
     def test_without_limits_is_itself(self) -> None:
         assert limited(TWELVE, NO_LIMITS, {}) is TWELVE
         assert not NO_LIMITS
-
-    def test_has_the_first_partitions_of_a_limited_topic_and_the_same_objects_of_others(self) -> None:
-        seen = limited(TWELVE, HELD, {})
-        assert seen.by_topic["orders"].partitions == TWELVE.by_topic["orders"].partitions[:6]
-        assert seen.by_topic["other"] is TWELVE.by_topic["other"]
-
-    def test_is_not_limited_to_more_than_there_is(self) -> None:
-        assert limited_topic(SIX.by_topic["orders"], HELD) is SIX.by_topic["orders"]
 
     def test_keeps_routes_while_nothing_within_the_limit_changes(self) -> None:
         before = compile_table(limited(SIX, HELD, {}))

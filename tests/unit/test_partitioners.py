@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import (
-    UNASSIGNED,
+    AdaptivePartitioner,
     BufferBudget,
     CapLifted,
     CapReached,
@@ -19,20 +19,12 @@ from kafka_partition_events import (
     Route,
     StickyPartitioner,
 )
-from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.partitioner_kit import ask, with_table
 
 BUILT_IN: list[Callable[..., Partitioner]] = [DefaultPartitioner, StickyPartitioner, RoundRobinPartitioner]
 EIGHT_KEYS = [b"", b"a", b"order-1", b"order-2", b"order-3", b"x" * 100, b"\x00\xff", "ключ".encode()]
-
-
-def ask(partitioner: Partitioner, topic: str = "t", key: bytes | None = None, cluster: Any = None) -> int:
-    return partitioner.partition(topic, key, key, b"value", b"value", cluster)
-
-
-def with_table(partitioner: Partitioner, *leaders: int | None, topic: str = "t") -> Partitioner:
-    partitioner.apply_snapshot(cluster_of({topic: list(leaders)}, brokers=[1, 2, 3]))
-    return partitioner
 
 
 class FakeKafkaPythonCluster:
@@ -61,12 +53,6 @@ class FakeKafkaPythonCluster:
 
 @pytest.mark.parametrize("make", BUILT_IN)
 class TestEveryBuiltIn:
-    def test_without_table_and_cluster_leaves_the_choice_to_the_client(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
-        assert ask(make()) == UNASSIGNED
-        assert ask(with_table(make(), 1, 2), topic="another") == UNASSIGNED
-
     def test_an_unknown_topic_in_the_cluster_argument_raises_as_kafka_pythons_do(
         self, make: Callable[..., Partitioner]
     ) -> None:
@@ -124,15 +110,16 @@ class TestEveryBuiltIn:
         return ask(partitioner, cluster=cluster)
 
 
-@pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
+@pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner, AdaptivePartitioner])
 class TestKeyedRecords:
     def test_stay_on_their_partition_when_it_is_offline_or_beyond_the_cap(
         self, make: Callable[..., Partitioner]
     ) -> None:
         budget = BufferBudget(max_partitions={"t": 2}, instance_id="a")
-        partitioner = with_table(make(budget=budget), *[None] * 11, 1)
-        for key in EIGHT_KEYS:
-            assert ask(partitioner, key=key) == murmur2_partition(key, 12)
+        for options, place in (({}, murmur2_partition), ({"hash_name": "crc32"}, crc32_partition)):
+            partitioner = with_table(make(budget=budget, **options), *[None] * 11, 1)
+            for key in EIGHT_KEYS[1:]:  # to crc32 an empty one is none
+                assert ask(partitioner, key=key) == place(key, 12)
 
     @pytest.mark.parametrize("kind", [bytearray, memoryview])
     def test_go_by_their_bytes_whatever_holds_them(
@@ -143,25 +130,11 @@ class TestKeyedRecords:
             for key in EIGHT_KEYS:
                 assert ask(partitioner, key=kind(key)) == murmur2_partition(key, 12)
         with pytest.raises(TypeError):
-            ask(with_table(make(), 1), key=5)  # type: ignore[arg-type]
-
-    def test_an_empty_key_is_a_key(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), *[1] * 1000)
-        assert ask(partitioner, key=b"") == 681
+            ask(with_table(make(), 1), key=5)
 
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
 class TestSticky:
-    def test_a_second_thread_that_saw_the_same_full_batch_moves_nothing(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
-        partitioner = with_table(make(), 1, 2, 3)
-        stuck = ask(partitioner)
-        partitioner.on_new_batch("t", None, stuck)
-        moved = ask(partitioner)
-        partitioner.on_new_batch("t", None, stuck)
-        assert ask(partitioner) == moved
-
     def test_never_draws_the_previous_one_and_all_others_evenly(
         self, make: Callable[..., Partitioner]
     ) -> None:
@@ -181,11 +154,24 @@ class TestSticky:
         drawn = Counter(ask(with_table(make(rng=rng), 1, 1, 1)) for _ in range(3000))
         assert all(870 < drawn[p] < 1130 for p in range(3))
 
-    def test_stays_when_something_else_changes(self, make: Callable[..., Partitioner]) -> None:
-        partitioner = with_table(make(), 1, 2, 3)
-        stuck = ask(partitioner)
-        with_table(partitioner, 1, 2, 3, 1, 2, 3)
-        assert ask(partitioner) == stuck
+
+class Mirrored(DefaultPartitioner):
+    """An application's own rule for keys, in a built-in's place."""
+
+    def home(self, route: Route, key: bytes) -> int:
+        return route.count - 1 - super().home(route, key)
+
+
+class TestAnOwnHome:
+    def test_is_obeyed_and_kept_to_although_it_is_offline(self) -> None:
+        for key in EIGHT_KEYS:
+            home = ask(with_table(Mirrored(), *[1] * 12), key)
+            assert home == 11 - murmur2_partition(key, 12)
+            leaders = [None if partition == home else 1 for partition in range(12)]
+            assert ask(with_table(Mirrored(), *leaders), key) == home
+
+    def test_requires_metadata(self) -> None:
+        assert Mirrored().requires_metadata("t")
 
 
 class TestSubclasses:
@@ -218,21 +204,6 @@ class TestSubclasses:
         partitioner = with_table(VipFirst(), *[1] * 12)
         assert ask(partitioner, key=b"vip-7") == 0
         assert ask(partitioner, key=b"order-1") == murmur2_partition(b"order-1", 12)
-
-    def test_choose_is_called_once_for_a_record_that_kafka_python_asks_about_twice(self) -> None:
-        class Counting(Partitioner):
-            calls = 0
-
-            def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
-                self.calls += 1
-                return route.usable[self.calls % len(route.usable)]
-
-        partitioner = Counting()
-        with_table(partitioner, *[1] * 4)
-        first = ask(partitioner)
-        partitioner.on_new_batch("t", None, first)
-        assert ask(partitioner) == first
-        assert partitioner.calls == 1
 
     def test_a_subclass_of_a_subclass_keeps_its_parents_partition(self) -> None:
         class Fixed(DefaultPartitioner):

@@ -14,10 +14,10 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.listeners import to_cloudevent
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.replay import apply
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, Pollers, Table
 from tests.property.worlds import snapshots
@@ -52,13 +52,6 @@ def answer(**topics: Any) -> Observation:
 
 
 class TestTheFirstGoodAnswer:
-    def test_keeps_the_objects_of_topics_that_did_not_change(self, resumed: Resumed) -> None:
-        before = stored(orders=[1], payments=[2])
-        poller = resumed(before, answer(orders=[3], payments=[2]))
-        poller.poll_once()
-        assert poller.cluster is not None
-        assert poller.cluster.by_topic["payments"] is before.by_topic["payments"]
-
     def test_of_another_cluster_makes_the_poller_start_afresh(self, resumed: Resumed) -> None:
         other = evolve(stored(orders=[1]), cluster_id="another")
         poller = resumed(other, answer(payments=[1]))
@@ -89,13 +82,6 @@ class TestTheStalenessGate:
         (removed,) = poller.poll_once()
         assert (removed.kind, removed.initial) == ("topic_removed", False)
         assert removed.previous_at == stored_at, "nobody has seen it since"
-
-    def test_takes_an_offline_leader_from_the_broker_list_also_of_a_missing_topic(
-        self, resumed: Resumed
-    ) -> None:
-        poller = resumed(stored(orders=[1], gone=[3]), observe({"orders": [1]}, brokers=[1, 2]))
-        kinds = [e.kind for e in poller.poll_once()]
-        assert kinds == ["metadata_recovered", "partition_offline", "broker_removed", "metadata_rejected"]
 
     def test_a_doubt_that_went_away_widens_nothing(self, clock: ManualClock) -> None:
         both = answer(orders=[1], back=[1])

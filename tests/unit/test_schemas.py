@@ -15,12 +15,10 @@ from jsonschema import Draft202012Validator
 from kafka_partition_events.assets import generate, schemas, validator
 from kafka_partition_events.events.digests import FOLDED
 from kafka_partition_events.events.names import NAMES, name_of
-from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent, to_record
+from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
 from tests.every_event import EVERY_EVENT
 from tests.property.worlds import snapshots
 
@@ -115,27 +113,6 @@ class TestTheEvents:
     ) -> None:
         for event in (*diff(EMPTY, old, initial=True), *diff(old, new)):
             check(to_cloudevent(event))
-
-    def test_so_does_a_story_as_a_listener_hears_it(self) -> None:
-        heard: list[CloudEvent] = []
-
-        class Checking(CloudEventsListener):
-            def on_cloudevent(self, event: ev.Event, cloudevent: CloudEvent) -> None:
-                heard.append(cloudevent)
-
-        up = observe({"orders": [1, 2], "old": [1]}, brokers=[1, 2])
-        down = observe({"orders": [1, None]}, brokers=[1])
-        clock = ManualClock()
-        poller = MetadataPoller(ScriptedSource(up, OSError("no route"), *[down] * 3, up), clock=clock)
-        poller.register(Checking(observer="a"))
-        for _ in range(6):
-            poller.poll_once()
-            clock.advance(30)
-        poller.close()
-        for cloudevent in heard:
-            check(cloudevent)
-        told = {cloudevent.get_type().split("events.")[1].removesuffix(".v1") for cloudevent in heard}
-        assert told >= {"topic.deleted", "partition.offline", "metadata.recovered", "metadata.rejected"}
 
 
 class TestWhatTheyRefuse:

@@ -9,25 +9,17 @@ import pytest
 
 from kafka_partition_events import BufferBudget, ConfigurationError, UniformStickyPartitioner
 from kafka_partition_events.partitioners.sticky import record_bytes
-from kafka_partition_events.testing.scripted import cluster_of
+from tests import partitioner_kit as kit
 
 RECORD = record_bytes(b"k", b"v")
 
 
 def with_table(*leaders: int | None, **options: Any) -> UniformStickyPartitioner:
-    partitioner = UniformStickyPartitioner(**{"rng": random.Random(3)} | options)
-    adopt(partitioner, *leaders)
-    return partitioner
+    return kit.with_table(UniformStickyPartitioner(**{"rng": random.Random(3)} | options), *leaders)
 
 
-def adopt(partitioner: UniformStickyPartitioner, *leaders: int | None) -> None:
-    partitioner.apply_snapshot(cluster_of({"t": leaders}, brokers=[1, 2, 3]))
-
-
-def ask(
-    partitioner: UniformStickyPartitioner, key: bytes | None = b"k", value: bytes = b"v", topic: str = "t"
-) -> int:
-    return partitioner.partition(topic, key, key, value, value, None)
+def ask(partitioner: UniformStickyPartitioner, key: bytes | None = b"k", value: bytes = b"v") -> int:
+    return kit.ask(partitioner, key, value=value)
 
 
 def send(partitioner: UniformStickyPartitioner, batches: dict[int, int], key: bytes | None, size: int) -> int:
@@ -52,19 +44,6 @@ class TestBatches:
         runs = [asked[i : i + 10] for i in range(0, 100, 10)]
         assert all(len(set(run)) == 1 for run in runs)
         assert all(one[0] != other[0] for one, other in pairwise(runs))
-
-    def test_are_of_16_kb_by_default_as_the_clients(self) -> None:
-        partitioner = with_table(1, 2)
-        asked = [ask(partitioner, value=b"v" * 1000) for _ in range(34)]
-        (change,) = [i for i in range(1, 34) if asked[i] != asked[i - 1]]
-        assert change == -(-16_384 // record_bytes(b"k", b"v" * 1000))
-
-    def test_reach_all_partitions_evenly(self) -> None:
-        """6,000 batches over 6 partitions: 1,000 each, standard deviation below 29; bounds: 5 of them."""
-        partitioner = with_table(*[1] * 6, batch_bytes=1)
-        placed = Counter(ask(partitioner) for _ in range(6000))
-        assert len(placed) == 6
-        assert all(855 < number < 1145 for number in placed.values())
 
     def test_are_shared_by_keyed_and_unkeyed_records(self) -> None:
         partitioner = with_table(1, 2, 3, batch_bytes=100 * RECORD)
@@ -117,7 +96,7 @@ class TestChanges:
     def test_a_batch_goes_on_when_something_else_changes(self) -> None:
         partitioner = with_table(1, 2, 3, batch_bytes=10 * RECORD)
         asked = [ask(partitioner) for _ in range(4)]
-        adopt(partitioner, 1, 2, 3, 1, 2, 3)
+        kit.with_table(partitioner, 1, 2, 3, 1, 2, 3)
         asked += [ask(partitioner) for _ in range(6)]
         assert len(set(asked)) == 1
         assert ask(partitioner) != asked[0], "it holds ten records, not ten since the change"

@@ -9,8 +9,7 @@ import typer
 from kafka_partition_events.cli.cluster.printer import Printer
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
 from kafka_partition_events.cli.common.output import Output, OutputChoice, choose_output, tell
-from kafka_partition_events.events.codec import CodecError
-from kafka_partition_events.events.snapshot_json import Snapshot, decode_snapshot
+from kafka_partition_events.events.snapshot_json import CodecError, Snapshot, decode_snapshot
 from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata.diff import diff
 

@@ -131,12 +131,7 @@ class _Diagnosis:
             "split_keys": found.split_keys,
             "overlooked": round(found.overlooked, 6),
             "hashes": [
-                {
-                    "hash": fit.hash_name,
-                    "explained": round(fit.explained, 6),
-                    "beyond_chance": round(fit.beyond_chance, 6),
-                }
-                for fit in found.fits
+                {"hash": name, "explained": round(explained, 6)} for name, explained in found.fits.items()
             ],
             "findings": [self._finding(finding) for finding in found.findings],
         }
@@ -167,9 +162,9 @@ class _Diagnosis:
             yield f"{counted(self._empty, 'record')} with an empty key left out: clients differ about them"
         if found.keys:
             yield ""
-            yield f"{'hash':<20}{'explains':>10}{'beyond chance':>16}"
-            for fit in found.fits:
-                yield f"{fit.hash_name:<20}{fit.explained:>10.2%}{fit.beyond_chance:>16.2%}"
+            yield f"{'hash':<20}{'explains':>10}"
+            for name, explained in found.fits.items():
+                yield f"{name:<20}{explained:>10.2%}"
         yield ""
         yield from self._verdict()
         yield from map(self._finding_line, found.findings)

@@ -23,15 +23,6 @@ class TestDelivery:
         assert [t.name for t in threading.enumerate() if t.name.startswith("kpe-")] == ["kpe-listener-mine"]
         assert mailbox.stats.delivered == 3
 
-    def test_a_method_set_on_the_object_is_called(self, open_mailbox: Open) -> None:
-        heard: list[Event] = []
-        listener = PartitionChangeListener()
-        listener.on_event = heard.append  # type: ignore[method-assign, assignment]
-        mailbox = open_mailbox(listener)
-        mailbox.put(news(1))
-        assert mailbox.wait_synced(WAIT_S)
-        assert [event.sequence for event in heard] == [1]
-
     def test_kip_34_is_called_before_the_typed_events(self, open_mailbox: Open) -> None:
         order: list[str] = []
 

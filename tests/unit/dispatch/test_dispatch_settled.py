@@ -6,7 +6,6 @@ import pytest
 
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.registration import Batch
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences
@@ -57,18 +56,6 @@ class TestSettled:
         assert listener.heard == [1, 2, (1, at(10)), 3, (2, at(20))]
         assert mailbox.stats.delivered == 3, "it is no event"
 
-    def test_is_enough_for_a_listener_to_be_heard(self, open_mailbox: Open) -> None:
-        heard: list[int] = []
-
-        class Saver(PartitionChangeListener):
-            def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
-                heard.append(cluster.generation)
-
-        mailbox = open_mailbox(Saver())
-        mailbox.put(settled(7, 10, 1))
-        assert mailbox.wait_synced(WAIT_S)
-        assert heard == [7]
-
     def test_looks_without_news_that_wait_become_one(self, open_mailbox: Open) -> None:
         listener = Settling()
         mailbox = open_mailbox(listener, capacity=1)
@@ -106,17 +93,6 @@ class TestSettled:
         assert isinstance(listener.events[-1], Resync)
         assert listener.heard[-1] == (3, at(30))
         assert (2, at(20)) not in listener.heard
-
-    def test_one_that_raises_is_counted_and_hears_of_the_next_one(self, open_mailbox: Open) -> None:
-        listener = Settling(times_to_fail=1)
-        listener.let_go.set()
-        mailbox = open_mailbox(listener)
-        mailbox.put(settled(1, 10, 1))
-        mailbox.put(settled(2, 20, 2))
-        assert mailbox.wait_synced(WAIT_S)
-        assert listener.heard == [1, 2, (2, at(20))]
-        assert (mailbox.stats.delivered, mailbox.stats.failures) == (2, 1)
-        assert "the listener's own trouble" in str(mailbox.stats.last_error)
 
     @pytest.mark.parametrize("events", [(1, 2), (1,)], ids=["before the last event", "during it"])
     def test_is_not_told_after_a_close_that_cuts_the_batch_short(

@@ -80,4 +80,3 @@ def test_in_sync_replicas_that_changed_are_named_after_those_that_left(
     (event,) = diff(before, after)
     assert isinstance(event, ev.IsrChanged)
     assert (name_of(event), severity_of(event)) == (name, severity)
-    assert bool(event.left) is (name == "isr.shrunk")

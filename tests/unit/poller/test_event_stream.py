@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import threading
-from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
@@ -15,17 +14,7 @@ from kafka_partition_events.metadata.stream import AHEAD
 from kafka_partition_events.testing.scripted import ScriptedSource
 from tests.poller_kit import WAIT_S, Pollers, eventually, orders, until
 from tests.unit.dispatch.mail import news
-from tests.unit.dispatch.test_async_hooks import Noting
-
-
-def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine in asyncio's debug mode, and for no longer than a test may take."""
-
-    async def limited() -> None:
-        async with asyncio.timeout(6 * WAIT_S):  # on a busy machine
-            await main()
-
-    asyncio.run(limited(), debug=True)
+from tests.unit.dispatch.test_async_hooks import Noting, on_a_loop
 
 
 def emit(poller: MetadataPoller, count: int) -> None:
@@ -53,17 +42,6 @@ class TestReading:
                 emit(poller, 500)
                 numbers = [(await anext(stream)).sequence for _ in range(500)]
                 assert numbers == [*range(numbers[0], numbers[0] + 500)]
-
-        on_a_loop(main)
-
-    def test_without_a_replay_only_news_come(self, make: Pollers) -> None:
-        async def main() -> None:
-            poller = make(orders(1, 2, 3))
-            poller.poll_once()
-            stream, first = await reading(poller, replay=False)
-            emit(poller, 1)
-            assert (await first).kind == "metadata_stale"
-            await stream.aclose()
 
         on_a_loop(main)
 

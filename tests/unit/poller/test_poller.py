@@ -1,13 +1,11 @@
 """The poller as a whole: who is told what and when."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.state import step
 from kafka_partition_events.testing.clock import ManualClock
@@ -31,33 +29,8 @@ class TestConfiguration:
         with pytest.raises(ConfigurationError, match="capacity"):
             make(orders(1)).register(RecordingListener(), capacity=0)
 
-    def test_nothing_is_asked_before_start(self, make: Pollers) -> None:
-        source = ScriptedSource(orders(1))
-        poller = make(source)
-        assert poller.cluster is None
-        assert source.asked == []
-
 
 class TestNews:
-    def test_state_first_news_second(self, make: Pollers) -> None:
-        poller = make(*(orders(n % 3 + 1) for n in range(50)))
-        table = Table()
-        views: list[tuple[int, int, int]] = []
-
-        class Reader(PartitionChangeListener):
-            def on_event(self, event: ev.Event) -> None:
-                assert poller.cluster is not None
-                adopted = cast("Cluster", table.adopted[-1])
-                views.append((event.generation, poller.cluster.generation, adopted.generation))
-
-        poller.register(table)
-        reader = poller.register(Reader())
-        for _ in range(50):
-            poller.poll_once()
-        assert reader.wait_synced(WAIT_S)
-        assert len(views) == 3 + 50
-        assert all(told <= cluster and told <= table for told, cluster, table in views)
-
     def test_kip_34_is_told_once_per_accepted_change_and_only_what_changed(self, make: Pollers) -> None:
         poller = make(orders(1, 2, 3), orders(1, 2, 3), orders(1, None, 3), orders(1, None, 3, 2), DOWN)
         listener = RecordingListener()
@@ -69,21 +42,6 @@ class TestNews:
         assert told == [{0: 1, 1: 2, 2: 3}, {1: None}, {3: 2}]
         assert [cluster.generation for cluster, _ in listener.changes] == [1, 2, 3]
         assert listener.replayed() == poller.cluster
-
-    def test_a_late_listener_is_told_what_is(self, make: Pollers) -> None:
-        poller = make(orders(1, None), orders(1, 2))
-        events = poller.poll_once()
-        listener = RecordingListener()
-        registration = poller.register(listener)
-        (online,) = poller.poll_once()
-        assert registration.wait_synced(WAIT_S)
-        *replay, live = listener.events
-        assert [e.kind for e in replay] == [e.kind for e in events]
-        assert all(e.initial and e.sequence == events[-1].sequence for e in replay)
-        assert live is online
-        assert live.sequence == events[-1].sequence + 1
-        assert not live.initial
-        assert len(listener.changes) == 2
 
     def test_what_is_emitted_while_an_answer_is_taken_in_comes_after_what_follows_from_it(
         self, make: Pollers, monkeypatch: pytest.MonkeyPatch
@@ -101,18 +59,6 @@ class TestNews:
         poller.poll_once()
         assert poller.registrations[0].wait_synced(WAIT_S)
         assert [(e.kind, e.sequence) for e in listener.events] == [("partitions_added", 5), ("cap_lifted", 6)]
-
-    def test_a_broken_stream_of_adoption_leaves_no_gap(self, make: Pollers) -> None:
-        cap = ev.CapReached(topic="orders", partitions=2, admitted=(0,), limit=1, partitioner="mine")
-        poller = make(orders(1), orders(2))
-        listener = RecordingListener()
-        registration = poller.register(listener)
-        poller.poll_once()
-        poller.register(Table(cap))
-        poller.poll_once()
-        assert registration.wait_synced(WAIT_S)
-        assert listener.kinds()[-3:] == ["cap_reached", "leader_changed", "cap_reached"]
-        assert [e.sequence for e in listener.events] == list(range(1, 8))
 
 
 class TestPartitioners:

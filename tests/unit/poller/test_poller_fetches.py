@@ -44,6 +44,22 @@ class TestFetches:
         user.join(WAIT_S)
         assert source.closed == 1
 
+    def test_polls_take_turns(self, make: Pollers) -> None:
+        """So no answer is taken in after one to a later request, and a closed source is asked no more."""
+        hang = Hang(orders(1))
+        source = ScriptedSource(hang, orders(2))
+        poller = make(source)
+        users = [threading.Thread(target=poller.poll_once) for _ in range(2)]
+        users[0].start()
+        hang.wait_entered()
+        users[1].start()
+        users[1].join(0.05)
+        assert (users[1].is_alive(), len(source.asked)) == (True, 1)
+        hang.release()
+        for user in users:
+            user.join(WAIT_S)
+        assert (poller.health.polls, len(source.asked)) == (2, 2)
+
     def test_requests_that_come_during_a_fetch_are_served_by_one_more(
         self, make: Pollers, clock: ManualClock
     ) -> None:

@@ -47,16 +47,6 @@ class TestLife:
             with pytest.raises(PollerClosedError):
                 call()
 
-    def test_close_delivers_what_is_queued(self, make: Pollers) -> None:
-        poller = make(*(orders(n % 3 + 1) for n in range(100)))
-        listener = RecordingListener()
-        poller.register(listener)
-        for _ in range(100):
-            poller.poll_once()
-        poller.close()
-        assert len(listener.events) == 103
-        assert listener.closed == 1
-
     def test_a_listener_may_come_back(self, make: Pollers) -> None:
         poller = make(orders(1))
         listener = RecordingListener()

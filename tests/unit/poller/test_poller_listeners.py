@@ -1,6 +1,5 @@
 """Listeners that raise, block, leave, invite others: what they do disturbs nobody else."""
 
-import threading
 import time
 from collections.abc import Callable
 from typing import cast
@@ -9,21 +8,10 @@ import pytest
 
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource
 from tests.poller_kit import WAIT_S, Pollers, orders
-
-
-class Stuck(PartitionChangeListener):
-    """Blocks for ever, as far as the test is concerned."""
-
-    def __init__(self) -> None:
-        self.entered, self.let_go = threading.Event(), threading.Event()
-
-    def on_event(self, event: ev.Event) -> None:
-        self.entered.set()
-        self.let_go.wait(60)
+from tests.unit.dispatch.mail import Blocking
 
 
 class OnFirst(RecordingListener):
@@ -49,7 +37,7 @@ class TestListenersThatMisbehave:
 
     def test_blocks_for_ever(self, make: Pollers, bystander: RecordingListener) -> None:
         poller = make(*(orders(n % 3 + 1) for n in range(200)))
-        stuck = Stuck()
+        stuck = Blocking()
         registration = poller.register(stuck, capacity=10)
         poller.register(bystander)
         for _ in range(200):
@@ -80,18 +68,6 @@ class TestListenersThatMisbehave:
         bystander.wait_for(5)
         assert leaving.kinds() == ["broker_added"]
         assert "leader_changed" not in other.kinds()
-
-    def test_registers_another(self, make: Pollers) -> None:
-        poller = make(orders(1), orders(2))
-        new = RecordingListener()
-        inviting = OnFirst(lambda: poller.register(new))
-        poller.register(inviting)
-        poller.poll_once()
-        new.wait_for(4)
-        poller.poll_once()
-        new.wait_for(5)
-        assert new.replayed() == poller.cluster
-        assert [e.sequence for e in new.events[-2:]] == [4, 5], "no gap, no double"
 
     def test_registers_itself_again(self, make: Pollers) -> None:
         poller = make(orders(1))

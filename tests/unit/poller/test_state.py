@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from attrs import evolve
 
 from kafka_partition_events.metadata import events as ev
@@ -111,28 +110,6 @@ class TestTheTimeOfAChange:
         assert (recreated.kind, recreated.previous_at) == ("topic_recreated", on(9))
 
 
-class TestAnAnswerThatIsRefusedWhole:
-    def test_does_not_keep_the_snapshot_from_turning_stale(self) -> None:
-        state, news = look(known(orders(1)), NO_BROKERS, 310)
-        assert kinds(news) == ["metadata_rejected", "metadata_stale"]
-        assert news.apply
-        assert state.usable is None
-
-
-class TestAge:
-    def test_is_told_once_and_takes_the_tables_away(self) -> None:
-        before = known(orders(1))
-        assert before.until_stale(300) == 10
-        assert before.aged(at(309)) == (before, StepResult(previous_at=on(9)))
-        state, news = before.aged(at(311, sequence=4))
-        (stale,) = news.events
-        assert isinstance(stale, ev.MetadataStale)
-        assert (stale.age_s, stale.limit_s, stale.sequence) == (301, 300, 5)
-        assert news.apply
-        assert (state.usable, state.cluster) == (None, before.cluster)
-        assert state.aged(at(400))[1].events == ()
-
-
 class TestWhatIsStored:
     STORED = cluster_of({"orders": [1], "audit": [2]}, BROKERS, generation=7, cluster_id="test")
 
@@ -162,12 +139,3 @@ class TestWhatNobodyFollowsAnyMore:
     def test_tells_nothing_if_it_was_never_there(self) -> None:
         before = known(self.BOTH)
         assert before.without(frozenset("c"), at(20)) == (before, StepResult())
-
-
-def test_what_raises_has_changed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = known(orders(1))
-    with monkeypatch.context() as broken:
-        broken.setattr("kafka_partition_events.metadata.state.diff", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            look(before, orders(2), 20)
-    assert before == known(orders(1))

@@ -1,0 +1,28 @@
+"""What tests of partitioners share: a question as a client asks it, and a table."""
+
+import random
+from typing import Any, TypeVar
+
+from kafka_partition_events import Partitioner
+from kafka_partition_events.testing.scripted import cluster_of
+
+AnyPartitioner = TypeVar("AnyPartitioner", bound=Partitioner)
+
+
+class Lowest(random.Random):
+    """Draws the first of what there is, so that a round begins with partition 0."""
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        return 0
+
+
+def ask(
+    partitioner: Partitioner, key: Any = None, *, topic: str = "t", value: bytes = b"v", cluster: Any = None
+) -> int:
+    return partitioner.partition(topic, key, key, value, value, cluster)
+
+
+def with_table(partitioner: AnyPartitioner, *leaders: int | None) -> AnyPartitioner:
+    """Let a partitioner see a topic ``t`` with these leaders."""
+    partitioner.apply_snapshot(cluster_of({"t": leaders}, brokers=[1, 2, 3]))
+    return partitioner
