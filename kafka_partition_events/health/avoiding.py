@@ -15,7 +15,7 @@ def what_to_avoid(
     seen: Observations, partitions: frozenset[Any], standbys: int, now: float
 ) -> tuple[Avoidance, int]:
     """Return what to avoid, and the handle for records that need nothing of it."""
-    trusts = {b.trust for b in seen.leaders()}
+    trusts = {b.trust for b in seen.of(Role.LEADER)}
     avoided = {Trust.SUSPECT, Trust.PROBATION}
     if Trust.TRUSTED in trusts:
         avoided.add(Trust.DOUBTED)
@@ -23,14 +23,14 @@ def what_to_avoid(
     for b in seen.states.values():
         if b.trust in avoided or b.subject in seen.ambiguous:
             bad[b.subject.role].add(b.subject.id)
-    replicas = [b for b in seen.states.values() if b.subject.role is Role.REPLICA]
+    replicas = list(seen.of(Role.REPLICA))
     # Where all are silent the second handle shows whether it is us: its connections are new.
     none_answers = bool(replicas) and not trusts & {Trust.TRUSTED, Trust.PROBATION}
     in_trouble = none_answers or any(
         (b.is_bad or seen.held_up) and b.subject.id in bad[Role.REPLICA] for b in replicas
     )
     handle = _free_handle(seen, standbys) if standbys and in_trouble else MAIN
-    lost = {b.subject.id for b in seen.leaders() if b.down_until > now}
+    lost = {b.subject.id for b in seen.of(Role.LEADER) if b.down_until > now}
     avoidance = Avoidance(
         leaders=frozenset(bad[Role.LEADER]),
         replicas=frozenset(bad[Role.REPLICA]),

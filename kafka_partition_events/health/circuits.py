@@ -145,7 +145,7 @@ class Circuits:
         Else after an outage the first to answer would be the witness against the second. A connection gets it
         once, until it has answered: others to its broker may answer all the time, and it waits for a suspect.
         """
-        for b in self.seen.leaders():
+        for b in self.seen.of(Role.LEADER):
             if b.trust is Trust.DOUBTED:
                 self.enter(b, Trust.TRUSTED, now)
                 self.seen.restart(b, now)
@@ -156,23 +156,19 @@ class Circuits:
         self.renew()
 
     def readmit_if_needed(self, now: float) -> None:
-        """Trust those again that nothing is stuck on, or that answer, where none is trusted in their role.
+        """Where none is trusted in a role, trust those that nothing is stuck on or that have answered since.
 
-        One that has done its part of what was sent since it was suspected is alive: a machine that is so busy
-        that all seem silent is no reason to wait for the one that is.
+        On a machine that is so busy that all seem silent it is no reason to wait for the one that is.
         """
-        seen, renewed = self.seen, False
+        seen = self.seen
         for role in (Role.LEADER, Role.REPLICA):
-            states = [b for b in seen.states.values() if b.subject.role is role]
+            states = list(seen.of(role))
             if any(b.trust is Trust.TRUSTED or self._is_last_hope(b, now) for b in states):
                 continue
             for b in states:
                 is_alive = b.answered_to > b.suspected_at or (role is Role.LEADER and not b.outstanding)
                 if b.is_bad and is_alive and b.down_until <= now:
                     self.clear(b, Clearance.NEEDED, now)
-                    renewed = True
-        if renewed:
-            self.renew()
 
     def _is_last_hope(self, b: BrokerState, now: float) -> bool:
         return b.trust is Trust.DOUBTED and self.seen.silence(b, now) <= _LAST_HOPE * self.seen.patience(b)

@@ -53,17 +53,13 @@ class Observations:
             states[subject] = BrokerState(subject)
         return states[subject]
 
-    def known(self, subject: Subject) -> BrokerState | None:
-        """Return what is known of a broker or partition, if anything is."""
-        return (self.partitions if subject.role is None else self.states).get(subject)
-
     def leader(self, broker: int) -> BrokerState:
         """Return what is known of a broker as a leader."""
         return self.state(Subject(Role.LEADER, broker))
 
-    def leaders(self) -> Iterable[BrokerState]:
-        """Return the brokers in their role as leaders."""
-        return (b for b in self.states.values() if b.subject.role is Role.LEADER)
+    def of(self, role: Role) -> Iterable[BrokerState]:
+        """Return the brokers in a role."""
+        return (b for b in self.states.values() if b.subject.role is role)
 
     def roles(self, b: BrokerState) -> list[BrokerState]:
         """Return a broker in both roles, as far as it was seen in them."""
@@ -132,7 +128,7 @@ class Observations:
         """Take note that all delivery reports that had come in were noted."""
         self._listened += self._since_poll(now)
         self.polled_at = now
-        self.common = max(0.0, (_median(self.leaders()) or 0.0) - self.policy.linger)
+        self.common = max(0.0, (_median(self.of(Role.LEADER)) or 0.0) - self.policy.linger)
 
     def _since_poll(self, now: float) -> float:
         return min(self.policy.longest_gap, max(0.0, now - self.polled_at))
@@ -187,7 +183,7 @@ class Observations:
     @property
     def usual(self) -> float | None:
         """How many seconds trusted leaders usually take to answer (their median); None: not known yet."""
-        return _median(b for b in self.leaders() if b.trust is Trust.TRUSTED)
+        return _median(b for b in self.of(Role.LEADER) if b.trust is Trust.TRUSTED)
 
 
 def _median(states: Iterable[BrokerState]) -> float | None:

@@ -343,5 +343,6 @@ class DeliveryTracker:
 
     def _bad(self, itself: Subject, info: PartitionInfo) -> list[BrokerState]:
         seen = self._detector.seen
-        needs = map(seen.known, (*brokers_needed(info.leader, self._followers(info)), itself))
-        return [b for b in needs if b and (b.is_bad or b.subject in seen.ambiguous)]
+        needs = map(seen.states.get, brokers_needed(info.leader, self._followers(info)))
+        known = (*needs, seen.partitions.get(itself))
+        return [b for b in known if b and (b.is_bad or b.subject in seen.ambiguous)]
