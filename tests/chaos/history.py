@@ -1,4 +1,4 @@
-"""What was seen from outside, as the checks read it: records, lives of topics, events, pages, samples."""
+"""What was seen from outside, as the checks read it: records, lives of topics, events, pages."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -96,17 +96,6 @@ class Posted:
     until: float
 
 
-@frozen
-class Sample:
-    """What one process took at a moment: memory in MB, threads, open files."""
-
-    at: float
-    process: str
-    rss_mb: float
-    threads: int
-    files: int
-
-
 @define
 class History:
     """All of a campaign.
@@ -130,7 +119,6 @@ class History:
     ordered: list[str] = field(factory=list)
     received: dict[tuple[int, int], set[str]] = field(factory=dict)
     group_since: float = -inf
-    samples: list[Sample] = field(factory=list)
 
 
 def run_of(path: Path) -> Run:

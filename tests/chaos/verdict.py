@@ -11,7 +11,7 @@ from attrs import define, field
 
 from tests.chaos.checker import CHECKS, Violation, written_twice
 from tests.chaos.event_checker import EVENT_CHECKS
-from tests.chaos.history import History, Page, Posted, Sample, life_of, received, run_of, unfolded
+from tests.chaos.history import History, Page, Posted, life_of, received, run_of, unfolded
 from tests.chaos.truth import parse
 
 _SHOWN: Final = 5
@@ -57,7 +57,6 @@ def history_of(directory: Path) -> History:
         ordered=[line[0] for line in _lines(directory / "ordered.jsonl")],
         received=received(path for path in diaries if path.name.startswith("consumer")),
         group_since=next(iter(_lines(directory / "group.jsonl")), 0.0),
-        samples=[Sample(*line) for line in _lines(directory / "samples.jsonl")],
     )
 
 

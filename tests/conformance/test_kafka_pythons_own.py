@@ -17,7 +17,7 @@ import pytest
 from kafka_partition_events.testing import KafkaCluster
 from tests.pytest_kit import passed
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.weekly]
 LIMIT_S = 120.0
 HERE = Path(__file__).parent
 LOCK = HERE.parents[1] / "requirements" / "dev.txt"
@@ -56,8 +56,8 @@ def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
     [
         ("AdaptivePartitioner", "yes"),
         ("RoundRobinPartitioner", "yes"),
-        pytest.param("UniformStickyPartitioner", "no", marks=pytest.mark.weekly),
-        pytest.param("GrowthSafePartitioner", "no", marks=pytest.mark.weekly),
+        ("UniformStickyPartitioner", "no"),
+        ("GrowthSafePartitioner", "no"),
     ],
 )
 def test_they_pass(suite: Path, cluster: KafkaCluster, partitioner: str, attached: str) -> None:

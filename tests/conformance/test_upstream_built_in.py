@@ -13,7 +13,6 @@ import pytest
 
 from kafka_partition_events import AdaptivePartitioner, Node
 from kafka_partition_events.partitioners.adaptive import TopicPace
-from kafka_partition_events.partitioners.sticky import record_bytes
 from kafka_partition_events.routing.wheel import FLOOR, adaptive_weights, make_wheel
 from kafka_partition_events.testing import ManualClock, cluster_of
 from tests.conformance.asking import ask, with_topics
@@ -34,19 +33,6 @@ def make(turn_bytes: int, **options: Any) -> AdaptivePartitioner:
 def behind(queues: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Say that so many turns wait on each partition."""
     monkeypatch.setattr(TopicPace, "backlogs", lambda *args: [queues[place] for place in args[-1]])
-
-
-class TestStickiness:
-    def test_a_turn_ends_after_so_many_bytes(self) -> None:
-        """Kafka counts what a batch grows by; ours reckons each record with what it takes in a batch."""
-        partitioner = make(turn_bytes=3 * record_bytes(None, b"v"))
-        with_topics(partitioner, a=[0, 1, 2], b=[0])
-        asked = [ask(partitioner, "a") for _ in range(4)]
-        assert asked[0] == asked[1] == asked[2] != asked[3]
-
-    def test_a_topic_of_one_partition_has_no_choice(self) -> None:
-        partitioner = with_topics(make(turn_bytes=1), a=[0, 1, 2], b=[0])
-        assert {ask(partitioner, "b") for _ in range(10)} == {0}
 
 
 @pytest.mark.parametrize("rack", [None, "r0", "r1", "r2"])

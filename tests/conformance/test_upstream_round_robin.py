@@ -14,22 +14,6 @@ from kafka_partition_events import RoundRobinPartitioner
 from tests.conformance.asking import ask, with_topics
 
 
-def test_partitions_without_a_leader_are_left_out_and_the_others_get_the_same() -> None:
-    partitioner = with_topics(RoundRobinPartitioner(), test=[0, None, 2])
-    assert Counter(ask(partitioner) for _ in range(100)) == {0: 50, 2: 50}
-
-
-@pytest.mark.parametrize("key", [None, b"key"])
-def test_topics_do_not_disturb_each_other_and_keys_are_ignored(key: bytes | None) -> None:
-    partitioner = with_topics(RoundRobinPartitioner(), a=[0, 1, 2], b=[0])
-    placed: Counter[int] = Counter()
-    for number in range(30):
-        placed[ask(partitioner, "a", key)] += 1
-        if number % 5 == 0:
-            assert ask(partitioner, "b", key) == 0
-    assert placed == {0: 10, 1: 10, 2: 10}
-
-
 @pytest.mark.parametrize("partitions", [3, 4])
 def test_a_new_batch_for_each_record_takes_no_partition_its_turn(partitions: int) -> None:
     """KAFKA-9965, as fixed by KAFKA-17632: 3 and, what had failed, an even number of partitions."""
@@ -54,11 +38,6 @@ def test_a_new_batch_for_every_other_record_takes_no_partition_its_turn_either()
         else:
             placed[chosen] += 1
     assert placed == {0: 5, 1: 5, 2: 5}
-
-
-def test_without_any_leader_all_partitions_are_taken_in_turn() -> None:
-    partitioner = with_topics(RoundRobinPartitioner(start=0), test=[None, None, None])
-    assert [ask(partitioner) for _ in range(6)] == [0, 1, 2, 0, 1, 2]
 
 
 def test_the_counter_does_not_wrap() -> None:

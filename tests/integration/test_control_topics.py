@@ -44,12 +44,3 @@ def test_it_sets_right_what_differs(kafka_cluster: KafkaCluster, prefix: str, ca
     kafka_cluster.create_topic(f"{prefix}leases", 3, config={"cleanup.policy": "delete"})
     assert init(kafka_cluster, prefix) == 0
     assert ("leases", "configure") in actions(capsys)
-
-
-def test_it_refuses_what_it_can_not_set_right(
-    kafka_cluster: KafkaCluster, prefix: str, capsys: Captured
-) -> None:
-    kafka_cluster.create_topic(f"{prefix}commands", 2)
-    assert init(kafka_cluster, prefix) == 2
-    told = capsys.readouterr()
-    assert f"{prefix}commands: has 2 partitions and must have 1" in told.err

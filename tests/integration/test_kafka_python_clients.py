@@ -17,12 +17,11 @@ from kafka_partition_events import (
     MetadataFetchError,
     MetadataPoller,
     Observation,
-    PartitionsAdded,
     RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.routing.hashing import murmur2_partition
-from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import in_child
 
@@ -59,28 +58,7 @@ def placed(futures: list[Any]) -> Counter[int]:
 # -- KAFKA-9965 --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("linger_ms", [0, 20])
-def test_ours_reaches_every_partition_evenly(linger_ms: int, make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer = kafka_topic(partitions=6), make(RoundRobinPartitioner(), linger_ms=linger_ms)
-    futures = [producer.send(topic, b"v") for _ in range(120)]
-    assert placed(futures) == dict.fromkeys(range(6), 20)
-
-
 # -- attach ------------------------------------------------------------------------------------------
-
-
-def test_growth_is_seen_and_used_without_an_error(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, producer, heard = kafka_topic(partitions=3), make(RoundRobinPartitioner()), RecordingListener()
-    with attach(producer, interval=0.2) as poller:
-        poller.register(heard)
-        producer.send(topic, b"v").get(LIMIT_S)  # by this the poller learns of the topic
-        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
-        kafka_cluster.grow_topic(topic, 6)
-        heard.wait_for(lambda events: any(isinstance(e, PartitionsAdded) for e in events), LIMIT_S)
-        futures = [producer.send(topic, b"v") for _ in range(60)]
-        assert placed(futures) == dict.fromkeys(range(6), 10)
 
 
 def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: MakeTopic) -> None:
@@ -169,20 +147,6 @@ def test_an_answer_has_ids_epochs_and_racks(
         assert everything.requested is None
         assert topic in everything.topics
     own.close()
-
-
-def test_both_clients_see_the_same_topic_id(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
-    from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
-
-    topic, servers = kafka_topic(partitions=1), kafka_cluster.bootstrap_servers
-    one = KafkaPythonMetadataSource({"bootstrap_servers": servers})
-    other = ConfluentMetadataSource({"bootstrap.servers": servers})
-    ids = [
-        source.fetch(frozenset({topic}), started_at=0.0, timeout=LIMIT_S).topics[topic].topic_id
-        for source in (one, other)
-    ]
-    assert ids[0] == ids[1]
-    one.close()
 
 
 @pytest.mark.parametrize(

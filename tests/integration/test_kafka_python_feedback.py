@@ -239,46 +239,6 @@ def test_a_producer_that_is_dropped_sends_what_it_has_and_ends(
     assert all(future.succeeded() for future in futures)
 
 
-def test_an_idempotent_producer_goes_on_when_a_batch_that_was_retried_expires(
-    cluster: KafkaCluster, topic: str, make: Make
-) -> None:
-    """Idempotence is the client's default. By itself it never sends again, nor fails what is outstanding."""
-    ours = make(enable_idempotence=True)
-    pinned, others = Outcomes(), Outcomes()
-
-    def write_both(seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for partition in LED:  # as keyed records would
-                value = f"pinned {pinned.sent}".encode()
-                pinned.follow(ours.producer.send(topic, value, partition=partition))
-            write(ours.producer, topic, others, 0.05)
-
-    write_both(0.3)
-    cluster.freeze(VICTIM)
-    try:
-        write_both(5.5)
-    finally:
-        cluster.thaw(VICTIM)
-    cluster.await_registered(*cluster.brokers)
-    write_both(0.3)
-    ours.producer.flush(LIMIT_S)
-    late = Outcomes()
-    write(ours.producer, topic, late, 0.3)
-    ours.producer.flush(LIMIT_S)
-    for outcomes in (pinned, others, late):
-        assert set(outcomes.heard.values()) == {1}
-        assert len(outcomes.heard) == outcomes.sent
-    assert pinned.errors, "nothing has expired: this shows nothing"
-    assert share_failed_after(of_the_victim(ours.heard.of(BrokerSuspected))[-1], others) < 0.05
-    assert not late.errors
-    found = Counter(
-        record.value for record in read_back(cluster, topic) if record.value.startswith(b"pinned")
-    )
-    assert set(found.values()) == {1}
-    assert found.keys() >= {b"pinned %d" % n for n in range(pinned.sent) if n not in pinned.errors}
-
-
 # -- rescue ------------------------------------------------------------------------------------------
 
 
@@ -313,25 +273,3 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
     assert len(ids) >= outcomes.sent
     assert len(records) - len(ids) <= stats.copies
     assert warm > 0
-
-
-@pytest.mark.parametrize("idempotent", [False, True])
-def test_a_hedge_does_not_wait_for_the_frozen_broker(
-    idempotent: bool, cluster: KafkaCluster, topic: str, make: Make
-) -> None:
-    config = {"request_timeout_ms": 20_000, "delivery_timeout_ms": 30_000}
-    ours, outcomes = make("hedge", **config, enable_idempotence=idempotent), Outcomes()
-    cluster.freeze(VICTIM)
-    try:
-        write(ours.producer, topic, outcomes, 0.5)
-        futures = [ours.producer.send(topic, b"last") for _ in range(10)]
-        assert all(future.get(LIMIT_S).partition not in LED for future in futures)  # nobody sends any more
-        deadline = time.monotonic() + 10.0
-        while len(outcomes.heard) < outcomes.sent and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert len(outcomes.heard) == outcomes.sent
-    finally:
-        cluster.thaw(VICTIM)
-    ours.producer.flush(LIMIT_S)
-    assert outcomes.errors == {}
-    assert set(outcomes.heard.values()) == {1}  # the originals arrive as well, and are not told again

@@ -218,19 +218,57 @@ def test_no_repr_has_a_secret(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("way", "change", "cause"),
-    [  # those of SCRAM are tested in test_secured_cluster.py
+    [
+        (SCRAM_512, {"sasl.password": WRONG}, "_AUTHENTICATION: .*invalid credentials"),
+        (SCRAM_512, {"ssl.ca.location": ""}, "_SSL: .*certificate verify failed"),
+        (SCRAM_512, {"security.protocol": "PLAINTEXT"}, r"does security\.protocol fit"),
+        (SCRAM_512, {"security.protocol": "SSL"}, r"does security\.protocol fit"),
         (PLAIN, {"sasl.password": WRONG}, "_AUTHENTICATION: .* Invalid username or password"),
         (OAUTH, {"sasl.oauthbearer.client.secret": WRONG}, "_AUTHENTICATION: .* token: .*invalid_client"),
         (CERTIFICATE, {"ssl.certificate.location": "", "ssl.key.location": ""}, "bad certificate"),
     ],
 )
 def test_why_a_login_is_refused_is_told(way: str, change: dict[str, str], cause: str, world: World) -> None:
-    config = {name: value for name, value in {**world.config(way), **change}.items() if value}
-    with contextlib.closing(ConfluentMetadataSource(config)) as source:
-        began = time.monotonic()
-        with pytest.raises(MetadataFetchError, match=cause):
-            source.fetch(None, started_at=0.0, timeout=2.0)
-        assert time.monotonic() - began < BOUND_S
+    with contextlib.closing(ConfluentMetadataSource(changed(world.config(way), change))) as source:
+        assert_refused(source, cause, timeout=2.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        # Which of the two is told first depends on whether it reads the refusal before the hang-up.
+        ({"sasl.password": WRONG}, "invalid credentials|refuses the user name, the password"),
+        ({"ssl.ca.location": ""}, "certificate verify failed"),
+        ({"security.protocol": "PLAINTEXT"}, "does security_protocol fit"),
+        ({"security.protocol": "SSL"}, "does security_protocol fit"),
+    ],
+)
+def test_so_does_kafka_python(change: dict[str, str], cause: str, world: World) -> None:
+    config = kafka_python_settings(changed(world.config(SCRAM_512), change))
+    with contextlib.closing(KafkaPythonMetadataSource(config)) as source:
+        for _ in range(2):  # the second time it may only say that it waits before it connects again
+            assert_refused(source, cause, timeout=5.0)
+
+
+def changed(config: dict[str, str], change: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in {**config, **change}.items() if value}
+
+
+def assert_refused(source: MetadataSource, cause: str, timeout: float) -> None:
+    began = time.monotonic()
+    with pytest.raises(MetadataFetchError, match=cause):
+        source.fetch(None, started_at=0.0, timeout=timeout)
+    assert time.monotonic() - began < BOUND_S
+
+
+@pytest.mark.parametrize("command", ["watch", "snapshot"])
+def test_a_command_tells_a_refused_login_in_one_line(command: str, world: World, output: Output) -> None:
+    config = {**world.config(SCRAM_512), "sasl.password": WRONG}
+    assert run([command, "-b", config["bootstrap.servers"], *login_options(config)]) == 2
+    out, err = output.read()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"kpe: Login refused by {config['bootstrap.servers']}: ")
+    assert "invalid credentials" in err
 
 
 # -- no rights --------------------------------------------------------------------------------------------
@@ -414,6 +452,8 @@ def test_a_password_that_is_replaced(world: World, tmp_path: Path) -> None:
         with contextlib.closing(Reader(world.cluster, "kpe.events", 1)) as reader:
             wait_until(lambda: "newest" in str(reader.named("topic.created")), "its sink delivers")
         wait_until(lambda: producer.poller.health.failures == 0, "the producer's poller is well")
+        producer.produce("orders", b"v")
+        assert producer.flush(LIMIT_S) == 0, "its own connections have the password, too"
     world.set_password(ALLOWED, PASSWORDS[ALLOWED])
 
 

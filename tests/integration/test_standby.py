@@ -119,7 +119,9 @@ def make(cluster: KafkaCluster, *, idempotent: bool = False, **options: Any) -> 
     return PartitioningProducer(config, **options)
 
 
-@pytest.mark.parametrize(("rescue", "way"), [(None, None), ("hedge", None), ("hedge", 2)])
+@pytest.mark.parametrize(
+    ("rescue", "way"), [(None, None), ("hedge", None), pytest.param("hedge", 2, marks=pytest.mark.weekly)]
+)
 def test_what_needs_nobody_who_hangs_goes_on(
     cluster: KafkaCluster, topic: str, rescue: Any, way: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import pytest
@@ -20,13 +20,12 @@ from attrs import define, field
 from confluent_kafka import Consumer, KafkaException, Producer
 from structlog.testing import capture_logs
 
-from kafka_partition_events import BufferBudget, DefaultPartitioner
+from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.codec import decode, encode, key_of
 from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
 from kafka_partition_events.control.protocol.spec import Spec
@@ -34,10 +33,9 @@ from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
-from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
-from tests.control_kit import Story, damaged, growth
+from tests.control_kit import damaged, growth
 from tests.unit.control.test_records import RECORDS
 from tests.waiting_kit import own_control_topics, waiting
 
@@ -240,40 +238,6 @@ def test_odd_records_in_every_control_topic_stop_nobody(
     assert 0 < sum(1 + line["more"] for line in odd) <= skipped
 
 
-def test_what_can_not_grow_is_told(world: World) -> None:
-    story = Story()
-    change = story.request(world.increase(execute=True, topic="no-such-topic"))
-    assert change is not None
-    grower = Grower(world.config, Policy())
-    grower.grow([change], lambda: True)
-    assert grower.troubles["chg-1"] == "there is no topic no-such-topic"
-    grower.grow([], lambda: True)
-    assert not grower.troubles
-    grower.close()
-
-
-def test_a_topic_that_is_created_anew_is_another_one(
-    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
-) -> None:
-    world.command("chg-1", Verb.REQUEST, spec=world.increase(topic_id=world.topic_id))
-    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
-    kafka_cluster.delete_topic(world.topic)
-    kafka_cluster.create_topic(world.topic, 12)
-    wait_until(lambda: world.states("chg-1")[-1] is State.REJECTED, "it is over")
-
-
-def test_a_producer_without_memory_for_all_is_capped(
-    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
-) -> None:
-    modest = DefaultPartitioner(budget=BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384))
-    world.producer.poller.register(modest)
-    world.command("chg-1", Verb.REQUEST, spec=world.increase())
-    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
-    kafka_cluster.grow_topic(world.topic, 12)
-    wait_until(lambda: world.states("chg-1")[-1] is State.PARTIALLY_CONVERGED, "it is over")
-    assert (world.last("chg-1").totals.capped, world.last("chg-1").totals.applied) == (1, 0)
-
-
 def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: World) -> None:
     tracker, stop = Tracker(world.config, prefix="no-such."), threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
@@ -370,16 +334,6 @@ def test_one_that_was_frozen_stands_by_and_writes_nothing_of_what_it_had_in_mind
         assert epochs[0] < epochs[-1]
 
 
-def test_its_policy_decides_whoever_asks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KPE_POLICY__MAX_PARTITIONS", "11")
-    with Process(world) as process:
-        wait_until(lambda: process.ready == "ok", "it is elected")
-        world.command("chg-1", Verb.REQUEST, spec=world.increase())
-        world.command("chg-2", Verb.REQUEST, spec=world.increase(to_count=11))
-        wait_until(lambda: world.states("chg-2") == [State.REQUESTED], "both were answered")
-        assert world.last("chg-1").answers[0].refused
-
-
 def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
     world.prefix = "no-such."
     with Process(world) as process:
@@ -446,10 +400,3 @@ class Process:
         """Return the exit code, and the last line that it has told."""
         _, told = self._process.communicate(timeout=LIMIT_S)
         return self._process.returncode, told.splitlines()[-1]
-
-
-def _instances(world: World) -> Collection[str]:
-    log = ControlLog(world.config, world.prefix)
-    log.read(LIMIT_S)
-    log.close()
-    return log.ledger.leases

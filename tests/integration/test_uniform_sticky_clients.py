@@ -11,7 +11,6 @@ from kafka import KafkaProducer
 
 from kafka_partition_events import (
     MetadataPoller,
-    StickyPartitioner,
     UniformStickyPartitioner,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
@@ -61,15 +60,6 @@ class TestOnKafkaPython:
         runs = [len(list(run)) for _, run in groupby(placed)]
         assert set(runs[:-1]) == {-(-BATCH_BYTES // record_bytes(KEYS[0], VALUE))}
         assert set(placed) == set(range(8))
-
-    def test_their_batches_are_fuller_than_those_of_their_hash(
-        self, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-    ) -> None:
-        """Together these records are 640 KB, so of 96 partitions none gets half a batch by its keys' hash."""
-        topic = kafka_topic(partitions=96)
-        _, by_turns = self.send(kafka_cluster, topic, UniformStickyPartitioner(), KEYS)
-        _, by_hash = self.send(kafka_cluster, topic, StickyPartitioner(), KEYS)
-        assert by_turns > 1.5 * by_hash
 
 
 # -- confluent-kafka, on the mock cluster ------------------------------------------------------------

@@ -54,7 +54,6 @@ KAFKA = (
     "kafka_cluster",
     "cluster_trouble",
     "linked_cluster",
-    "secured_cluster",
     "acls",
     *CLIENTS,
     "control_topics",

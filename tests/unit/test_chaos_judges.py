@@ -9,7 +9,7 @@ from attrs import evolve
 from tests.chaos import checker, steady
 from tests.chaos import event_checker as events
 from tests.chaos.checker import Check
-from tests.chaos.history import History, Life, Page, Posted, Run, Sample, Sent, Told
+from tests.chaos.history import History, Life, Page, Posted, Run, Sent, Told
 from tests.chaos.plan import plan
 from tests.chaos.promises import CAP
 from tests.chaos.truth import Truth, parse
@@ -80,11 +80,6 @@ def capped(beyond: int) -> History:
     return seen("capped-c", *records, *(sent(100 + n, at=735.0, partition=CAP) for n in range(beyond)))
 
 
-def taking(mb: float) -> History:
-    samples = [Sample(100.0 + 5 * n, "ours-c.1", 60.0 + mb * (n > 120), 20, 30) for n in range(200)]
-    return seen("ours-c", sent(0), samples=samples, calm=[(0.0, 2_000.0)])
-
-
 SERVED = [sent(n, ("orders", "volatile")[n % 2], at=735.0 + n / 10) for n in range(4)]
 KEYED = [sent(number, key="k") for number in range(3)]
 TWO, GATED = (sent(0), sent(1)), sent(0, "gated")
@@ -120,8 +115,6 @@ CASES: list[tuple[Check, History, list[str]]] = [
         seen("plain-k", *SERVED, sent(9, at=730.0, acked=False)),
         ["failed in calm"],
     ),
-    (checker.memory_threads_and_files_are_flat, taking(0), []),
-    (checker.memory_threads_and_files_are_flat, taking(50), ["grows"]),
 ]  # fmt: skip
 
 
