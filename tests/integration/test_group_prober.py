@@ -125,18 +125,6 @@ def test_it_sees_groups_follow_level_by_level(
     assert (gone.readers, gone.unseen) == ({topic: frozenset()}, frozenset())
 
 
-def test_a_stable_assignment_is_a_position_after_a_while(
-    kafka_cluster: KafkaCluster, groups: Groups, prober: GroupProber
-) -> None:
-    change = evolve(change_of(kafka_cluster, groups.topic), state=State.GATED)
-    kafka_cluster.grow_topic(groups.topic, 12)
-    wait_until(lambda: groups.have(12), "all groups have the new partitions")
-    now_ms = round(1_000 * time.time())
-    for seconds, positioned in ((0, PartitionSet()), (10, PartitionSet.of(NEW))):
-        found = prober.look([change], now_ms + 1_000 * seconds).groups[change.change_id]
-        assert {found[name].positioned for name in groups.names} == {positioned}
-
-
 def test_for_a_plan_groups_are_told_that_have_the_topic_or_offsets_of_it(
     kafka_cluster: KafkaCluster, groups: Groups
 ) -> None:
