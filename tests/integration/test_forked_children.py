@@ -33,8 +33,8 @@ assert producer.flush(60) == 0
 
 
 def connected():
-    # Return when no connection has been opened for a second. A thread that connects may be in `getaddrinfo`, whose
-    # lock glibc leaves locked in a child (check_pf.c): a child that is forked then never resolves a name.
+    # Return when no connection has been opened for a second. A thread that connects may be in `getaddrinfo`,
+    # whose lock glibc leaves locked in a child (check_pf.c): one that is forked then never resolves a name.
     open_files, since = 0, time.monotonic()
     while time.monotonic() < since + 1:
         if (now := len(os.listdir("/dev/fd"))) != open_files:

@@ -3,7 +3,7 @@
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from attrs import define, evolve
@@ -17,17 +17,13 @@ from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Story, gated
 from tests.kafka_version import HAS_NEW_GROUPS
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 
 LIMIT_S = 20.0
+wait_until = waiting(LIMIT_S)
 PROTOCOLS = ("classic", "consumer") if HAS_NEW_GROUPS else ("classic",)
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
 
 
 @define

@@ -4,14 +4,17 @@ import gc
 import threading
 import time
 import uuid
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from kafka.producer.future import FutureRecordMetadata
 
 from kafka_partition_events import (
+    AdaptivePartitioner,
     DefaultPartitioner,
     ForkedError,
     MetadataFetchError,
@@ -118,6 +121,71 @@ def test_growth_loses_nothing_with_a_shared_poller(
             assert time.monotonic() < deadline
             assert poller.refresh("test", wait=LIMIT_S)
         assert placed([producer.send(topic, b"v") for _ in range(40)]) == dict.fromkeys(range(4), 10)
+
+
+# -- what stays the application's --------------------------------------------------------------------
+
+
+def test_futures_callbacks_threads_and_errors_are_the_applications_own(
+    make: Make, kafka_topic: MakeTopic
+) -> None:
+    topic, producer, heard = kafka_topic(partitions=6), make(AdaptivePartitioner()), Counter[int]()
+    threads: set[str] = set()
+
+    def note(number: int) -> Callable[[object], None]:
+        def done(_metadata: object) -> None:
+            heard[number] += 1
+            threads.add(threading.current_thread().name)
+
+        return done
+
+    with attach(producer) as poller:
+        producer.partitions_for(topic)
+        poller.refresh("test", wait=LIMIT_S)
+        futures = [producer.send(topic, b"v", key) for key in (None, b"k") for _ in range(100)]
+        futures += [producer.send(topic, b"v", partition=3) for _ in range(100)]
+        for number, future in enumerate(futures):
+            assert type(future) is FutureRecordMetadata
+            future.add_callback(note(number))
+            future.add_callback(lambda _metadata: 1 / 0)  # kafka-python logs it, and goes on
+        assert all(future.get(LIMIT_S).topic == topic for future in futures)
+        assert heard == dict.fromkeys(range(300), 1)
+        assert threads <= {producer._sender.name, threading.current_thread().name}
+        with pytest.raises(TypeError, match="Unsupported type for serialized value"):
+            producer.send(topic, "text")
+        with pytest.raises(ValueError, match="Unrecognized partition"):
+            producer.send(topic, b"v", partition=77)
+        assert not any(producer.config["partitioner"].deliveries.stats.outstanding.values())
+
+
+def test_closing_the_poller_gives_the_producer_back(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer = kafka_topic(partitions=2), make(AdaptivePartitioner())
+    attach(producer).close()
+    assert type(producer) is KafkaProducer
+    producer.send(topic, b"v").get(LIMIT_S)
+    attach(producer).refresh("test", wait=LIMIT_S)
+    producer.send(topic, b"v").get(LIMIT_S)
+
+
+@pytest.mark.parametrize("rescue", [None, "failed", "hedge"])
+def test_a_producer_that_is_dropped_sends_what_it_has_and_ends(
+    rescue: Any, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, servers = kafka_topic(partitions=6), kafka_cluster.bootstrap_servers.split(",")
+    producer = KafkaProducer(bootstrap_servers=servers, partitioner=AdaptivePartitioner(), linger_ms=200)
+    attach(producer, rescue)
+    futures = [producer.send(topic, b"v") for _ in range(10)]
+    gone = weakref.ref(producer)
+    gc.disable()
+    try:
+        del producer
+        deadline = time.monotonic() + LIMIT_S
+        while gone() is not None and time.monotonic() < deadline:  # our thread may be looking at it just now
+            time.sleep(0.01)
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert all(future.succeeded() for future in futures)
 
 
 # -- the source --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What becomes of records when an idempotent producer of kafka-python gives its id up, by its own sender.
 
-Only the network is a fake. On real brokers: ``tests/integration/test_kafka_python_feedback.py``.
+Only the network is a fake. On real brokers: ``tests/integration/test_feedback.py``.
 """
 
 import threading

@@ -5,7 +5,7 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -21,6 +21,7 @@ from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.sink_listener import SinkListener
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
 from tests.http_receiver import Receiver, is_signed
+from tests.waiting_kit import waiting
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 CERTIFICATE = Path(__file__).parents[1] / "vectors" / "hooks.example.com.pem"
@@ -79,26 +80,6 @@ def close(handler: BaseHTTPRequestHandler) -> None:
     handler.close_connection = True
 
 
-def babble(handler: BaseHTTPRequestHandler) -> None:
-    handler.wfile.write(b"220 smtp.example.com ESMTP\r\n")
-    handler.close_connection = True
-
-
-@pytest.mark.parametrize("answer", [close, babble])
-def test_a_target_that_hangs_up_or_speaks_something_else(answer: Any) -> None:
-    with Receiver(answer) as receiver:
-        error = failure(receiver.url)
-    assert error.reason == "connect"
-    assert "smtp" not in str(error)
-
-
-def test_a_target_that_nobody_listens_at() -> None:
-    (port,) = free_ports(1)
-    error = failure(f"http://127.0.0.1:{port}/T0K3N")
-    assert error.reason == "connect"
-    assert str(error).startswith(f"http://127.0.0.1:{port}/***: ")
-
-
 # -- addresses -----------------------------------------------------------------------------------------
 
 
@@ -151,13 +132,6 @@ def watch(poller: MetadataPoller, count: int) -> None:
         poller.poll_once()
 
 
-def eventually(condition: Callable[[], bool], timeout: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def names(receiver: Receiver) -> list[str]:
     return [json.loads(r.body)["type"].split("-events.")[1].removesuffix(".v1") for r in receiver.requests]
 
@@ -189,7 +163,7 @@ def test_a_target_that_comes_back_gets_everything_in_order() -> None:
     poller = MetadataPoller(ScriptedSource(UP, DOWN, UP, DOWN, UP))
     poller.register(listener).wait_synced(10)
     watch(poller, 5)
-    eventually(lambda: listener.stats.failures.get("connect", 0) >= 3)
+    waiting(10.0)(lambda: listener.stats.failures.get("connect", 0) >= 3, "three tries")
     with Receiver(port=port) as receiver:
         receiver.wait_for(8)
         poller.close(timeout=20)

@@ -40,7 +40,7 @@ CLIENTS = (
     "confluent_producer",
     "confluent_feedback",
     "kafka_python_clients",
-    "kafka_python_feedback",
+    "feedback",
     "kafka_python_idempotence",
     "aiokafka_feedback",
     "confluent_and_kafka_python_faults",
@@ -70,7 +70,7 @@ SPARK = (
 PYTHON = (
     "confluent_producer",
     "kafka_python_clients",
-    "kafka_python_feedback",
+    "feedback",
     "confluent_and_kafka_python_faults",
 )
 

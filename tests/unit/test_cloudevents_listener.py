@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 from cloudevents.core.v1.event import CloudEvent
 
-from kafka_partition_events import listeners
 from kafka_partition_events.events.names import name_of
 from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent
 from kafka_partition_events.metadata import events as ev
@@ -59,9 +58,3 @@ def test_what_one_look_found_after_an_outage_happened_within_the_gap_and_later_e
     evolve(found, previous_at=SEEN).deliver(listener)
     evolve(found, previous_at=None).deliver(listener)
     assert listener.gaps() == [False, True, True, False, False]
-
-
-@pytest.mark.parametrize("name", listeners.__all__)
-def test_every_name_can_be_imported_from_the_facade(name: str) -> None:
-    assert getattr(listeners, name).__name__ == name
-    assert name in dir(listeners)

@@ -88,22 +88,6 @@ class TestFailure:
         delivery.clock.advance(1.0)
         assert delivery.sink.next_call() == ["1"]
 
-    def test_of_any_other_kind_is_contained_and_tried_again(self, make: Any) -> None:
-        delivery = make(KeyError("a bug"), waiting="1")
-        delivery.sink.next_call()
-        delivery.pause()
-        assert delivery.deliverer.stats.failures == {"error": 1}
-        assert delivery.retry() == ["1"]
-
-    def test_is_followed_by_single_entries_until_one_goes_through(self, make: Any) -> None:
-        delivery = make(*[failure()] * 3, waiting="1234")
-        assert delivery.sink.next_call() == ["1", "2", "3"]
-        for _ in range(3):
-            assert delivery.retry() == ["1"]
-        assert delivery.sink.next_call() == ["2", "3", "4"]
-        delivery.pause()
-        assert delivery.deliverer.stats.failures == {"timeout": 3}
-
     def test_is_logged_with_the_sink_and_the_reason_and_so_is_its_end(self, make: Any) -> None:
         with structlog.testing.capture_logs() as logs:
             delivery = make(failure(), failure(), waiting="1")

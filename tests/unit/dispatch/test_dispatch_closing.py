@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.testing.recording import RecordingListener
 from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences, state
 
@@ -58,20 +57,6 @@ class TestClosing:
         listener.wait_for(1)
         mailbox.close(wait=WAIT_S)
         assert sequences(listener) == [1]
-        assert listener.closed == 1
-
-    def test_without_a_worker_close_still_tells_the_listener(self, open_mailbox: Open) -> None:
-        listener = RecordingListener()
-        open_mailbox(listener).close(wait=WAIT_S)
-        assert listener.closed == 1
-
-    def test_as_a_context_manager(self, open_mailbox: Open) -> None:
-        listener = RecordingListener()
-        closed: list[Registration] = []
-        with open_mailbox(listener, on_closed=closed.append) as mailbox:
-            assert closed == []
-        assert mailbox in closed
-        mailbox.close(wait=WAIT_S)
         assert listener.closed == 1
 
 

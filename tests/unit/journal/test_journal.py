@@ -94,16 +94,6 @@ class TestOneWrite:
 
 
 class TestTheStoredSnapshot:
-    def test_has_no_topic_that_vanished_while_nobody_looked(self, shelf: Shelf, clock: ManualClock) -> None:
-        JournalListener(shelf, clock=clock).on_settled(snapshot(orders=[1], gone=[1]), at(1))
-        JournalListener(shelf, clock=clock).on_settled(snapshot(orders=[1]), at(2))
-        assert load_snapshot(shelf) == (snapshot(orders=[1]), at(2))
-
-    def test_is_not_written_again_by_the_next_process(self, shelf: Shelf, clock: ManualClock) -> None:
-        JournalListener(shelf, clock=clock).on_settled(snapshot(orders=[1], payments=[1]), at(1))
-        JournalListener(shelf, clock=clock).on_settled(snapshot(orders=[1], payments=[2]), at(2))
-        assert shelf.topics_written[1] == {"payments": True}
-
     @pytest.mark.parametrize(
         "damaged",
         [

@@ -43,14 +43,6 @@ class TestAnOutboxInTrouble:
         assert stats.holds_to == at(2)
         assert (stats.written, stats.waiting, stats.lost, stats.last_error) == (5, 0, 0, None)
 
-    def test_is_tried_again_by_a_look_without_news(
-        self, shelf: Shelf, clock: ManualClock, journal: JournalListener
-    ) -> None:
-        shelf.trouble = None
-        clock.advance(PAUSE_S)
-        journal.on_settled(snapshot(orders=[1]), at(9))
-        assert journal.stats.waiting == 0
-
     def test_is_not_tried_for_every_batch(
         self, shelf: Shelf, clock: ManualClock, journal: JournalListener
     ) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_partition_events import Cluster, Event, Observation, PartitionChangeListener
+from kafka_partition_events import Event, Observation, PartitionChangeListener
 from kafka_partition_events.testing import ManualClock, ScriptedSource
-from tests.poller_kit import DOWN, WAIT_S, Table, orders
+from tests.poller_kit import DOWN, WAIT_S, orders
 from tests.scrape_kit import Watch, Watched
 
 POLLS, COMPARISONS = "kpe_poll_duration_seconds", "kpe_diff_duration_seconds"
@@ -22,18 +22,6 @@ class SlowSource(ScriptedSource):
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         self.clock.advance(self.seconds)
         return super().fetch(topics, started_at=started_at, timeout=timeout)
-
-
-class SlowTable(Table):
-    """A partitioner that takes its time for a snapshot."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__()
-        self.clock = clock
-
-    def apply_snapshot(self, cluster: Cluster | None) -> tuple[Event, ...]:
-        self.clock.advance(0.2)
-        return super().apply_snapshot(cluster)
 
 
 class SlowListener(PartitionChangeListener):
@@ -65,17 +53,6 @@ def test_a_poll_takes_until_there_is_an_answer_or_none(clock: ManualClock) -> No
     assert buckets == {"0.03": 2, "10.0": 1, "+Inf": 1}
     assert total == pytest.approx(64.045)
     watched.poller.close()
-
-
-def test_a_comparison_takes_until_partitioners_have_their_tables(watch: Watch, clock: ManualClock) -> None:
-    watched = watch(orders(1))
-    watched.poller.register(SlowTable(clock))
-    watched.poll(orders(2))
-    scrape = watched.scrape()
-    buckets, total = scrape.histogram(COMPARISONS)
-    assert buckets == {"0.003": 1, "0.3": 1}
-    assert total == pytest.approx(0.2)
-    assert scrape.histogram(POLLS) == ({"0.003": 2}, 0)
 
 
 def test_a_listener_takes_as_long_as_for_all_that_one_change_told(watch: Watch, clock: ManualClock) -> None:

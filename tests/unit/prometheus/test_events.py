@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import Event, PartitionOffline, PartitionOnline, Resync
+from kafka_partition_events import Resync
 from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of, observe
-from tests.poller_kit import BROKERS, WAIT_S, orders
+from tests.poller_kit import BROKERS, orders
 from tests.scrape_kit import Watch, Watched
 
 SINCE = "kpe_partition_offline_since_timestamp_seconds"
@@ -19,28 +19,6 @@ def test_every_name_of_an_event_is_there_at_0_before_anything_happened(clock: Ma
     names = watched.scrape().by("event", "kpe_events_total")
     assert names == dict.fromkeys(NAMES, 0)
     watched.poller.close()
-
-
-def test_the_state_at_the_start_is_no_event(watch: Watch) -> None:
-    scrape = watch(orders(1, None)).scrape()
-    assert set(scrape.by("event", "kpe_events_total").values()) == {0}
-
-
-def test_changes_are_counted(watch: Watch) -> None:
-    watched = watch(orders(1, 2))
-    watched.poll(orders(1, None), orders(1, 3), orders(1, None))
-    counts = watched.scrape().by("event", "kpe_events_total")
-    assert {name: n for name, n in counts.items() if n} == {"partition.offline": 2, "partition.online": 1}
-
-
-def test_an_event_of_the_applications_own_is_counted_under_its_kind(watch: Watch) -> None:
-    class Deployed(Event):
-        kind = "app_deployed"
-
-    watched = watch(orders(1))
-    watched.poller.emit(Deployed())
-    assert watched.registration.wait_synced(WAIT_S)
-    assert watched.scrape().value("kpe_events_total", event="app.deployed") == 1
 
 
 def test_since_when_a_partition_is_offline_exists_only_while_it_is(watch: Watch, clock: ManualClock) -> None:
@@ -92,15 +70,3 @@ def test_an_outage_that_a_dropped_backlog_hid_is_known_to_have_begun_by_now(
         ("new", 0): began + 90,
     }
     assert watched.scrape().value("kpe_events_total", event="observer.resync") == 1
-
-
-def test_an_outage_that_the_snapshot_knows_to_be_over_is_left_out(watch: Watch) -> None:
-    watched = watch(orders(1, None))
-    poller = watched.poller
-    watched.source.then(orders(1, 2))
-    events = poller.poll_once()
-    assert watched.registration.wait_synced(WAIT_S)
-    (back,) = events
-    assert isinstance(back, PartitionOnline)
-    watched.listener.on_event(PartitionOffline(topic="orders", partition=1, old=back.new, new=back.old))
-    assert watched.scrape().by("partition", SINCE) == {}

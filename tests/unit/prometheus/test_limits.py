@@ -25,11 +25,6 @@ def test_the_sum_is_that_of_the_cluster_whatever_the_limit(watch: Watch) -> None
         assert sum(scrape.by("topic", "kpe_topic_partitions_offline").values()) == 3
 
 
-def test_a_topic_may_have_the_name_of_the_rest(watch: Watch) -> None:
-    scrape = watch(observe({"__other__": [1, 1], "a": [1], "b": [1]}), max_topics=1).scrape()
-    assert scrape.by("topic", "kpe_topic_partitions") == {"__other__": 4}
-
-
 def test_nothing_is_suppressed_within_the_limits(watch: Watch) -> None:
     scrape = watch(FIVE).scrape()
     suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
