@@ -123,10 +123,6 @@ class JavaProducer:
         self._kafka = kafka
         self._producer = producer
 
-    def keyed(self, topic: str, keys: Iterable[bytes]) -> None:
-        """Send a record for each key."""
-        self._kafka.apply(self._sending(topic, b"v"), self._kafka.list_of_bytes(keys))
-
     def unkeyed(self, topic: str, value: bytes) -> Callable[[int], None]:
         """Return what sends a number of records without a key."""
         send = self._sending(topic, value)

@@ -293,12 +293,3 @@ def test_the_end_of_the_process_is_told(tmp_path: Path) -> None:
         links.close()
     with socket.create_server((HOST, port)), pytest.raises(KitError, match=r"(?s)did not start.*in use"):
         Links({1: (port, nobody)}, {}, log=tmp_path / "log")
-
-
-def test_a_fork_can_neither_disturb_nor_close(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: -1)
-        with pytest.raises(KitError, match="fork"):
-            net.links.heal()
-        net.links.close()
-    net.links.heal()

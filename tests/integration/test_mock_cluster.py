@@ -48,12 +48,6 @@ def test_a_broker_that_is_down_leaves_the_list_but_is_still_named_as_leader(clus
     assert ask(cluster, 2).brokers == {1, 2, 3}
 
 
-def test_deleted_topics_are_gone(cluster: MockCluster) -> None:
-    cluster.create_topic("orders", partitions=1)
-    cluster.delete_topic("orders")
-    assert "orders" not in ask(cluster, 1).topics
-
-
 def test_rtt_delays_one_broker_only(cluster: MockCluster) -> None:
     cluster.set_rtt(2, 300)
 

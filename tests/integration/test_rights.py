@@ -476,15 +476,3 @@ def reads(link: ControlLink) -> bool:
         link.read_changes(2.0)
         return True
     return False
-
-
-def test_tokens(world: World) -> None:
-    world.tokens.lives_s = 3
-    try:
-        with contextlib.closing(ConfluentMetadataSource(world.config(OAUTH))) as source:
-            source.fetch(None, started_at=0.0, timeout=LIMIT_S)
-            before = len(world.tokens.issued)
-            wait_until(lambda: len(world.tokens.issued) > before, "another token was asked for")
-            source.fetch(None, started_at=0.0, timeout=LIMIT_S)
-    finally:
-        world.tokens.lives_s = 3_600

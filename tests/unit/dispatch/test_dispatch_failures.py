@@ -4,7 +4,6 @@ from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.registration import FAILURES_BEFORE_PAUSE, PAUSE_S
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
-from tests.poller_kit import eventually
 from tests.unit.dispatch.mail import WAIT_S, Failing, Open, news, sequences
 
 
@@ -48,15 +47,6 @@ class TestFailures:
         assert mailbox.wait_synced(WAIT_S), "with this clock a pause would never end"
         assert len(listener.events) == 4
         assert mailbox.stats.failures == 4 * (FAILURES_BEFORE_PAUSE - 1)
-
-    def test_pauses_are_no_work(self, open_mailbox: Open, clock: ManualClock) -> None:
-        mailbox = open_mailbox(Failing(times=FAILURES_BEFORE_PAUSE))
-        mailbox.put(news(*range(FAILURES_BEFORE_PAUSE + 1)))
-        clock.wait_for_waiters()
-        clock.advance(PAUSE_S)
-        assert mailbox.wait_synced(WAIT_S)
-        eventually(lambda: mailbox.stats.durations.count == 1)
-        assert mailbox.stats.durations.total == 0.0
 
     def test_closing_ends_a_pause(self, open_mailbox: Open, clock: ManualClock) -> None:
         listener = Failing(times=FAILURES_BEFORE_PAUSE)
