@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from attrs import define, field
 
@@ -17,12 +16,11 @@ from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess
 from tests.chaos.diary import Task
 from tests.chaos.promises import WRITERS
-from tests.observe_kit import Observer, alertmanager, hook, kafka_sink
+from tests.observe_kit import Observer, alertmanager, kafka_sink
 
 CONSUMERS: Final = ("consumer-c", "consumer-k")
 OBSERVERS: Final = ("observer-1", "observer-2")
 EVENTS: Final = "chaos-events"
-ALERTS: Final = "/api/v2/alerts"
 HOLD_S: Final = 5
 _CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
@@ -32,14 +30,14 @@ class Fleet:
     """All processes by name: each can be killed, frozen, and started again. Thread-safe for different names.
 
     Attributes:
-        page_url: Where observers send pages, and post alerts.
+        manager_url: Where observers post alerts.
         frozen: When each was suspended.
         started: When each was started last.
     """
 
     cluster: KafkaCluster
     directory: Path
-    page_url: str
+    manager_url: str
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
     started: dict[str, float] = field(factory=dict)
     _processes: dict[str, SupervisedProcess] = field(factory=dict)
@@ -49,8 +47,7 @@ class Fleet:
 
     def __attrs_post_init__(self) -> None:
         (self._tracker_port,) = free_ports(1)
-        more = hook(self.page_url) + 'max_delay = "5s"\n' + kafka_sink(EVENTS)
-        more += alertmanager(self.page_url.removesuffix(urlsplit(self.page_url).path), HOLD_S)
+        more = kafka_sink(EVENTS) + alertmanager(self.manager_url, HOLD_S)
         for name in OBSERVERS:
             topics = "orders|volatile|kept|gated|loose|single"
             self._configs[name] = Observer(self.directory, self.cluster, name, more, topics=topics).config

@@ -27,8 +27,8 @@ def made(cluster: KafkaCluster, topic: str, rescue: Any = None, **config: Any) -
 
 
 def test_an_application_that_does_not_poll_suspects_nobody(cluster: KafkaCluster, topic: str) -> None:
-    with writing("confluent-kafka", cluster, topic, rate=1000.0) as application:
-        application.warm_up(topic)
+    with writing("confluent", cluster, topic, rate=1000.0) as application:
+        application.warm_up()
         producer = application.driver.producer
         began = time.monotonic()  # before, where the machine is busy, a broker may really have been silent
         for _ in range(3):

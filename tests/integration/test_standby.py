@@ -76,12 +76,12 @@ def all_arrive(application: Application, stop: int, key: KeyOf = lambda _number:
 @pytest.mark.parametrize(
     ("client", "rescue", "way"),
     [
-        ("confluent-kafka", None, None),
-        ("confluent-kafka", "hedge", None),
-        pytest.param("confluent-kafka", "hedge", 2, marks=pytest.mark.weekly),
+        ("confluent", None, None),
+        ("confluent", "hedge", None),
+        pytest.param("confluent", "hedge", 2, marks=pytest.mark.weekly),
         ("kafka-python", "hedge", None),
         ("aiokafka", "hedge", None),
-        ("asyncio", "hedge", None),
+        ("confluent-aio", "hedge", None),
     ],
 )
 def test_what_needs_nobody_who_hangs_goes_on(
@@ -98,7 +98,7 @@ def test_what_needs_nobody_who_hangs_goes_on(
 
         monkeypatch.setattr(avoiding, "_free_handle", prefer_the_last)
     with writing(client, cluster, topic, rescue=rescue) as application:
-        application.warm_up(topic)
+        application.warm_up()
         deliveries = application.deliveries
         late: list[str] = []
         for _ in range(FREEZES):
@@ -112,7 +112,7 @@ def test_what_needs_nobody_who_hangs_goes_on(
             application.write_until(lambda: not deliveries.avoiding)
         else:
             pytest.fail(f"{late}")
-        if client == "confluent-kafka":
+        if client == "confluent":
             detour = application.driver.producer._detours.get(way or STANDBY)
             assert detour is not None
             assert detour.open is not None
@@ -124,9 +124,9 @@ def test_what_needs_nobody_who_hangs_goes_on(
 
 
 def test_keys_that_need_nobody_who_hangs_go_on_in_their_order(cluster: KafkaCluster, topic: str) -> None:
-    with writing("confluent-kafka", cluster, topic, idempotent=True) as application:
+    with writing("confluent", cluster, topic, idempotent=True) as application:
         partitioner = application.driver.partitioner
-        application.warm_up(topic, key_of)
+        application.warm_up(key_of)
         route = partitioner.route(topic)
         cluster.freeze(VICTIM)
         application.write_until(lambda: VICTIM in partitioner.deliveries.avoidance.replicas, key_of)
@@ -157,14 +157,14 @@ def test_keys_that_need_nobody_who_hangs_go_on_in_their_order(cluster: KafkaClus
 
 
 @pytest.mark.parametrize(
-    ("client", "rescue"), [("confluent-kafka", None), ("kafka-python", "hedge"), ("aiokafka", "hedge")]
+    ("client", "rescue"), [("confluent", None), ("kafka-python", "hedge"), ("aiokafka", "hedge")]
 )
 def test_keys_that_may_move_leave_and_come_home_in_an_order_that_can_be_proven(
     cluster: KafkaCluster, topic: str, client: str, rescue: Any
 ) -> None:
     with writing(client, cluster, topic, idempotent=True, keys="move", rescue=rescue) as application:
         driver = application.driver
-        application.warm_up(topic, key_of)
+        application.warm_up(key_of)
         cluster.freeze(VICTIM)
         application.write_until(lambda: driver.keys.displaced > 50, key_of)
         cluster.thaw(VICTIM)
@@ -173,7 +173,7 @@ def test_keys_that_may_move_leave_and_come_home_in_an_order_that_can_be_proven(
         application.of_each_is_told_once()
         stats = driver.keys
         assert (stats.waiting, stats.refused) == (0, ())
-        assert min(proven_moves(cluster, topic, application, KEYS), stats.moved) > 50
+        assert min(proven_moves(cluster, application, KEYS), stats.moved) > 50
 
 
 def test_stuck_keys_are_copied_and_read_once_in_their_order(cluster: KafkaCluster, topic: str) -> None:
@@ -185,9 +185,9 @@ def test_stuck_keys_are_copied_and_read_once_in_their_order(cluster: KafkaCluste
         return b"key-%d" % (number % well // 2 if well else number // 2)
 
     options = {"idempotent": True, "keys": "move", "rescue": "hedge"}
-    with writing("confluent-kafka", cluster, topic, rate=100.0, **options) as application:
+    with writing("confluent", cluster, topic, rate=100.0, **options) as application:
         deliveries = application.deliveries
-        application.warm_up(topic, key)
+        application.warm_up(key)
         for _ in range(TRIES // FREEZES):
             cluster.freeze(VICTIM)
             application.write_until(lambda: VICTIM in deliveries.avoidance.replicas, key)
@@ -220,7 +220,7 @@ def test_stuck_keys_are_copied_and_read_once_in_their_order(cluster: KafkaCluste
                 handed_out += 1
 
 
-@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka"])
+@pytest.mark.parametrize("client", ["confluent", "kafka-python", "aiokafka"])
 def test_keys_of_a_compacted_topic_stay(cluster: KafkaCluster, topic: str, client: str) -> None:
     compacted = f"{topic}-compacted"
     cluster.create_topic(compacted, assignment=PLACES, config={"cleanup.policy": "compact"})
@@ -231,9 +231,9 @@ def test_keys_of_a_compacted_topic_stay(cluster: KafkaCluster, topic: str, clien
 
 
 def test_both_ways_are_one_producer_to_its_user(cluster: KafkaCluster, topic: str) -> None:
-    with writing("confluent-kafka", cluster, topic) as application:
+    with writing("confluent", cluster, topic) as application:
         producer = application.driver.producer
-        application.warm_up(topic)
+        application.warm_up()
         cluster.freeze(VICTIM)
         application.write_until(lambda: application.deliveries.handle != MAIN)
         application.write(0.5)
