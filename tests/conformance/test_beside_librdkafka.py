@@ -69,20 +69,6 @@ def test_100_000_keys_go_where_librdkafka_sends_them(
 
 
 @pytest.mark.parametrize(("setting", "hash_name"), NAMES)
-def test_key_partitions_leaves_keys_where_a_plain_producer_put_them_before_the_topic_grew(
-    setting: str, hash_name: HashName, mock_cluster: MockCluster
-) -> None:
-    """A topic of 17 partitions becomes one of 24 in our table; the mock cluster's can't grow."""
-    rng = random.Random(20261125)
-    keys = [rng.randbytes(rng.randint(1, 64)) for _ in range(10_000)]
-    theirs = where(mock_cluster, setting, keys)
-    for make in (DefaultPartitioner, StickyPartitioner, AdaptivePartitioner):
-        ours = make(hash_name=hash_name, key_partitions={"t": PARTITIONS})
-        ours.apply_snapshot(cluster_of({"t": [1] * 24}))
-        assert [ours.partition("t", key, key, None, b"", None) for key in keys] == theirs
-
-
-@pytest.mark.parametrize(("setting", "hash_name"), NAMES)
 def test_an_empty_key_is_to_us_what_it_is_to_librdkafka(
     setting: str, hash_name: HashName, mock_cluster: MockCluster
 ) -> None:
@@ -103,13 +89,6 @@ def test_an_empty_key_is_to_us_what_it_is_to_librdkafka(
         assert len(ours) > PARTITIONS / 2
     else:
         assert ours == theirs
-
-
-@pytest.mark.parametrize(("setting", "hash_name"), NAMES)
-def test_no_key_is_none_to_both(setting: str, hash_name: HashName, mock_cluster: MockCluster) -> None:
-    """That 200 records reach 8 of 17 partitions or less has a probability below 1e-60."""
-    theirs = set(where(mock_cluster, setting, [None] * 200))
-    assert len(theirs) > PARTITIONS / 2
 
 
 @pytest.mark.parametrize(

@@ -144,17 +144,6 @@ class TestProducing:
         on_a_loop(main)
         assert [m.value() for m in stored(kafka_cluster, topic, 2, 1)] == [b"committed"]
 
-    def test_what_else_the_client_can_do(self, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
-        topic = kafka_topic(2)
-
-        async def main() -> None:
-            async with AsyncPartitioningProducer(settings(kafka_cluster)) as producer:
-                assert topic in (await producer.list_topics(timeout=LIMIT_S)).topics
-                assert await producer.cluster_id(LIMIT_S) == kafka_cluster.cluster_id
-                await producer.purge()
-
-        on_a_loop(main)
-
 
 class TestForks:
     pytestmark = FORKS
