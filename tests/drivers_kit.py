@@ -238,9 +238,9 @@ class _OnALoop:
 
     async def _send_all(self) -> None:
         while True:
-            number, *record = await self._waiting.get()
+            number, topic, key, value = await self._waiting.get()
             try:
-                future = await self._sent(*record)
+                future = await self._sent(topic, key, value)
             except Exception as error:  # noqa: BLE001 - whatever the client says is the record's outcome
                 self._heard(number, None, f"refused: {type(error).__name__}")
             else:

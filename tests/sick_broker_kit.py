@@ -3,13 +3,13 @@
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_partition_events import BrokerSuspected, Event
+from kafka_partition_events import BrokerSuspected
 from kafka_partition_events.clients.flight.predecessors import parse_after
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from tests.drivers_kit import DRIVERS, Driver, Settings
@@ -94,8 +94,8 @@ class Application:
 
     def suspicion_of(self, broker: int, since: float = 0.0) -> BrokerSuspected | None:
         """Return the first one. A busy machine may make others look silent for a moment, too."""
-        told: Sequence[Event] = self.heard.of(BrokerSuspected)
-        return next((e for e in told if e.broker == broker and e.observed_at >= since), None)  # type: ignore[attr-defined]
+        told = self.heard.of(BrokerSuspected)
+        return next((e for e in told if e.broker == broker and e.observed_at >= since), None)
 
     def share_failed_after(self, moment: float) -> float:
         """What failed of the records sent later: how long it takes to know is the machine's matter."""

@@ -127,19 +127,6 @@ def test_the_cluster_is_told_in_numbers_once_in_a_period_over_restarts_too(setti
     outbox.close()
 
 
-def test_it_says_what_it_does_and_where(settings: Settings) -> None:
-    service = Service(settings, lambda _config: ScriptedSource(TWO))
-    host, port = service.address
-    assert list(service.describe()) == [
-        "observing x:1 by kafka-python every 0.1 s as noc-1",
-        f"journal in {settings.outbox.path}, new",
-        "no sinks: events are in the journal, see `kpe events`",
-        f"http://{host}:{port} has /metrics, /livez, /readyz",
-    ]
-    service.close()
-    service.close()
-
-
 def spoilt(settings: Settings) -> None:
     """Let the disk return rubbish for what lies in the outbox behind its first page."""
     path = Path(settings.outbox.path)

@@ -184,7 +184,7 @@ def test_stuck_keys_are_copied_and_read_once_in_their_order(cluster: KafkaCluste
     def key(number: int) -> bytes:
         return b"key-%d" % (number % well // 2 if well else number // 2)
 
-    options = {"idempotent": True, "keys": "move", "rescue": "hedge"}
+    options: Any = {"idempotent": True, "keys": "move", "rescue": "hedge"}
     with writing("confluent", cluster, topic, rate=100.0, **options) as application:
         deliveries = application.deliveries
         application.warm_up(key)

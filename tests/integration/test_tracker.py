@@ -238,17 +238,6 @@ def test_odd_records_in_every_control_topic_stop_nobody(
     assert 0 < sum(1 + line["more"] for line in odd) <= skipped
 
 
-def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: World) -> None:
-    tracker, stop = Tracker(world.config, prefix="no-such."), threading.Event()
-    thread = threading.Thread(target=tracker.run, args=(stop,))
-    thread.start()
-    told = "there is no topic no-such.commands; `kpe tracker init` creates the control topics"
-    wait_until(lambda: tracker.status.trouble == told, "it is told")
-    assert thread.is_alive()
-    stop.set()
-    thread.join(LIMIT_S)
-
-
 # -- several trackers ----------------------------------------------------------------------------------
 
 
