@@ -10,7 +10,6 @@ import pytest
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
-from kafka_partition_events.testing.ports import free_ports
 
 pytestmark = pytest.mark.kafka
 
@@ -50,13 +49,6 @@ def test_a_topic_that_is_not_there_is_warned_of(kafka_cluster: KafkaCluster) -> 
     assert done.returncode == 1, done.stdout + done.stderr
     where = kafka_cluster.bootstrap_servers
     assert f"-> kafka-topics.sh --bootstrap-server {where} --create --topic nosuch " in done.stdout
-
-
-def test_nobody_answers() -> None:
-    (port,) = free_ports(1)
-    done = kpe("doctor", "-b", f"127.0.0.1:{port}")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "Connection refused" in done.stderr
 
 
 def test_a_broker_that_is_down_is_told_with_the_cause(

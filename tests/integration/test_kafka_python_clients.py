@@ -76,15 +76,6 @@ def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: Ma
         assert set(poller.cluster.by_topic) == {topic}
 
 
-def test_the_poller_ends_with_the_producer(make: Make) -> None:
-    producer = make(DefaultPartitioner())
-    poller = attach(producer)
-    assert poller.refresh("test", wait=LIMIT_S)
-    producer.close(timeout=LIMIT_S)
-    assert not poller.health.running
-    assert not [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
-
-
 @pytest.mark.parametrize("first", [0, 1], ids=["whoever came first", "whoever came last"])
 def test_who_still_uses_a_partitioner_keeps_its_table(
     first: int, make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic

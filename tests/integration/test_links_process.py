@@ -268,18 +268,6 @@ def test_brokers_are_told_apart_by_their_first_request(net: Net, connect: Connec
         net.links.cut({1}, {1, 2})
 
 
-def test_nonsense_is_refused(net: Net) -> None:
-    link = net.links.link(1)
-    with pytest.raises(ValueError, match="ms must be at least 0, not -1"):
-        link.delay(-1)
-    with pytest.raises(ValueError, match="bytes_per_s must be more than 0, not 0"):
-        link.bandwidth(0)
-    with pytest.raises(ValueError, match="every must be more than 0, not nan"):
-        link.drop(float("nan"))
-    with pytest.raises(KitError, match="KeyError"):
-        net.links.link(7).heal()
-
-
 def test_the_end_of_the_process_is_told(tmp_path: Path) -> None:
     [nobody, port] = free_ports(2)
     links = Links({1: (port, nobody)}, {}, log=tmp_path / "log")

@@ -27,7 +27,6 @@ from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.topics import EVERYTHING
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.metadata.state import Health
-from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.testing import KafkaCluster
 from tests.certificate_kit import Authority
 from tests.login_kit import login_options
@@ -53,7 +52,6 @@ from tests.rights_kit import (
     start_world,
     tracking,
     wait_until,
-    written,
 )
 
 pytestmark = pytest.mark.kafka
@@ -179,18 +177,6 @@ def test_observers_by_every_way_look_and_deliver(world: World, tmp_path: Path) -
         world.cluster.create_topic("new", 1)
         for way, observer in observers.items():
             wait_until(partial(has_delivered, observer), f"the one by {way} has delivered")
-
-
-def test_no_repr_has_a_secret(world: World, tmp_path: Path) -> None:
-    for way in WAYS:
-        config = world.config(way)
-        settings = load_config(written(world, way, tmp_path), {})
-        with contextlib.ExitStack() as made:
-            link = made.enter_context(contextlib.closing(ControlLink(config)))
-            source = made.enter_context(contextlib.closing(ConfluentMetadataSource(config)))
-            producer = made.enter_context(PartitioningProducer(config))
-            told = f"{settings!r} {link!r} {source!r} {producer!r} {producer.poller!r}"
-        assert not [secret for secret in secrets(world) if secret in told]
 
 
 # -- the wrong ones ---------------------------------------------------------------------------------------

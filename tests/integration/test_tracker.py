@@ -1,8 +1,6 @@
 """The tracker on a real Kafka: a change from request to convergence, a killed tracker, a fenced one."""
 
 import contextlib
-import json
-import random
 import re
 import signal
 import subprocess
@@ -13,12 +11,11 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import pytest
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaException, Producer
-from structlog.testing import capture_logs
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -27,7 +24,7 @@ from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.codec import decode, encode, key_of
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
+from kafka_partition_events.control.protocol.records import Change, Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
@@ -35,8 +32,7 @@ from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
-from tests.control_kit import damaged, growth
-from tests.unit.control.test_records import RECORDS
+from tests.control_kit import growth
 from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
@@ -186,56 +182,6 @@ def test_an_increase_from_request_to_convergence(world: World, group: str, track
     assert world.route() == 12
     revisions = [each.revision for each in world.changes]
     assert revisions == sorted(set(revisions))
-
-
-def _odd_records() -> Iterator[tuple[str, bytes]]:
-    """Yield records of all control topics of which one place is something else, and such as are none."""
-    rng = random.Random(369)
-    odd: list[object] = [None, -1, 1e300, 10**300, "\ud800", "\x1b[2J", "a" * 300_000, [[]], {}, "0-999999"]
-    topics = {Command: "commands", Lease: "leases", Ack: "acks"}  # changes are the tracker's own
-    documents = [(topics[type(r)], json.loads(encode(r))) for r in RECORDS if type(r) in topics]
-    for topic, document in documents * 300:
-        if topic != "commands":
-            document["instance_id"] = "odd"  # whoever may write leases can take the place of another one
-        way = [rng.randrange(40) for _ in range(rng.randrange(1, 4))]
-        yield topic, json.dumps(damaged(document, way, rng.choice(odd))).encode()
-    for topic in topics.values():
-        yield topic, b"[" * 60_000
-        yield topic, b"\xff"
-
-
-@pytest.fixture
-def logged() -> Iterator[list[Any]]:
-    with capture_logs() as lines:
-        yield lines
-
-
-def test_odd_records_in_every_control_topic_stop_nobody(
-    kafka_cluster: KafkaCluster, world: World, group: str, logged: list[Any], tracker: Tracker
-) -> None:
-    wait_until(lambda: tracker.status.elected, "it is elected")
-    setbacks = tracker.status.setbacks
-    producer = Producer(world.config)
-    for topic, value in _odd_records():
-        producer.produce(f"{world.prefix}{topic}", value, b"odd")
-        producer.poll(0)
-    assert producer.flush(LIMIT_S) == 0
-    for topic in ("__consumer_offsets", f"{world.prefix}commands"):
-        request = world.increase(topic=topic, from_count=1, to_count=2, execute=True)
-        world.command(f"hostile-{topic.lstrip('_')}", Verb.REQUEST, spec=request)
-    spec = world.increase(execute=True, gate=True, required_groups=(group,))
-    world.command("wanted", Verb.REQUEST, spec=spec)
-    with Process(world) as stand_by:
-        wait_until(lambda: stand_by.ready == "ok, standing by", "another one stands by")
-        wait_until(lambda: world.states("wanted")[-1:] == [State.CONVERGED], "what was wanted has converged")
-    hostile = [change for change in world.read() if change.change_id.startswith("hostile")]
-    assert {(c.state, c.answers[0].refused) for c in hostile} == {(State.REJECTED, True)}
-    assert tracker.status.setbacks == setbacks
-    assert tracker.status.skipped["malformed"] > 300
-    odd = [line for line in logged if line["event"] == "record_skipped"]
-    assert all(line["topic"].startswith(world.prefix) and line["reason"] for line in odd)
-    skipped = sum(tracker.status.skipped.values())
-    assert 0 < sum(1 + line["more"] for line in odd) <= skipped
 
 
 # -- several trackers ----------------------------------------------------------------------------------

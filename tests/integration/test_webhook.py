@@ -21,7 +21,6 @@ from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.sink_listener import SinkListener
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
 from tests.http_receiver import Receiver, is_signed
-from tests.waiting_kit import waiting
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 CERTIFICATE = Path(__file__).parents[1] / "vectors" / "hooks.example.com.pem"
@@ -155,19 +154,6 @@ def test_an_outage_reaches_the_target_signed_in_order_and_each_event_under_one_i
     assert (listener.stats.delivered, listener.stats.lost) == (7, 0)  # three were not asked for
     assert listener.stats.failures == {"http_503": 1, "connect": 1}
     assert "T0K3N" not in caplog.text
-
-
-def test_a_target_that_comes_back_gets_everything_in_order() -> None:
-    (port,) = free_ports(1)
-    listener = listener_to(f"http://127.0.0.1:{port}/T0K3N")
-    poller = MetadataPoller(ScriptedSource(UP, DOWN, UP, DOWN, UP))
-    poller.register(listener).wait_synced(10)
-    watch(poller, 5)
-    waiting(10.0)(lambda: listener.stats.failures.get("connect", 0) >= 3, "three tries")
-    with Receiver(port=port) as receiver:
-        receiver.wait_for(8)
-        poller.close(timeout=20)
-    assert names(receiver) == OUTAGE * 2
 
 
 def test_a_target_that_hangs_holds_up_neither_the_poller_nor_other_listeners() -> None:

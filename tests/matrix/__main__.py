@@ -54,7 +54,6 @@ KAFKA = (
     "linked_cluster",
     "acls",
     *CLIENTS,
-    "control_topics",
     "tracker",
     "kafka_sink",
     "observe_service",
