@@ -141,16 +141,6 @@ def test_undisturbed_nothing_is_lost_or_changed(net: Net, connect: Connect) -> N
     assert sock.recv(1) == b""
 
 
-def test_who_never_reads_is_waited_for(net: Net, connect: Connect) -> None:
-    sock = connect(net.client_ports[1])
-    sock.settimeout(1.0)
-    sent = 0
-    with contextlib.suppress(TimeoutError):
-        while sent < 64_000_000:
-            sent += sock.send(bytes(1_000_000))
-    assert sent < 64_000_000
-
-
 def test_delay_is_each_way_and_for_this_link_only(net: Net, connect: Connect) -> None:
     sock, other = (connect(net.client_ports[broker]) for broker in BROKERS)
     echoed(sock)
