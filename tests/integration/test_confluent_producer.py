@@ -1,6 +1,5 @@
 """`PartitioningProducer` against a real Kafka: where records go, and that nothing else changed."""
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -198,14 +197,3 @@ def test_what_is_sent_before_the_handle_knows_of_growth_is_not_refused(
         assert told == {key: producer.partitioner.home(route, key) for key in keys}
         assert producer.stats.fallbacks == 0
     poller.close()
-
-
-def test_a_dropped_producer_takes_its_poller_along(kafka_cluster: KafkaCluster) -> None:
-    producer = PartitioningProducer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    poller = producer.poller
-    assert poller.refresh("test", wait=LIMIT_S)
-    del producer
-    poll_threads = [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
-    for thread in poll_threads:
-        thread.join(LIMIT_S)
-    assert not poller.health.running
