@@ -42,6 +42,7 @@ from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.observe.service import Service
 from kafka_partition_events.testing import KafkaCluster
 from tests.certificate_kit import Authority
+from tests.login_kit import observer_file
 from tests.waiting_kit import waiting
 
 LIMIT_S: Final = 30.0
@@ -399,21 +400,8 @@ def written(world: World, way: str, directory: Path, password: Path | None = Non
     if password is not None:
         config["sasl.password_file"] = str(password)
         del config["sasl.password"]
-    properties = "".join(
-        f"{json.dumps(name)} = {json.dumps(value)}\n"
-        for name, value in config.items()
-        if name != "bootstrap.servers"
-    )
     client = "confluent-kafka" if way == OAUTH else "kafka-python"
-    file = directory / f"{way}.secret"
-    file.write_text(
-        f'[kafka]\nclient = "{client}"\nbootstrap_servers = "{config["bootstrap.servers"]}"\n'
-        f'[kafka.properties]\n{properties}[observer]\ninterval = "500ms"\n'
-        f'[outbox]\npath = "{directory}/{way}.db"\n[http]\nlisten = "127.0.0.1:0"\n'
-        '[[sinks]]\nname = "events"\ntype = "kafka"\n'
-    )
-    file.chmod(0o600)
-    return file
+    return observer_file(config, directory / f"{way}.secret", f'client = "{client}"\n')
 
 
 def is_ready(observer: Service) -> bool:

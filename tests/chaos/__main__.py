@@ -33,7 +33,7 @@ from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from tests.chaos.consume import GROUP
 from tests.chaos.disturbing import say
-from tests.chaos.fleet import ALERTS, CONSUMERS, EVENTS, OBSERVERS, Fleet
+from tests.chaos.fleet import CONSUMERS, EVENTS, OBSERVERS, Fleet
 from tests.chaos.plan import QUIET_S, STORM_S, Plan, plan
 from tests.chaos.promises import WRITERS
 from tests.chaos.reader import dump_metadata, messages, read_in_order
@@ -59,14 +59,14 @@ def run(plan: Plan, seconds: float, directory: Path) -> None:
     Recovering takes as long as it takes, so when the time is over the last storms of the plan may be left.
     """
     with ExitStack() as ending:
-        pager = ending.enter_context(Receiver(204))
+        manager = ending.enter_context(Receiver(204))
         cluster = KafkaCluster(
             3, controllers=3, session_timeout_ms=6_000, broker_config=_BROKERS, links="all", slow_disks=True
         )
         ending.enter_context(cluster)
-        fleet = Fleet(cluster, directory, pager.url)
+        fleet = Fleet(cluster, directory, manager.url)
         ending.callback(fleet.close)
-        world, counted = World(cluster, fleet, pager, directory), Counted(directory)
+        world, counted = World(cluster, fleet, manager, directory), Counted(directory)
         say(f"seed {plan.seed}: {len(plan.steps)} steps in {len(plan.storms)} storms; {directory}")
         _begin(world)
         ends = time.time() + seconds
@@ -129,11 +129,8 @@ def _end(world: World) -> None:
     read_in_order(servers, "kept", directory / "ordered.jsonl", _READ_LIMIT_S)
     for message in messages(servers, EVENTS, _READ_LIMIT_S):
         _append(directory / "events.jsonl", json.loads(message.value() or b"null"))
-    for request in world.pager.requests:
-        if request.path == ALERTS:
-            _append(directory / "alerts.jsonl", [request.at, json.loads(request.body)])
-        else:
-            _append(directory / "pages.jsonl", [request.at, request.taken, json.loads(request.body)])
+    for request in world.manager.requests:
+        _append(directory / "alerts.jsonl", [request.at, json.loads(request.body)])
     _append(directory / "frozen.jsonl", fleet.frozen)
     data = world.cluster._directory
     assert data is not None

@@ -6,12 +6,11 @@ Each check yields what does not hold. What is documented is no violation: the bo
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from statistics import median
 from typing import Final
 
 from attrs import frozen
 
-from tests.chaos.history import History, Life, Run, Sample, Sent
+from tests.chaos.history import History, Life, Run, Sent
 from tests.chaos.promises import CAP, DELIVERY_S, WEAK, WRITERS, Hash, Writer
 
 LATE_S: Final = 4 * DELIVERY_S + 70.0
@@ -26,8 +25,6 @@ PROBES = 0.05
 """The share of records by which it is seen whether a partition is served again."""
 RECOVERY_S, WINDOW_S = 20.0, 10.0
 """Within which time of a calm everybody must be served again; how long its end is that is looked at."""
-LIVED_S: Final = 600.0
-"""How long a process must have lived for its memory to be judged."""
 
 
 @frozen
@@ -268,35 +265,6 @@ def everybody_is_served_when_all_is_calm(history: History) -> Iterator[Violation
                     yield Violation("failed in calm", what, sent.at)
 
 
-def memory_threads_and_files_are_flat(history: History) -> Iterator[Violation]:
-    """Between the first and the last third of what was sampled in calm, of processes that lived long.
-
-    But for the consumer of kafka-python (3.0.12): at each poll it hangs a new future to each fetch that is on
-    its way, and while a broker takes connections and answers nothing these come to 100 MB.
-    """
-    by_process = defaultdict[str, list[Sample]](list)
-    for sample in history.samples:
-        calm = any(begin <= sample.at <= end for begin, end in history.calm)
-        if calm and not sample.process.startswith("consumer-k"):
-            by_process[sample.process].append(sample)
-    for process, samples in by_process.items():
-        third = len(samples) // 3
-        if third < 3 or samples[-1].at - samples[0].at < LIVED_S:
-            continue
-        first, last = samples[:third], samples[-third:]
-        for what, more, of in _MEASURES:
-            early, late = median(map(of, first)), median(map(of, last))
-            if late > early + more(early):
-                yield Violation("grows", f"{process}: {what} {early:.0f} -> {late:.0f}", last[0].at)
-
-
-_MEASURES: Final[tuple[tuple[str, Callable[[float], float], Callable[[Sample], float]], ...]] = (
-    ("memory in MB", lambda early: max(30.0, 0.25 * early), lambda sample: sample.rss_mb),
-    ("threads", lambda _: 10.0, lambda sample: sample.threads),
-    ("open files", lambda _: 20.0, lambda sample: sample.files),
-)
-
-
 def _made_anew(history: History, run: Run, topic: str, at: float) -> bool:
     """Tell whether a topic has been made anew under a librdkafka producer."""
     lives = (life for life in history.lives if life.topic == topic)
@@ -353,5 +321,4 @@ CHECKS: Final[tuple[Check, ...]] = (
     the_group_has_received_everything,
     an_offset_has_one_record,
     everybody_is_served_when_all_is_calm,
-    memory_threads_and_files_are_flat,
 )

@@ -1,6 +1,5 @@
-"""What must hold of events and pages, against the controllers' own log. Pure; it knows no library of ours."""
+"""What must hold of events and alerts, by the controllers' own log. Pure; it knows no library of ours."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
@@ -135,45 +134,6 @@ def one_id_is_one_transition(history: History) -> Iterator[Violation]:
             yield Violation("two of one id", f"{told.id}: {name} {first} and {told.name} {core}", told.at)
 
 
-_OBSERVERS_OWN: Final = {"snapshot", "observer", "planned", "change_id"}
-"""What two observers may tell differently of one transition."""
-
-
-def pages_are_true(history: History) -> Iterator[Violation]:
-    """One body for each id, and nobody hears of a broker that did not leave."""
-    bodies = defaultdict[str, set[str]](set)
-    for page in history.pages:
-        told = {key: value for key, value in page.data.items() if key not in _OBSERVERS_OWN}
-        bodies[page.id].add(json.dumps(told, sort_keys=True))
-        broker = int(page.data.get("broker", 0))
-        if page.name == "broker.left" and not history.truth.was_fenced(broker, page.at - UNFENCED_S, page.at):
-            yield Violation("false page", f"{page.id}: broker {broker} was not down", page.at)
-    for id_, found in bodies.items():
-        if len(found) > 1:
-            yield Violation("two bodies", f"page {id_}", history.calm[-1][1])
-
-
-def lasting_outages_are_paged(history: History) -> Iterator[Violation]:
-    """A broker that was down for longer than anybody can be held up."""
-    until = history.calm[-1][1] if history.calm else -inf
-    for broker in history.truth.brokers if history.pages else ():
-        for down, end in history.truth.outages(broker):
-            if min(end, until) - down < UNFENCED_S:
-                continue
-            of_it = [
-                page
-                for page in history.pages
-                if page.data.get("broker") == broker
-                and page.taken
-                and page.name == "broker.left"
-                and page.at > down - UNFENCED_S
-            ]
-            if not of_it:
-                yield Violation(
-                    "no page", f"broker {broker} was down for {min(end, until) - down:.0f} s", down
-                )
-
-
 ALERTED_S: Final = 60.0
 """A state that stood for so long must have been posted, two observers being killed, frozen and cut off."""
 CAUSES: Final = {"KafkaBrokerMissing", "KafkaPartitionsOffline"}
@@ -229,8 +189,6 @@ EVENT_CHECKS: Final[tuple[Check, ...]] = (
     events_are_true,
     what_lasted_was_told,
     one_id_is_one_transition,
-    pages_are_true,
-    lasting_outages_are_paged,
     alerts_are_true,
     lasting_outages_are_alerted,
     alerts_end_in_calm,

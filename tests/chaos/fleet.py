@@ -1,16 +1,13 @@
 """The processes of a campaign beside Kafka's: writers, consumers, observers, a tracker."""
 
 import contextlib
-import json
 import signal
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from attrs import define, field
 
@@ -19,14 +16,12 @@ from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess
 from tests.chaos.diary import Task
 from tests.chaos.promises import WRITERS
-from tests.observe_kit import Observer, alertmanager, hook, kafka_sink
+from tests.observe_kit import Observer, alertmanager, kafka_sink
 
 CONSUMERS: Final = ("consumer-c", "consumer-k")
 OBSERVERS: Final = ("observer-1", "observer-2")
 EVENTS: Final = "chaos-events"
-ALERTS: Final = "/api/v2/alerts"
 HOLD_S: Final = 5
-SAMPLE_S: Final = 5.0
 _CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
 
@@ -35,30 +30,27 @@ class Fleet:
     """All processes by name: each can be killed, frozen, and started again. Thread-safe for different names.
 
     Attributes:
-        page_url: Where observers send pages, and post alerts.
+        manager_url: Where observers post alerts.
         frozen: When each was suspended.
         started: When each was started last.
     """
 
     cluster: KafkaCluster
     directory: Path
-    page_url: str
+    manager_url: str
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
     started: dict[str, float] = field(factory=dict)
     _processes: dict[str, SupervisedProcess] = field(factory=dict)
     _runs: Counter[str] = field(factory=Counter)
     _configs: dict[str, Path] = field(factory=dict)
-    _over: threading.Event = field(factory=threading.Event)
     _tracker_port: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         (self._tracker_port,) = free_ports(1)
-        more = hook(self.page_url) + 'max_delay = "5s"\n' + kafka_sink(EVENTS)
-        more += alertmanager(self.page_url.removesuffix(urlsplit(self.page_url).path), HOLD_S)
+        more = kafka_sink(EVENTS) + alertmanager(self.manager_url, HOLD_S)
         for name in OBSERVERS:
             topics = "orders|volatile|kept|gated|loose|single"
             self._configs[name] = Observer(self.directory, self.cluster, name, more, topics=topics).config
-        threading.Thread(target=self._sample, daemon=True).start()
 
     @property
     def bootstrap(self) -> str:
@@ -117,23 +109,5 @@ class Fleet:
 
     def close(self) -> None:
         """Kill all."""
-        self._over.set()
         for process in self._processes.values():
             process.kill()
-
-    def _sample(self) -> None:
-        with (self.directory / "samples.jsonl").open("a", buffering=1) as file:
-            while not self._over.wait(SAMPLE_S):
-                for name, process in list(self._processes.items()):
-                    with contextlib.suppress(OSError, KeyError):  # it is ending
-                        rss, threads, files = _measured(process.pid)
-                        life = f"{name}.{self._runs[name]}"
-                        file.write(json.dumps([round(time.time(), 1), life, rss, threads, files]) + "\n")
-
-
-def _measured(pid: int) -> tuple[float, int, int]:
-    """Return MB, threads and open files of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    values = dict(line.split(":", 1) for line in lines)
-    files = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-    return int(values["VmRSS"].split()[0]) / 1024, int(values["Threads"]), files

@@ -1,4 +1,4 @@
-"""What was seen from outside, as the checks read it: records, lives of topics, events, pages, samples."""
+"""What was seen from outside, as the checks read it: records, lives of topics, events, alerts."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -76,17 +76,6 @@ class Told:
 
 
 @frozen
-class Page:
-    """What came to the target of pages, and whether it was answered as a delivery."""
-
-    id: str
-    name: str
-    at: float
-    taken: bool
-    data: dict[str, Any]
-
-
-@frozen
 class Posted:
     """An alert as an observer posted it: what it is about, and until when it fires by that."""
 
@@ -94,17 +83,6 @@ class Posted:
     subject: str
     at: float
     until: float
-
-
-@frozen
-class Sample:
-    """What one process took at a moment: memory in MB, threads, open files."""
-
-    at: float
-    process: str
-    rss_mb: float
-    threads: int
-    files: int
 
 
 @define
@@ -125,12 +103,10 @@ class History:
     calm: list[tuple[float, float]]
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
     told: list[Told] = field(factory=list)
-    pages: list[Page] = field(factory=list)
     posted: list[Posted] = field(factory=list)
     ordered: list[str] = field(factory=list)
     received: dict[tuple[int, int], set[str]] = field(factory=dict)
     group_since: float = -inf
-    samples: list[Sample] = field(factory=list)
 
 
 def run_of(path: Path) -> Run:

@@ -91,7 +91,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     # -- our own side
     "kill_process": Kind("process", (0.5, 10.0)),
     "freeze_process": Kind("process", (0.5, 15.0)),
-    "target_down": Kind("page target", (2.0, 20.0), values=(401.0, 500.0, 503.0)),
+    "target_down": Kind("target of alerts", (2.0, 20.0), values=(401.0, 500.0, 503.0)),
     # -- changes of topics
     "grow": Kind("topic"),
     "recreate": Kind("topic"),

@@ -12,8 +12,9 @@ from collections import Counter
 from attrs import asdict
 
 from tests.chaos.diary import Task, stopped_by_sigterm
-from tests.chaos.load import QUEUE, SENDERS
+from tests.chaos.load import driver_of
 from tests.chaos.steady import Counts, writers
+from tests.drivers_kit import QUEUE
 
 _TICK_S = 0.02
 _LINE_S = 1.0
@@ -60,7 +61,7 @@ class Tally:
 def main(text: str, rate: float) -> None:
     task, stop, tally = Task.parse(text), stopped_by_sigterm(), Tally()
     writer = writers(rate)[task.name]
-    sender = SENDERS[writer.client](task, writer, tally)
+    driver = driver_of(task, writer, tally)
     with task.diary.open("a", buffering=1) as file:
         next_line = began = time.monotonic()
         number = skipped = 0  # record n is due n / rate seconds after the first one
@@ -74,13 +75,14 @@ def main(text: str, rate: float) -> None:
             for each in range(number, ends):
                 turn, unkeyed = divmod(each, _KEYED_EACH)
                 tally.sent(each)
-                sender.send(each, task.name, None if unkeyed else _KEYS[turn % len(_KEYS)], _VALUE)
+                driver.send(each, task.name, None if unkeyed else _KEYS[turn % len(_KEYS)], _VALUE)
             number = ends
-            sender.wait(_TICK_S)
+            driver.wait(_TICK_S)
             if time.monotonic() >= next_line:
                 next_line += _LINE_S
                 file.write(json.dumps(asdict(counts)) + "\n")
-        sender.close()
+        driver.flush(writer.finish_s)
+        driver.close()
         file.write(json.dumps(asdict(tally.counts(skipped))) + "\n")
 
 

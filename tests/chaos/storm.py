@@ -47,7 +47,7 @@ class World:
 
     cluster: KafkaCluster
     fleet: Fleet
-    pager: Receiver
+    manager: Receiver
     directory: Path
     created_at: dict[str, float] = field(factory=dict)
     _lives: int = 0
@@ -119,9 +119,9 @@ class World:
                 wanted = {"min.insync.replicas": f"{value:.0f}"}
                 yield from self._for_a_while(partial(config, wanted), partial(config, REPLICATED))
             case "target_down":
-                self.pager.answer(int(value))
+                self.manager.answer(int(value))
                 yield
-                self.pager.answer(204)
+                self.manager.answer(204)
             case _:
                 self._at_once(step)
                 yield

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from tests.chaos.checker import CHECKS, Violation, written_twice
 from tests.chaos.event_checker import EVENT_CHECKS
-from tests.chaos.history import History, Page, Posted, Sample, life_of, received, run_of, unfolded
+from tests.chaos.history import History, Posted, life_of, received, run_of, unfolded
 from tests.chaos.truth import parse
 
 _SHOWN: Final = 5
@@ -52,12 +52,10 @@ def history_of(directory: Path) -> History:
         calm=[(begin, end) for begin, end in _lines(directory / "calm.jsonl")],
         frozen=next(iter(_lines(directory / "frozen.jsonl")), {}),
         told=told,
-        pages=[_page(*line) for line in _lines(directory / "pages.jsonl")],
         posted=[_posted(at, alert) for at, alerts in _lines(directory / "alerts.jsonl") for alert in alerts],
         ordered=[line[0] for line in _lines(directory / "ordered.jsonl")],
         received=received(path for path in diaries if path.name.startswith("consumer")),
         group_since=next(iter(_lines(directory / "group.jsonl")), 0.0),
-        samples=[Sample(*line) for line in _lines(directory / "samples.jsonl")],
     )
 
 
@@ -87,8 +85,8 @@ def _say_figures(history: History, story: list[dict[str, Any]]) -> None:
     _say(f"{sum(len(life.rows) for life in history.lives):,} read in {len(history.lives)} lives of topics, "
          f"{len(history.received):,} by the group")  # fmt: skip
     alerts = len({(each.name, each.subject) for each in history.posted})
-    _say(f"{len(history.told):,} transitions told, {len(history.pages)} pages")
-    _say(f"{alerts} alerts, posted {len(history.posted):,} times; {len(history.ordered):,} read in order")
+    _say(f"{len(history.told):,} transitions told; {len(history.ordered):,} records read in order")
+    _say(f"{alerts} alerts, posted {len(history.posted):,} times")
     twice = ", ".join(f"{writer} {count}" for writer, count in sorted(written_twice(history).items()))
     _say(f"written twice by idempotent producers: {twice or 'nothing'}")
     done = Counter(step["kind"] for step in story if not step["error"].startswith("skipped"))
@@ -123,10 +121,6 @@ def _around(story: list[dict[str, Any]], at: float) -> list[str]:
         for step in story
         if step["began"] <= at + 5.0 and step["ended"] >= at - _AROUND_S
     ]
-
-
-def _page(at: float, taken: bool, event: dict[str, Any]) -> Page:
-    return Page(event["id"], ".".join(event["type"].split(".")[-3:-1]), at, taken, event["data"])
 
 
 def _posted(at: float, alert: dict[str, Any]) -> Posted:

@@ -17,7 +17,7 @@ import pytest
 from kafka_partition_events.testing import KafkaCluster
 from tests.pytest_kit import passed
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.weekly]
 LIMIT_S = 120.0
 HERE = Path(__file__).parent
 LOCK = HERE.parents[1] / "requirements" / "dev.txt"

@@ -13,10 +13,7 @@ import pytest
 
 from kafka_partition_events import AdaptivePartitioner, Node
 from kafka_partition_events.partitioners.adaptive import TopicPace
-from kafka_partition_events.partitioners.sticky import record_bytes
-from kafka_partition_events.routing.wheel import FLOOR, adaptive_weights, make_wheel
 from kafka_partition_events.testing import ManualClock, cluster_of
-from tests.conformance.asking import ask, with_topics
 
 QUEUES = (5, 0, 3, 0, 1)
 """Batches that wait in Kafka's test, by partition: the weights are 6 less these, 1, 6, 3, 6, 5 (of 21)."""
@@ -31,46 +28,22 @@ def make(turn_bytes: int, **options: Any) -> AdaptivePartitioner:
     return kind(clock=ManualClock().monotonic, rng=random.Random(1), **options)
 
 
+def ask(partitioner: AdaptivePartitioner) -> int:
+    return partitioner.partition("test", None, None, b"v", b"v", None)
+
+
 def behind(queues: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Say that so many turns wait on each partition."""
     monkeypatch.setattr(TopicPace, "backlogs", lambda *args: [queues[place] for place in args[-1]])
 
 
-class TestStickiness:
-    def test_a_turn_ends_after_so_many_bytes(self) -> None:
-        """Kafka counts what a batch grows by; ours reckons each record with what it takes in a batch."""
-        partitioner = make(turn_bytes=3 * record_bytes(None, b"v"))
-        with_topics(partitioner, a=[0, 1, 2], b=[0])
-        asked = [ask(partitioner, "a") for _ in range(4)]
-        assert asked[0] == asked[1] == asked[2] != asked[3]
-
-    def test_a_topic_of_one_partition_has_no_choice(self) -> None:
-        partitioner = with_topics(make(turn_bytes=1), a=[0, 1, 2], b=[0])
-        assert {ask(partitioner, "b") for _ in range(10)} == {0}
-
-
-@pytest.mark.parametrize("rack", [None, "r0", "r1", "r2"])
-def test_partitions_without_a_leader_are_taken_if_there_is_no_other(rack: str | None) -> None:
-    """Whatever the client's rack: one with brokers, one whose brokers lead nothing, and an unknown one."""
-    partitioner = make(turn_bytes=1, rack=rack)
-    partitioner.apply_snapshot(cluster_of({"a": [0, None, 2], "b": [None, 1], "c": [None]}, RACKED))
-    assert {ask(partitioner, "a") for _ in range(100)} == {0, 2}
-    assert {ask(partitioner, "b") for _ in range(100)} == {1}
-    assert {ask(partitioner, "c") for _ in range(100)} == {0}
-
-
 class TestAdaptive:
-    def test_42_choices_have_kip_794s_proportions_exactly(self) -> None:
-        wheel = make_wheel(range(5), adaptive_weights(QUEUES))
-        picked = Counter(wheel.at(step) for step in range(42))
-        assert [picked[partition] for partition in range(5)] == [2, 12, 6, 12, 10]
-
     @pytest.mark.parametrize(
         ("rack", "nodes"),
         [(None, None), (None, RACKED), ("r0", UNRACKED)],
         ids=["no racks", "racks that do not matter", "a client with a rack, brokers without"],
     )
-    def test_so_has_the_partitioner(
+    def test_42_choices_have_kip_794s_proportions_exactly(
         self, rack: str | None, nodes: tuple[Node, ...] | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         partitioner = make(turn_bytes=1, rack=rack)
@@ -91,23 +64,9 @@ class TestAdaptive:
     def test_a_partition_without_a_leader_has_no_weight(self, monkeypatch: pytest.MonkeyPatch) -> None:
         partitioner = make(turn_bytes=1)
         behind(QUEUES, monkeypatch)
-        with_topics(partitioner, test=[0, None, 2, 3, 0])
+        partitioner.apply_snapshot(cluster_of({"test": [0, None, 2, 3, 0]}))
         picked = Counter(ask(partitioner) for _ in range(30))
         assert [picked[partition] for partition in range(5)] == [2, 0, 6, 12, 10]
-
-    def test_equal_queues_mean_equal_shares(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        partitioner = make(turn_bytes=1)
-        behind([7] * 5, monkeypatch)
-        with_topics(partitioner, test=[0, 1, 2, 3, 0])
-        assert set(Counter(ask(partitioner) for _ in range(50)).values()) == {10}
-
-    def test_ours_never_weighs_the_worst_below_a_twentieth_of_the_best(self) -> None:
-        """Kafka's longest queue has weight 1 however long it is: of 100 against 0, one record in 102.
-
-        A partition that hardly gets a record is one that nobody knows has recovered.
-        """
-        assert adaptive_weights([100, 0]) == [-(-101 // FLOOR), 101]
-        assert adaptive_weights(QUEUES) == [1, 6, 3, 6, 5], "the floor is no matter for short queues"
 
 
 class TestRacks:

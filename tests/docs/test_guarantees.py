@@ -50,16 +50,3 @@ def defined(statement: ast.stmt) -> list[str]:
         case ast.Assign(targets=targets):
             return [each.id for each in targets if isinstance(each, ast.Name) and each.id.startswith("Test")]
     return []
-
-
-@pytest.mark.parametrize(
-    ("path", "names"),
-    [
-        ("tests/docs/test_missing.py", []),
-        ("tests/docs_kit.py", []),
-        ("tests/docs/test_guarantees.py", ["test_that_is_not_there"]),
-        ("tests/docs/test_guarantees.py", ["is_collected"]),
-    ],
-)
-def test_what_is_no_test_holds_nothing(path: str, names: list[str]) -> None:
-    assert not is_collected(ROOT / path, names)

@@ -1,7 +1,6 @@
 """The rights that the pages show: with them all do their own work, and no other's."""
 
 import argparse
-import json
 import shlex
 import threading
 import time
@@ -35,7 +34,7 @@ from kafka_partition_events.observe.service import Service
 from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
 from tests.docs_kit import blocks
-from tests.login_kit import login_options
+from tests.login_kit import login_options, observer_file
 from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
@@ -166,7 +165,7 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
             lambda: dict(tracker.status.instances) == {"producer": 1, "consumer": 1}, "both have leases"
         )
 
-        asked = (
+        asked = [
             "change",
             "request",
             "--topic",
@@ -177,7 +176,7 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
             "--yes",
             "--id",
             "orders-8",
-        )
+        ]
         assert world.kpe(REQUESTER, *asked) == 0
 
         def converged() -> bool:
@@ -212,7 +211,7 @@ def test_of_what_the_tracker_may_not_do_the_change_tells(
 
 def test_an_observer_looks_and_delivers(world: World, tmp_path: Path, capsys: Captured) -> None:
     world.cluster.create_topic("kpe.events", 1)
-    file = _written(world.config(OBSERVER), tmp_path / "observer.toml")
+    file = observer_file(world.config(OBSERVER), tmp_path / "observer.toml")
     (told,) = (block for block in blocks("text") if "--allow-principal User:observer" in block.code)
     world.let(*told.code.replace("localhost:9092", world.cluster.bootstrap_servers).splitlines())
     with Service(load_config(file, {}).settings) as observer:
@@ -221,22 +220,6 @@ def test_an_observer_looks_and_delivers(world: World, tmp_path: Path, capsys: Ca
     found = {row["check"]: row["status"] for row in documents(capsys.readouterr().out)}
     assert "failed" not in found.values()
     assert found["WRITE on topic kpe.events"] == "ok"
-
-
-def _written(config: dict[str, str], file: Path) -> Path:
-    """Write the configuration of an observer that logs in so, and of who shares its outbox."""
-    properties = "".join(
-        f"{json.dumps(name)} = {json.dumps(value)}\n"
-        for name, value in config.items()
-        if name != "bootstrap.servers"
-    )
-    file.write_text(
-        f'[kafka]\nbootstrap_servers = "{config["bootstrap.servers"]}"\n[kafka.properties]\n{properties}'
-        f'[observer]\ninterval = "500ms"\n[outbox]\npath = "{file.parent}/outbox.db"\n'
-        '[http]\nlisten = "127.0.0.1:0"\n[[sinks]]\nname = "events"\ntype = "kafka"\n'
-    )
-    file.chmod(0o600)
-    return file
 
 
 @pytest.mark.parametrize(

@@ -144,17 +144,6 @@ class TestProducing:
         on_a_loop(main)
         assert [m.value() for m in stored(kafka_cluster, topic, 2, 1)] == [b"committed"]
 
-    def test_what_else_the_client_can_do(self, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
-        topic = kafka_topic(2)
-
-        async def main() -> None:
-            async with AsyncPartitioningProducer(settings(kafka_cluster)) as producer:
-                assert topic in (await producer.list_topics(timeout=LIMIT_S)).topics
-                assert await producer.cluster_id(LIMIT_S) == kafka_cluster.cluster_id
-                await producer.purge()
-
-        on_a_loop(main)
-
 
 class TestForks:
     pytestmark = FORKS
@@ -177,25 +166,6 @@ class TestForks:
 
 
 class TestABrokerThatHangs:
-    def test_no_record_waits_for_it_one_at_a_time(self, cluster: KafkaCluster, topic: str) -> None:
-        """Alone in flight a record has no witness: its copy is the witness."""
-
-        async def main() -> None:
-            config = settings(cluster, **{"message.timeout.ms": int(LIMIT_S * 1000)})
-            async with AsyncPartitioningProducer(config, AdaptivePartitioner(), rescue="hedge") as producer:
-                for n in range(300):
-                    await producer.send(topic, str(n))
-                cluster.freeze(VICTIM)
-                try:
-                    for n in range(300):
-                        async with asyncio.timeout(LIMIT_S / 3):
-                            assert (await producer.send(topic, str(n))).partition() is not None
-                finally:
-                    cluster.thaw(VICTIM)
-                assert producer.stats.rescue.copies >= 1
-
-        on_a_loop(main)
-
     def test_detection_goes_on_while_the_application_blocks_its_loop(
         self, cluster: KafkaCluster, topic: str
     ) -> None:

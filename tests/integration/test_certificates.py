@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import MetadataFetchError, MetadataSource
+from kafka_partition_events import ConfigurationError, MetadataFetchError, MetadataSource
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource
 from kafka_partition_events.clients.kafka_python.properties import kafka_python_settings
@@ -85,3 +85,11 @@ def test_that_the_clients_own_has_expired_is_told_until_it_was_replaced(
         told = complaint(source)
         assert "alert" not in told.lower()
         assert "expired" not in told
+
+
+def test_a_ca_file_that_does_not_exist_is_told_at_once() -> None:
+    config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL", "ssl.ca.location": "/no/ca.pem"}
+    with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
+        ConfluentMetadataSource(config)
+    with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location: there is no such file"):
+        KafkaPythonMetadataSource(kafka_python_settings(config))

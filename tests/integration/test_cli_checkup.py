@@ -1,25 +1,14 @@
-"""`kpe doctor` and `kpe check` on real clusters: what is well, what is not, and which rights are missing."""
+"""`kpe doctor` and `kpe check` on real clusters. Which rights are missing: test_rights.py."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
-from kafka_partition_events.testing.ports import free_ports
-from tests.login_kit import login_options
 
 pytestmark = pytest.mark.kafka
 
@@ -38,9 +27,6 @@ def kpe(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def checks(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
     return {each["check"]: each for each in map(json.loads, done.stdout.splitlines())}
-
-
-# -- a cluster without rules -------------------------------------------------------------------------------
 
 
 def test_a_cluster_that_is_well(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
@@ -64,24 +50,6 @@ def test_a_topic_that_is_not_there_is_warned_of(kafka_cluster: KafkaCluster) -> 
     assert f"-> kafka-topics.sh --bootstrap-server {where} --create --topic nosuch " in done.stdout
 
 
-def test_nobody_answers() -> None:
-    (port,) = free_ports(1)
-    done = kpe("doctor", "-b", f"127.0.0.1:{port}")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "Connection refused" in done.stderr
-
-
-def test_a_broker_that_is_down_is_told_with_the_cause(
-    own_kafka_cluster: Callable[..., KafkaCluster],
-) -> None:
-    with own_kafka_cluster(brokers=2, session_timeout_ms=60_000) as cluster:
-        cluster.kill(2)
-        found = checks(kpe("doctor", "-b", cluster.bootstrap_servers))
-    assert found["broker 1"]["status"] == "ok"
-    assert found["broker 2"]["status"] == "failed"
-    assert "Connection refused" in found["broker 2"]["detail"]
-
-
 def test_check(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
     topic = kafka_topic(3, 1)
     done = kpe("check", "-b", kafka_cluster.bootstrap_servers, "--topics", topic, "--min-brokers", "3")
@@ -90,77 +58,3 @@ def test_check(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
     done = kpe("check", "-b", kafka_cluster.bootstrap_servers, "--min-brokers", "4")
     assert done.returncode == 2
     assert done.stdout.startswith("KPE CRITICAL - only 3 brokers; ")
-
-
-# -- a cluster with rights, TLS and logins -----------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def guarded(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    """Who has no rights of a resource that has some is refused; brokers among themselves may do all."""
-    cluster = own_kafka_cluster(
-        brokers=1,
-        secured=True,
-        broker_config={
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",
-            "allow.everyone.if.no.acl.found": "true",
-        },
-    )
-    for topic in ("kpe.events", "kpe.audit", "secret"):
-        cluster.create_topic(topic, 1)
-    return cluster
-
-
-@pytest.fixture(scope="module")
-def rights(guarded: KafkaCluster) -> None:
-    """What makes alice a reader of kpe.audit, and a stranger to kpe-observers and to the topic ``secret``."""
-    bindings = [
-        AclBinding(
-            kind, name, ResourcePatternType.LITERAL, principal, "*", operation, AclPermissionType.ALLOW
-        )
-        for kind, name, principal, operation in (
-            (ResourceType.TOPIC, "kpe.audit", "User:alice", AclOperation.READ),
-            (ResourceType.TOPIC, "secret", "User:bob", AclOperation.READ),
-            (ResourceType.GROUP, "kpe-observers", "User:bob", AclOperation.READ),
-        )
-    ]
-    admin = AdminClient({**guarded.confluent_options, "log_level": 2})
-    for future in admin.create_acls(bindings).values():
-        future.result(LIMIT_S)
-
-
-def doctor(cluster: KafkaCluster, *options: str) -> "subprocess.CompletedProcess[str]":
-    login = login_options(cluster.confluent_options)
-    return kpe("doctor", "-b", cluster.bootstrap_servers, *login, *options)
-
-
-def test_with_a_login_all_is_seen_and_no_secret_told(guarded: KafkaCluster, rights: None) -> None:
-    done = doctor(guarded)
-    found = checks(done)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert found["broker 1"]["status"] == "ok"
-    assert found["WRITE on topic kpe.events"]["status"] == "ok"
-    assert found["DESCRIBE on topics"]["detail"].startswith("2 topics visible")  # not the secret one
-    assert found["client"]["status"] == "ok"
-    assert guarded.security is not None
-    assert guarded.security.password not in done.stdout + done.stderr
-
-
-def test_a_right_that_is_missing_fails_and_names_the_cure(guarded: KafkaCluster, rights: None) -> None:
-    done = doctor(guarded, "--events-topic", "kpe.audit")
-    found = checks(done)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert found["WRITE on topic kpe.audit"] == {
-        "kind": "finding",
-        "check": "WRITE on topic kpe.audit",
-        "status": "failed",
-        "detail": "not held",
-        "cure": f"kafka-acls.sh --bootstrap-server {guarded.bootstrap_servers} --add --allow-principal "
-        "User:alice --operation Write --topic kpe.audit",
-    }
-
-
-def test_a_topic_that_must_not_be_seen_is_as_good_as_none(guarded: KafkaCluster, rights: None) -> None:
-    found = checks(doctor(guarded, "--events-topic", "secret"))
-    assert "DESCRIBE on it is not held" in found["topic secret"]["detail"]

@@ -9,13 +9,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
+from confluent_kafka.admin import (
     AdminClient,
-    ResourcePatternType,
-    ResourceType,
 )
 from kafka import KafkaProducer
 
@@ -99,16 +94,6 @@ def test_both_on_one_topic_disagree(servers: str, kafka_topic: MakeTopic) -> Non
     code, document = diagnosed(servers, topic)
     assert (code, sorted(names(document))) == (1, [("crc32", 6), ("murmur2", 6)])
     assert document["split_keys"] > 500  # of 1,000 that both wrote, 5 in 6 are on two partitions
-
-
-@pytest.mark.kafka
-def test_a_topic_that_has_grown(kafka_cluster: KafkaCluster, servers: str, kafka_topic: MakeTopic) -> None:
-    topic = kafka_topic(6)
-    write_by_confluent(servers, topic, EARLIER, partitioner="murmur2_random")
-    kafka_cluster.grow_topic(topic, 12)
-    write_by_confluent(servers, topic, LATER, partitioner="murmur2_random")
-    code, document = diagnosed(servers, topic)
-    assert (code, sorted(names(document))) == (0, [("murmur2", 6), ("murmur2", 12)])
 
 
 @pytest.mark.kafka
@@ -199,61 +184,3 @@ def test_a_short_time_is_kept(mock_cluster: MockCluster) -> None:
     code, document = diagnosed(servers, "orders", "--timeout", "1ms")
     assert time.monotonic() - began < 15
     assert (code, document["timed_out"]) == (3, True)
-
-
-def test_the_mock_cluster_serves_too(mock_cluster: MockCluster) -> None:
-    mock_cluster.create_topic("orders", 3)
-    write_by_confluent(mock_cluster.bootstrap_servers, "orders", KEYS)
-    code, document = diagnosed(mock_cluster.bootstrap_servers, "orders")
-    assert (code, names(document)) == (0, [("crc32", 3)])
-
-
-# -- authorization -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def guarded_cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    """Everybody may do everything that is not denied."""
-    return own_kafka_cluster(
-        brokers=1,
-        broker_config={
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "allow.everyone.if.no.acl.found": "true",
-        },
-    )
-
-
-def deny(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation) -> None:
-    binding = AclBinding(
-        kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, AclPermissionType.DENY
-    )
-    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    for future in client.create_acls([binding]).values():
-        future.result(LIMIT_S)
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("operation", [AclOperation.READ, AclOperation.DESCRIBE])
-def test_a_topic_that_must_not_be_read_is_told(
-    guarded_cluster: KafkaCluster, operation: AclOperation
-) -> None:
-    topic = f"secret-{operation.name.lower()}"
-    guarded_cluster.create_topic(topic, 3)
-    write_by_confluent(guarded_cluster.bootstrap_servers, topic, EARLIER)
-    deny(guarded_cluster, ResourceType.TOPIC, topic, operation)
-    done = doctor(guarded_cluster.bootstrap_servers, topic)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"kpe: topic {topic}: User:ANONYMOUS lacks READ on topic {topic}; to give it: kafka-acls.sh "
-        f"--bootstrap-server {guarded_cluster.bootstrap_servers} --add --allow-principal User:ANONYMOUS "
-        f"--operation Read --topic {topic}\n"
-    )
-
-
-@pytest.mark.kafka
-def test_no_right_on_the_group_is_needed(guarded_cluster: KafkaCluster) -> None:
-    guarded_cluster.create_topic("open", 3)
-    write_by_confluent(guarded_cluster.bootstrap_servers, "open", EARLIER)
-    deny(guarded_cluster, ResourceType.GROUP, "kpe-doctor", AclOperation.ALL)
-    code, document = diagnosed(guarded_cluster.bootstrap_servers, "open")
-    assert (code, names(document)) == (0, [("crc32", 3)])

@@ -14,13 +14,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclOperation,
     AclPermissionType,
     AdminClient,
-    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
 
 from kafka_partition_events.testing import KafkaCluster
-from tests.replicas_kit import Rows, around
+from tests.replicas_kit import around
 
 DOCTOR = [sys.executable, "-m", "kafka_partition_events.cli", "doctor", "replicas"]
 LIMIT_S = 30.0
@@ -42,12 +41,6 @@ def diagnosed(servers: str, topic: str, *options: str) -> tuple[int, dict[str, A
 
 def foretold(document: dict[str, Any], what: str) -> dict[int, int]:
     return {each["broker"]: each[what]["partitions"] for each in document["brokers"]}
-
-
-def place(servers: str, topic: str, rows: Rows) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    new = NewTopic(topic, num_partitions=len(rows), replica_assignment=[list(row) for row in rows])
-    admin.create_topics([new])[topic].result(LIMIT_S)
 
 
 def await_synced(servers: str, topic: str) -> None:
@@ -90,7 +83,7 @@ def four(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
 @pytest.mark.kafka
 def test_what_it_foretells_of_a_broker_that_hangs_comes_true(four: KafkaCluster) -> None:
     servers, rows = four.bootstrap_servers, around(8, 4, 2)
-    place(servers, "halves", rows)
+    four.create_topic("halves", assignment=dict(enumerate(map(list, rows))))
     await_synced(servers, "halves")
     code, document = diagnosed(servers, "halves")
     assert (code, document["without_safe_alternative"]) == (0, 0)
@@ -116,7 +109,7 @@ def test_what_it_foretells_of_a_broker_that_hangs_comes_true(four: KafkaCluster)
 @pytest.mark.kafka
 def test_a_setting_that_must_not_be_seen_is_unknown(four: KafkaCluster) -> None:
     servers = four.bootstrap_servers
-    place(servers, "secret", around(4, 4, 2))
+    four.create_topic("secret", assignment=dict(enumerate(map(list, around(4, 4, 2)))))
     await_synced(servers, "secret")
     binding = AclBinding(
         ResourceType.TOPIC, "secret", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*",

@@ -152,14 +152,3 @@ def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> N
     cluster.rolling_restart()
     assert all(cluster.pids[broker] != before[broker] for broker in cluster.brokers)
     assert not failed(cluster, topic, 0)
-
-
-def test_wrong_requests_say_what_is_wrong(cluster: KafkaCluster, topic: str) -> None:
-    with pytest.raises(KitError, match=f"could not change settings of topic {topic}"):
-        cluster.set_config({"retention.ms": "soon"}, topic=topic)
-    with pytest.raises(KitError, match="no links; make it with links=True"):
-        cluster.link(1)
-    with pytest.raises(KitError, match="there is no topic"):
-        cluster.elect("nobody's")
-    with pytest.raises(ValueError, match="controllers must be at least 1"):
-        KafkaCluster(controllers=0)

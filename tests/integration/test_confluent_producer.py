@@ -1,29 +1,26 @@
 """`PartitioningProducer` against a real Kafka: where records go, and that nothing else changed."""
 
-import threading
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from kafka_partition_events import (
     GrowthSafePartitioner,
     MetadataFetchError,
     MetadataPoller,
     Partitioner,
-    PartitionsAdded,
     RoundRobinPartitioner,
     Route,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.confluent.handle_metadata import HandleMetadata
 from kafka_partition_events.routing.hashing import crc32_partition
-from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.sick_broker_kit import read_back
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
@@ -72,42 +69,6 @@ def await_table(producer: PartitioningProducer, topic: str, partitions: int) -> 
         producer.poller.track(topic)
         producer.poller.refresh("test", wait=LIMIT_S)
     raise AssertionError(f"{topic} never had {partitions} partitions: {producer.poller.health}")
-
-
-def read_back(cluster: KafkaCluster, topic: str, count: int) -> list[tuple[bytes | None, int]]:
-    """Return key and partition of every record of a topic."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid.uuid4().hex})
-    ids = consumer.list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in ids])
-    found: list[tuple[bytes | None, int]] = []
-    while len(found) < count:
-        records = consumer.consume(count, timeout=LIMIT_S)
-        assert records, f"only {len(found)} of {count} records"
-        for record in records:
-            partition = record.partition()
-            assert record.error() is None
-            assert partition is not None
-            found.append((record.key(), partition))
-    consumer.close()
-    return found
-
-
-def test_growth_is_seen_and_used_without_an_error(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, producer, heard, got = kafka_topic(partitions=3), make(), RecordingListener(), Deliveries()
-    producer.poller.register(heard)
-    await_table(producer, topic, 3)
-    kafka_cluster.grow_topic(topic, 6)
-    while len(got.partitions) < 6:
-        producer.produce(topic, b"v", on_delivery=got)
-        producer.poll(0.001)
-        assert sum(got.partitions.values()) < 100_000
-    assert producer.flush(LIMIT_S) == 0
-    assert got.errors == []
-    assert producer.stats.fallbacks == 0
-    [event] = heard.of(PartitionsAdded)
-    assert event.topic == topic
 
 
 def test_an_explicit_partition_wins(make: Make, kafka_topic: MakeTopic) -> None:
@@ -164,9 +125,9 @@ def test_a_batch_of_keys_is_left_to_their_hash_and_one_without_shares_a_turn(
         assert producer.produce_batch(topic, messages) == len(messages)
         assert messages == before
         assert producer.flush(LIMIT_S) == 0
-    records = read_back(kafka_cluster, topic, 202)
-    assert len({partition for key, partition in records if key is None}) <= 2
-    assert all(partition == crc32_partition(key, 5) for key, partition in records if key is not None)
+    placed = {(it.key(), it.partition()) for it in read_back(kafka_cluster, topic)}
+    assert len({partition for key, partition in placed if key is None}) <= 2
+    assert {(key, crc32_partition(key, 5)) for key, _ in placed if key} == {it for it in placed if it[0]}
 
 
 def test_growth_loses_nothing_with_a_shared_poller(
@@ -236,28 +197,3 @@ def test_what_is_sent_before_the_handle_knows_of_growth_is_not_refused(
         assert told == {key: producer.partitioner.home(route, key) for key in keys}
         assert producer.stats.fallbacks == 0
     poller.close()
-
-
-def test_transactions_work(make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
-    topic = kafka_topic(partitions=3)
-    producer = make(**{"transactional.id": uuid.uuid4().hex})
-    producer.init_transactions(LIMIT_S)
-    await_table(producer, topic, 3)
-    for outcome in (producer.abort_transaction, producer.commit_transaction):
-        producer.begin_transaction()
-        for number in range(20):
-            producer.produce(topic, b"v", b"kept" if outcome == producer.commit_transaction else None)
-            producer.produce(topic, str(number))
-        outcome(LIMIT_S)
-    assert len(read_back(kafka_cluster, topic, 40)) == 40
-
-
-def test_a_dropped_producer_takes_its_poller_along(kafka_cluster: KafkaCluster) -> None:
-    producer = PartitioningProducer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    poller = producer.poller
-    assert poller.refresh("test", wait=LIMIT_S)
-    del producer
-    poll_threads = [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
-    for thread in poll_threads:
-        thread.join(LIMIT_S)
-    assert not poller.health.running

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from kafka_partition_events import (
-    ConfigurationError,
     ForkedError,
     MetadataFetchError,
     MetadataPoller,
@@ -48,15 +47,6 @@ def test_an_answer_has_ids_racks_replicas_and_what_was_asked(
     assert not seen.leader_epochs
 
 
-def test_all_topics_and_no_topics(kafka_topic: MakeTopic, source: ConfluentMetadataSource) -> None:
-    topic = kafka_topic(partitions=2)
-    everything = source.fetch(None, started_at=0.0, timeout=LIMIT_S)
-    assert everything.requested is None
-    assert len(everything.topics[topic].partitions) == 2
-    nothing = ask(source)
-    assert (nothing.topics, nothing.errors, len(nothing.nodes)) == ({}, {}, 3)
-
-
 def test_a_topic_in_error_is_told_by_kafkas_name(
     kafka_topic: MakeTopic, source: ConfluentMetadataSource
 ) -> None:
@@ -80,11 +70,6 @@ def test_a_recreated_topic_is_known_by_its_id(kafka_cluster: KafkaCluster, kafka
         heard.wait_for(lambda events: any(isinstance(e, TopicRecreated) for e in events), LIMIT_S)
     [event] = heard.of(TopicRecreated)
     assert event.old.topic_id != event.new.topic_id
-
-
-def test_nothing_else_can_be_asked() -> None:
-    with pytest.raises(ConfigurationError, match="settings, as a dict, not a str"):
-        ConfluentMetadataSource("localhost:9092")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

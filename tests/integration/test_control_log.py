@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -12,13 +11,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.operate.control_log import ControlLog
-from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import Record, encode, key_of
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.topics import control_topics, differences
 from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import ONE, Story, ack, growth, lease
+from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
@@ -26,19 +24,11 @@ LIMIT_S = 20.0
 
 @pytest.fixture
 def prefix(kafka_cluster: KafkaCluster) -> str:
-    prefix = f"t{uuid.uuid4().hex[:8]}."
-    create_topics(kafka_cluster, prefix)
-    return prefix
-
-
-def create_topics(cluster: KafkaCluster, prefix: str) -> None:
-    wanted = control_topics(prefix)
-    admin = ControlTopicAdmin({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.carry_out(differences(wanted, admin.look(wanted)))
-    admin.close()
-    log = ControlLog({"bootstrap.servers": cluster.bootstrap_servers}, prefix)
+    prefix = own_control_topics(kafka_cluster.bootstrap_servers, waiting(LIMIT_S))
+    log = ControlLog({"bootstrap.servers": kafka_cluster.bootstrap_servers}, prefix)
     read_until(log, lambda: True)  # brokers hear of new topics one after another
     log.close()
+    return prefix
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from attrs import define, evolve
@@ -17,17 +17,13 @@ from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Story, gated
 from tests.kafka_version import HAS_NEW_GROUPS
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 
 LIMIT_S = 20.0
+wait_until = waiting(LIMIT_S)
 PROTOCOLS = ("classic", "consumer") if HAS_NEW_GROUPS else ("classic",)
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
 
 
 @define
@@ -123,18 +119,6 @@ def test_it_sees_groups_follow_level_by_level(
     groups.close()
     gone = prober.look([grown], now_ms)
     assert (gone.readers, gone.unseen) == ({topic: frozenset()}, frozenset())
-
-
-def test_a_stable_assignment_is_a_position_after_a_while(
-    kafka_cluster: KafkaCluster, groups: Groups, prober: GroupProber
-) -> None:
-    change = evolve(change_of(kafka_cluster, groups.topic), state=State.GATED)
-    kafka_cluster.grow_topic(groups.topic, 12)
-    wait_until(lambda: groups.have(12), "all groups have the new partitions")
-    now_ms = round(1_000 * time.time())
-    for seconds, positioned in ((0, PartitionSet()), (10, PartitionSet.of(NEW))):
-        found = prober.look([change], now_ms + 1_000 * seconds).groups[change.change_id]
-        assert {found[name].positioned for name in groups.names} == {positioned}
 
 
 def test_for_a_plan_groups_are_told_that_have_the_topic_or_offsets_of_it(

@@ -75,26 +75,6 @@ def test_a_killed_broker_takes_its_partitions_offline_until_restarted(
     assert kafka_cluster.leaders(topic)[1] == 2
 
 
-def test_a_stopped_broker_hands_its_leaderships_over_first(kafka_cluster: KafkaCluster, topic: str) -> None:
-    kafka_cluster.create_topic(topic, assignment={0: [3, 1]})
-    kafka_cluster.stop(3)
-    try:
-        assert kafka_cluster.leaders(topic) == {0: 1}
-    finally:
-        kafka_cluster.restart(3)
-
-
-def test_a_frozen_broker_is_not_running_but_comes_back(kafka_cluster: KafkaCluster) -> None:
-    kafka_cluster.freeze(1)
-    try:
-        assert set(kafka_cluster.running) == {2, 3}
-        kafka_cluster.await_registered(2, 3)
-        assert 1 in kafka_cluster.pids
-    finally:
-        kafka_cluster.thaw(1)
-    kafka_cluster.await_registered(1, 2, 3)
-
-
 def test_wrong_requests_say_what_is_wrong(kafka_cluster: KafkaCluster, topic: str) -> None:
     with pytest.raises(KitError, match="no broker 7, only 1, 2, 3"):
         kafka_cluster.kill(7)

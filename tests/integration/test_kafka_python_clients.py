@@ -4,25 +4,27 @@ import gc
 import threading
 import time
 import uuid
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer
+from kafka.producer.future import FutureRecordMetadata
 
 from kafka_partition_events import (
+    AdaptivePartitioner,
     DefaultPartitioner,
     ForkedError,
     MetadataFetchError,
     MetadataPoller,
     Observation,
-    PartitionsAdded,
     RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.routing.hashing import murmur2_partition
-from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import in_child
 
@@ -59,28 +61,7 @@ def placed(futures: list[Any]) -> Counter[int]:
 # -- KAFKA-9965 --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("linger_ms", [0, 20])
-def test_ours_reaches_every_partition_evenly(linger_ms: int, make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer = kafka_topic(partitions=6), make(RoundRobinPartitioner(), linger_ms=linger_ms)
-    futures = [producer.send(topic, b"v") for _ in range(120)]
-    assert placed(futures) == dict.fromkeys(range(6), 20)
-
-
 # -- attach ------------------------------------------------------------------------------------------
-
-
-def test_growth_is_seen_and_used_without_an_error(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, producer, heard = kafka_topic(partitions=3), make(RoundRobinPartitioner()), RecordingListener()
-    with attach(producer, interval=0.2) as poller:
-        poller.register(heard)
-        producer.send(topic, b"v").get(LIMIT_S)  # by this the poller learns of the topic
-        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
-        kafka_cluster.grow_topic(topic, 6)
-        heard.wait_for(lambda events: any(isinstance(e, PartitionsAdded) for e in events), LIMIT_S)
-        futures = [producer.send(topic, b"v") for _ in range(60)]
-        assert placed(futures) == dict.fromkeys(range(6), 10)
 
 
 def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: MakeTopic) -> None:
@@ -93,15 +74,6 @@ def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: Ma
             poller.refresh("test", wait=LIMIT_S)
         assert poller.cluster is not None
         assert set(poller.cluster.by_topic) == {topic}
-
-
-def test_the_poller_ends_with_the_producer(make: Make) -> None:
-    producer = make(DefaultPartitioner())
-    poller = attach(producer)
-    assert poller.refresh("test", wait=LIMIT_S)
-    producer.close(timeout=LIMIT_S)
-    assert not poller.health.running
-    assert not [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["whoever came first", "whoever came last"])
@@ -142,6 +114,71 @@ def test_growth_loses_nothing_with_a_shared_poller(
         assert placed([producer.send(topic, b"v") for _ in range(40)]) == dict.fromkeys(range(4), 10)
 
 
+# -- what stays the application's --------------------------------------------------------------------
+
+
+def test_futures_callbacks_threads_and_errors_are_the_applications_own(
+    make: Make, kafka_topic: MakeTopic
+) -> None:
+    topic, producer, heard = kafka_topic(partitions=6), make(AdaptivePartitioner()), Counter[int]()
+    threads: set[str] = set()
+
+    def note(number: int) -> Callable[[object], None]:
+        def done(_metadata: object) -> None:
+            heard[number] += 1
+            threads.add(threading.current_thread().name)
+
+        return done
+
+    with attach(producer) as poller:
+        producer.partitions_for(topic)
+        poller.refresh("test", wait=LIMIT_S)
+        futures = [producer.send(topic, b"v", key) for key in (None, b"k") for _ in range(100)]
+        futures += [producer.send(topic, b"v", partition=3) for _ in range(100)]
+        for number, future in enumerate(futures):
+            assert type(future) is FutureRecordMetadata
+            future.add_callback(note(number))
+            future.add_callback(lambda _metadata: 1 / 0)  # kafka-python logs it, and goes on
+        assert all(future.get(LIMIT_S).topic == topic for future in futures)
+        assert heard == dict.fromkeys(range(300), 1)
+        assert threads <= {producer._sender.name, threading.current_thread().name}
+        with pytest.raises(TypeError, match="Unsupported type for serialized value"):
+            producer.send(topic, "text")
+        with pytest.raises(ValueError, match="Unrecognized partition"):
+            producer.send(topic, b"v", partition=77)
+        assert not any(producer.config["partitioner"].deliveries.stats.outstanding.values())
+
+
+def test_closing_the_poller_gives_the_producer_back(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer = kafka_topic(partitions=2), make(AdaptivePartitioner())
+    attach(producer).close()
+    assert type(producer) is KafkaProducer
+    producer.send(topic, b"v").get(LIMIT_S)
+    attach(producer).refresh("test", wait=LIMIT_S)
+    producer.send(topic, b"v").get(LIMIT_S)
+
+
+@pytest.mark.parametrize("rescue", [None, "failed", "hedge"])
+def test_a_producer_that_is_dropped_sends_what_it_has_and_ends(
+    rescue: Any, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, servers = kafka_topic(partitions=6), kafka_cluster.bootstrap_servers.split(",")
+    producer = KafkaProducer(bootstrap_servers=servers, partitioner=AdaptivePartitioner(), linger_ms=200)
+    attach(producer, rescue)
+    futures = [producer.send(topic, b"v") for _ in range(10)]
+    gone = weakref.ref(producer)
+    gc.disable()
+    try:
+        del producer
+        deadline = time.monotonic() + LIMIT_S
+        while gone() is not None and time.monotonic() < deadline:  # our thread may be looking at it just now
+            time.sleep(0.01)
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert all(future.succeeded() for future in futures)
+
+
 # -- the source --------------------------------------------------------------------------------------
 
 
@@ -169,20 +206,6 @@ def test_an_answer_has_ids_epochs_and_racks(
         assert everything.requested is None
         assert topic in everything.topics
     own.close()
-
-
-def test_both_clients_see_the_same_topic_id(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
-    from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
-
-    topic, servers = kafka_topic(partitions=1), kafka_cluster.bootstrap_servers
-    one = KafkaPythonMetadataSource({"bootstrap_servers": servers})
-    other = ConfluentMetadataSource({"bootstrap.servers": servers})
-    ids = [
-        source.fetch(frozenset({topic}), started_at=0.0, timeout=LIMIT_S).topics[topic].topic_id
-        for source in (one, other)
-    ]
-    assert ids[0] == ids[1]
-    one.close()
 
 
 @pytest.mark.parametrize(

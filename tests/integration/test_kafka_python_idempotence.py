@@ -1,11 +1,10 @@
 """What becomes of records when an idempotent producer of kafka-python gives its id up, by its own sender.
 
-Only the network is a fake. On real brokers: ``tests/integration/test_kafka_python_feedback.py``.
+Only the network is a fake. On real brokers: ``tests/integration/test_feedback.py``.
 """
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from kafka.protocol.metadata import MetadataResponse
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse, ProduceResponse
 
 from kafka_partition_events import DefaultPartitioner
-from kafka_partition_events.clients.kafka_python import attach, rescue_stats
+from kafka_partition_events.clients.kafka_python import attach
 
 LIMIT_S = 10.0
 DELIVERY_LIMIT_S = 0.4
@@ -205,23 +204,3 @@ def test_what_was_about_to_be_sent_when_the_id_was_given_up_is_sent_with_the_new
         lost.get(LIMIT_S)
     assert later.get(LIMIT_S).partition == 1
     assert producer._sender._client.ids == 2
-
-
-@pytest.mark.parametrize("rescue", ["failed", "hedge"])
-def test_a_rescue_goes_on_with_the_new_id(make: Callable[..., Any], rescue: str) -> None:
-    producer = make(rescue)
-    heard: Counter[int] = Counter()
-    futures = []
-    for number in range(60):
-        future = producer.send("t", b"%d" % number)
-        future.add_both(lambda _result, number=number: heard.update([number]))
-        futures.append(future)
-        time.sleep(DELIVERY_LIMIT_S / 20)
-    producer.flush(LIMIT_S)
-    assert {future.get(LIMIT_S).partition for future in futures} == {1}
-    client = producer._sender._client
-    assert client.ids > 1, "no id was given up: this shows nothing"
-    assert heard == dict.fromkeys(range(60), 1)
-    stats = rescue_stats(producer)
-    assert stats.copies >= stats.saved > 0
-    assert stats.held_bytes == stats.withheld == 0

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from attrs import evolve
 from cloudevents.core.v1.event import CloudEvent
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Place
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.cloudevents import to_entry
@@ -18,13 +16,13 @@ from kafka_partition_events.outbox import DeliveryError, Entry
 from kafka_partition_events.testing import KafkaCluster, ManualClock
 from kafka_partition_events.testing.ports import HOST, free_ports
 from tests.every_event import EVERY_EVENT, SEEN
+from tests.sick_broker_kit import read_back
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
 NOTHING_S = 1.5
 
 MakeSink = Callable[..., KafkaSink]
-Record = tuple[bytes | None, bytes | None, object]
 
 
 class Entries(CloudEventsListener):
@@ -71,27 +69,8 @@ def make(cluster: KafkaCluster) -> Iterator[MakeSink]:
         sink.close()
 
 
-def records(cluster: KafkaCluster, topic: str) -> dict[int, list[Record]]:
-    """Return every record of a topic by partition, in order."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
-    try:
-        found: dict[int, list[Record]] = {}
-        for partition in range(3):
-            _, end = consumer.get_watermark_offsets(Place(topic, partition), timeout=LIMIT_S)
-            consumer.assign([Place(topic, partition, 0)])
-            found[partition] = []
-            while len(found[partition]) < end:
-                message = consumer.poll(LIMIT_S)
-                assert message is not None, f"{end} records are there, {found[partition]} came"
-                assert message.error() is None
-                found[partition].append((message.key(), message.value(), message.headers()))
-        return found
-    finally:
-        consumer.close()
-
-
 def values(cluster: KafkaCluster, topic: str) -> list[bytes | None]:
-    return [value for of_partition in records(cluster, topic).values() for _, value, _ in of_partition]
+    return [message.value() for message in read_back(cluster, topic)]
 
 
 def of_one_key(entries: Sequence[Entry], count: int) -> list[Entry]:
@@ -103,7 +82,7 @@ def test_the_records_are_those_of_the_events(
 ) -> None:
     topic = make_topic()
     make(topic).deliver(entries)
-    written = [record for of_partition in records(cluster, topic).values() for record in of_partition]
+    written = [(it.key(), it.value(), it.headers()) for it in read_back(cluster, topic)]
     headers = [("content-type", b"application/cloudevents+json")]
     assert sorted(written) == sorted((entry.key.encode(), entry.body, headers) for entry in entries)
 

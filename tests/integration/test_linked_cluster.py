@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kafka_partition_events.testing import KafkaCluster, KitError
+from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = pytest.mark.kafka
 
@@ -95,24 +95,3 @@ def test_a_partition_cuts_one_side_off_from_the_other(
     assert cluster.leaders(topic) == {0: 1, 1: 2, 2: 3}
     cluster.heal()
     await_in_sync(cluster, topic, ALL)
-
-
-def test_wrong_requests_say_what_is_wrong(cluster: KafkaCluster) -> None:
-    with pytest.raises(KitError, match="no broker 7, only 1, 2, 3"):
-        cluster.link(7)
-    with pytest.raises(KitError, match="no broker 7, only 1, 2, 3"):
-        cluster.partition({1}, {7})
-    assert repr(cluster.link(2, 3)) == "<Link 2 - 3>"
-
-
-def test_a_secured_cluster_has_links_too(own_kafka_cluster: Callable[..., KafkaCluster]) -> None:
-    with own_kafka_cluster(brokers=1, secured=True, links=True) as cluster:
-        cluster.create_topic("orders", 1)
-        producer = Producer({**cluster.confluent_options, "linger.ms": 0, "log_level": 2})
-        sent(producer, "orders")
-        cluster.link(1).delay(150)
-        assert sent(producer, "orders") >= 0.3
-        with pytest.raises(KitError, match='links="all"'):
-            cluster.link(1, 1)
-    with pytest.raises(KitError, match="closed"):
-        cluster.link(1)

@@ -48,12 +48,6 @@ def test_a_broker_that_is_down_leaves_the_list_but_is_still_named_as_leader(clus
     assert ask(cluster, 2).brokers == {1, 2, 3}
 
 
-def test_deleted_topics_are_gone(cluster: MockCluster) -> None:
-    cluster.create_topic("orders", partitions=1)
-    cluster.delete_topic("orders")
-    assert "orders" not in ask(cluster, 1).topics
-
-
 def test_rtt_delays_one_broker_only(cluster: MockCluster) -> None:
     cluster.set_rtt(2, 300)
 
@@ -61,20 +55,6 @@ def test_rtt_delays_one_broker_only(cluster: MockCluster) -> None:
     ask(cluster, 2)
 
     assert time.monotonic() - before >= 0.3
-
-
-def test_wrong_arguments_are_named(cluster: MockCluster) -> None:
-    cluster.create_topic("orders", partitions=1)
-    with pytest.raises(KitError, match="no partition 1 of orders, which has 1"):
-        cluster.set_leader("orders", 1, 1)
-    with pytest.raises(KitError, match="no broker 9, only 1, 2, 3"):
-        cluster.set_broker_down(9)
-    with pytest.raises(KitError, match="already exists"):
-        cluster.create_topic("orders", partitions=1)
-    with pytest.raises(KitError, match="on 4 of 3 brokers"):
-        cluster.create_topic("payments", partitions=1, replication_factor=4)
-    with pytest.raises(ValueError, match="at least 1"):
-        MockCluster(brokers=0)
 
 
 def test_a_closed_cluster_says_so(cluster: MockCluster) -> None:

@@ -3,16 +3,11 @@
 import http.client
 import json
 import sqlite3
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from attrs import evolve
-from structlog.testing import capture_logs
 
-from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
 from kafka_partition_events.observe.settings import (
@@ -26,8 +21,10 @@ from kafka_partition_events.observe.settings import (
 from kafka_partition_events.outbox import SqliteOutbox
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
+from tests.waiting_kit import waiting
 
 LIMIT_S = 20.0
+wait_until = waiting(LIMIT_S, 0.02)
 
 TWO = observe({"orders": {"id": "A", "partitions": [1]}, "other": {"id": "B", "partitions": [1]}})
 GROWN = observe({"orders": {"id": "A", "partitions": [1, 1]}, "other": {"id": "B", "partitions": [1]}})
@@ -46,7 +43,7 @@ def settings(tmp_path: Path) -> Settings:
 def live_through(settings: Settings, seen: Observation) -> None:
     """Start a service, wait until it is ready and has journaled, and stop it."""
     with Service(settings, lambda _config: ScriptedSource(seen)) as service:
-        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"))
+        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"), "it is ready")
         assert ask(service, "/livez") == (200, "ok\n")
 
 
@@ -57,13 +54,6 @@ def ask(service: Service, path: str) -> tuple[int, str]:
     text = answer.read().decode()
     connection.close()
     return answer.status, text
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 DERIVED = {"cluster.summary"}
@@ -124,32 +114,6 @@ def test_looking_with_another_client_is_no_news_of_the_cluster(
     assert not [told for told in journal(settings) if told.startswith("leadership")]
 
 
-def test_a_client_that_is_not_installed_is_replaced_and_that_is_told(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "kafka_partition_events.clients.kafka_python", None)
-    asked: list[Kafka] = []
-
-    def open_source(kafka: Kafka) -> ScriptedSource:
-        asked.append(kafka)
-        return ScriptedSource(TWO)
-
-    with capture_logs() as logs:
-        service = Service(settings, open_source)
-    assert [kafka.client for kafka in asked] == ["confluent-kafka"]
-    assert next(service.describe()) == "observing x:1 by confluent-kafka every 0.1 s as noc-1"
-    assert logs == [
-        {
-            "event": "client_not_installed",
-            "log_level": "warning",
-            "client": "kafka-python",
-            "instead": "confluent-kafka",
-            "cure": 'pip install "kafka-partition-events[kafka-python]"',
-        }
-    ]
-    service.close()
-
-
 def test_the_cluster_is_told_in_numbers_once_in_a_period_over_restarts_too(settings: Settings) -> None:
     settings = evolve(settings, observer=evolve(settings.observer, summary_interval=10 * 365 * 86_400.0))
     for _ in range(2):
@@ -161,19 +125,6 @@ def test_the_cluster_is_told_in_numbers_once_in_a_period_over_restarts_too(setti
     assert (data["topics"], data["partitions"], data["offline"]) == (2, 2, 0)
     assert data["observer"] == "noc-1"
     outbox.close()
-
-
-def test_it_says_what_it_does_and_where(settings: Settings) -> None:
-    service = Service(settings, lambda _config: ScriptedSource(TWO))
-    host, port = service.address
-    assert list(service.describe()) == [
-        "observing x:1 by kafka-python every 0.1 s as noc-1",
-        f"journal in {settings.outbox.path}, new",
-        "no sinks: events are in the journal, see `kpe events`",
-        f"http://{host}:{port} has /metrics, /livez, /readyz",
-    ]
-    service.close()
-    service.close()
 
 
 def spoilt(settings: Settings) -> None:
@@ -192,23 +143,16 @@ def spoilt(settings: Settings) -> None:
 def test_an_observer_whose_outbox_is_damaged_while_it_runs_is_not_fit(settings: Settings) -> None:
     source = ScriptedSource(TWO)
     with Service(settings, lambda _config: source) as service:
-        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"))
+        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"), "it is ready")
         spoilt(settings)
         source.then(GROWN)
-        wait_until(lambda: ask(service, "/readyz")[0] == 503)
+        wait_until(lambda: ask(service, "/readyz")[0] == 503, "it is not")
         assert "it is damaged" in ask(service, "/readyz")[1]
-
-
-def test_a_damaged_outbox_is_refused_at_the_start(settings: Settings) -> None:
-    live_through(settings, TWO)
-    spoilt(settings)
-    with pytest.raises(OutboxError, match=r"damaged, .* move it away"):
-        Service(settings, lambda _config: ScriptedSource(TWO))
 
 
 def test_the_cluster_is_called_by_its_name_everywhere(settings: Settings) -> None:
     named = evolve(settings, kafka=evolve(settings.kafka, name="prod"))
     with Service(named, lambda _config: ScriptedSource(TWO)) as service:
-        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"))
+        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"), "it is ready")
         page = ask(service, "/metrics")[1].splitlines()
     assert {line for line in page if line[0] != "#" and 'kafka_cluster="prod"' not in line} == set()

@@ -3,7 +3,7 @@
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,8 +24,10 @@ from kafka_partition_events.observe.settings import (
 )
 from kafka_partition_events.testing import MockCluster, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
+from tests.waiting_kit import waiting
 
 LIMIT_S = 30.0
+wait_until = waiting(LIMIT_S, 0.02)
 EXCEPTED = {"kpe-http", "kpe-poller"}
 """When the former ends nobody answers on /livez any more, which is as good; the latter has its own test."""
 
@@ -54,16 +56,9 @@ def settings(tmp_path: Path) -> Settings:
 def running(settings: Settings) -> Iterator[Service]:
     seen = observe({"orders": {"id": "A", "partitions": [1]}})
     with Service(settings, lambda _config: ScriptedSource(seen)) as observer:
-        wait_for(lambda: "kpe-sink-pager" in threads() and not observer.why_not_ready())
+        wait_until(lambda: "kpe-sink-pager" in threads() and not observer.why_not_ready(), "it is ready")
         assert observer.why_not_live() is None
         yield observer
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def threads() -> dict[str, threading.Thread]:
@@ -107,4 +102,4 @@ def test_a_poller_that_ends_is_told_of(settings: Settings, monkeypatch: pytest.M
 
     with running(settings) as observer:
         monkeypatch.setattr(MetadataPoller, "poll_once", end)
-        wait_for(lambda: observer.why_not_live() == "the polling thread has ended")
+        wait_until(lambda: observer.why_not_live() == "the polling thread has ended", "it is told")

@@ -116,7 +116,7 @@ def out_of_order(seen: list[Seen]) -> list[Seen]:
     return found
 
 
-@pytest.mark.parametrize("assignor", ["cooperative-sticky", "range"])
+@pytest.mark.parametrize("assignor", ["cooperative-sticky", pytest.param("range", marks=pytest.mark.weekly)])
 def test_applications_have_each_key_in_order_while_members_come_die_and_go(
     kafka_cluster: KafkaCluster, topic: str, assignor: str
 ) -> None:

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import control_topics, differences
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing import KafkaCluster
 from tests.observe_kit import Observer, Reader, kafka_sink
+from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
@@ -33,9 +32,7 @@ def topic(kafka_cluster: KafkaCluster) -> str:
 
 @pytest.fixture
 def prefix(kafka_cluster: KafkaCluster) -> str:
-    prefix = f"t{uuid.uuid4().hex[:8]}."
-    admin = ControlTopicAdmin(kafka_cluster.confluent_options)
-    admin.carry_out(differences(control_topics(prefix), {}))
+    prefix = own_control_topics(kafka_cluster.bootstrap_servers, waiting(LIMIT_S))
     kafka_cluster.create_topic(f"{prefix}events", 3, 1)
     return prefix
 

@@ -87,6 +87,7 @@ with KafkaCluster(brokers=3) as kafka:
 
 
 @pytest.mark.kafka
+@pytest.mark.weekly
 def test_offsets_are_told_after_the_coordinator_has_moved() -> None:
     found = subprocess.run([sys.executable, "-c", MOVES], text=True, timeout=300.0, check=False)
     assert found.returncode == 0

@@ -1,8 +1,6 @@
 """The tracker on a real Kafka: a change from request to convergence, a killed tracker, a fenced one."""
 
 import contextlib
-import json
-import random
 import re
 import signal
 import subprocess
@@ -12,33 +10,29 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Collection, Iterator
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Self
 
 import pytest
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaException, Producer
-from structlog.testing import capture_logs
 
-from kafka_partition_events import BufferBudget, DefaultPartitioner
+from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.codec import decode, encode, key_of
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
+from kafka_partition_events.control.protocol.records import Change, Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
-from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
-from tests.control_kit import Story, damaged, growth
-from tests.unit.control.test_records import RECORDS
+from tests.control_kit import growth
 from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
@@ -190,101 +184,6 @@ def test_an_increase_from_request_to_convergence(world: World, group: str, track
     assert revisions == sorted(set(revisions))
 
 
-def _odd_records() -> Iterator[tuple[str, bytes]]:
-    """Yield records of all control topics of which one place is something else, and such as are none."""
-    rng = random.Random(369)
-    odd: list[object] = [None, -1, 1e300, 10**300, "\ud800", "\x1b[2J", "a" * 300_000, [[]], {}, "0-999999"]
-    topics = {Command: "commands", Lease: "leases", Ack: "acks"}  # changes are the tracker's own
-    documents = [(topics[type(r)], json.loads(encode(r))) for r in RECORDS if type(r) in topics]
-    for topic, document in documents * 300:
-        if topic != "commands":
-            document["instance_id"] = "odd"  # whoever may write leases can take the place of another one
-        way = [rng.randrange(40) for _ in range(rng.randrange(1, 4))]
-        yield topic, json.dumps(damaged(document, way, rng.choice(odd))).encode()
-    for topic in topics.values():
-        yield topic, b"[" * 60_000
-        yield topic, b"\xff"
-
-
-@pytest.fixture
-def logged() -> Iterator[list[Any]]:
-    with capture_logs() as lines:
-        yield lines
-
-
-def test_odd_records_in_every_control_topic_stop_nobody(
-    kafka_cluster: KafkaCluster, world: World, group: str, logged: list[Any], tracker: Tracker
-) -> None:
-    wait_until(lambda: tracker.status.elected, "it is elected")
-    setbacks = tracker.status.setbacks
-    producer = Producer(world.config)
-    for topic, value in _odd_records():
-        producer.produce(f"{world.prefix}{topic}", value, b"odd")
-        producer.poll(0)
-    assert producer.flush(LIMIT_S) == 0
-    for topic in ("__consumer_offsets", f"{world.prefix}commands"):
-        request = world.increase(topic=topic, from_count=1, to_count=2, execute=True)
-        world.command(f"hostile-{topic.lstrip('_')}", Verb.REQUEST, spec=request)
-    spec = world.increase(execute=True, gate=True, required_groups=(group,))
-    world.command("wanted", Verb.REQUEST, spec=spec)
-    with Process(world) as stand_by:
-        wait_until(lambda: stand_by.ready == "ok, standing by", "another one stands by")
-        wait_until(lambda: world.states("wanted")[-1:] == [State.CONVERGED], "what was wanted has converged")
-    hostile = [change for change in world.read() if change.change_id.startswith("hostile")]
-    assert {(c.state, c.answers[0].refused) for c in hostile} == {(State.REJECTED, True)}
-    assert tracker.status.setbacks == setbacks
-    assert tracker.status.skipped["malformed"] > 300
-    odd = [line for line in logged if line["event"] == "record_skipped"]
-    assert all(line["topic"].startswith(world.prefix) and line["reason"] for line in odd)
-    skipped = sum(tracker.status.skipped.values())
-    assert 0 < sum(1 + line["more"] for line in odd) <= skipped
-
-
-def test_what_can_not_grow_is_told(world: World) -> None:
-    story = Story()
-    change = story.request(world.increase(execute=True, topic="no-such-topic"))
-    assert change is not None
-    grower = Grower(world.config, Policy())
-    grower.grow([change], lambda: True)
-    assert grower.troubles["chg-1"] == "there is no topic no-such-topic"
-    grower.grow([], lambda: True)
-    assert not grower.troubles
-    grower.close()
-
-
-def test_a_topic_that_is_created_anew_is_another_one(
-    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
-) -> None:
-    world.command("chg-1", Verb.REQUEST, spec=world.increase(topic_id=world.topic_id))
-    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
-    kafka_cluster.delete_topic(world.topic)
-    kafka_cluster.create_topic(world.topic, 12)
-    wait_until(lambda: world.states("chg-1")[-1] is State.REJECTED, "it is over")
-
-
-def test_a_producer_without_memory_for_all_is_capped(
-    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
-) -> None:
-    modest = DefaultPartitioner(budget=BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384))
-    world.producer.poller.register(modest)
-    world.command("chg-1", Verb.REQUEST, spec=world.increase())
-    wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "it is requested")
-    kafka_cluster.grow_topic(world.topic, 12)
-    wait_until(lambda: world.states("chg-1")[-1] is State.PARTIALLY_CONVERGED, "it is over")
-    assert (world.last("chg-1").totals.capped, world.last("chg-1").totals.applied) == (1, 0)
-
-
-def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: World) -> None:
-    tracker, stop = Tracker(world.config, prefix="no-such."), threading.Event()
-    thread = threading.Thread(target=tracker.run, args=(stop,))
-    thread.start()
-    told = "there is no topic no-such.commands; `kpe tracker init` creates the control topics"
-    wait_until(lambda: tracker.status.trouble == told, "it is told")
-    assert thread.is_alive()
-    stop.set()
-    thread.join(LIMIT_S)
-
-
 # -- several trackers ----------------------------------------------------------------------------------
 
 
@@ -370,16 +269,6 @@ def test_one_that_was_frozen_stands_by_and_writes_nothing_of_what_it_had_in_mind
         assert epochs[0] < epochs[-1]
 
 
-def test_its_policy_decides_whoever_asks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KPE_POLICY__MAX_PARTITIONS", "11")
-    with Process(world) as process:
-        wait_until(lambda: process.ready == "ok", "it is elected")
-        world.command("chg-1", Verb.REQUEST, spec=world.increase())
-        world.command("chg-2", Verb.REQUEST, spec=world.increase(to_count=11))
-        wait_until(lambda: world.states("chg-2") == [State.REQUESTED], "both were answered")
-        assert world.last("chg-1").answers[0].refused
-
-
 def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
     world.prefix = "no-such."
     with Process(world) as process:
@@ -446,10 +335,3 @@ class Process:
         """Return the exit code, and the last line that it has told."""
         _, told = self._process.communicate(timeout=LIMIT_S)
         return self._process.returncode, told.splitlines()[-1]
-
-
-def _instances(world: World) -> Collection[str]:
-    log = ControlLog(world.config, world.prefix)
-    log.read(LIMIT_S)
-    log.close()
-    return log.ledger.leases

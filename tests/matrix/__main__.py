@@ -40,12 +40,10 @@ CLIENTS = (
     "confluent_producer",
     "confluent_feedback",
     "kafka_python_clients",
-    "kafka_python_feedback",
+    "feedback",
     "kafka_python_idempotence",
     "aiokafka_feedback",
     "confluent_and_kafka_python_faults",
-    "stale_answers",
-    "growth_under_load",
     "group_hooks",
     "group_prober",
     "control_log",
@@ -54,10 +52,8 @@ KAFKA = (
     "kafka_cluster",
     "cluster_trouble",
     "linked_cluster",
-    "secured_cluster",
     "acls",
     *CLIENTS,
-    "control_topics",
     "tracker",
     "kafka_sink",
     "observe_service",
@@ -70,7 +66,12 @@ SPARK = (
     "fleet_tables",
     "spark_whatif",
 )
-PYTHON = ("confluent_producer", "kafka_python_clients", "kafka_python_feedback", "growth_under_load")
+PYTHON = (
+    "confluent_producer",
+    "kafka_python_clients",
+    "feedback",
+    "confluent_and_kafka_python_faults",
+)
 
 LAST_LINE = re.compile(r"=+ (?=.*\d+ (?:passed|failed|error))(?P<counts>.*) in [\d.]+s.* =+$")
 

@@ -15,7 +15,6 @@ from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, entry, ids, size_of
 from tests.property.examples import scaled
 
-MAX_ENTRIES = 12
 MAX_BYTES = 120 * 1024
 
 batches = st.lists(

@@ -69,12 +69,6 @@ def test_news_are_posted_at_once_with_all_that_fires() -> None:
     assert [told.at(6, changed), told.at(7, changed)] == ["a b", ""]
 
 
-def test_that_time_passes_is_no_news() -> None:
-    told = Told()
-    told.at(0, board("a"))
-    assert told.at(1, Board(alerts=(alert("a", stood=41.0),), complete=True)) == ""
-
-
 def test_an_end_is_posted_once_when_it_has_lasted() -> None:
     told = Told()
     told.at(0, board("a", "b"))

@@ -9,7 +9,7 @@ from attrs import evolve
 from tests.chaos import checker, steady
 from tests.chaos import event_checker as events
 from tests.chaos.checker import Check
-from tests.chaos.history import History, Life, Page, Posted, Run, Sample, Sent, Told
+from tests.chaos.history import History, Life, Posted, Run, Sent, Told
 from tests.chaos.plan import plan
 from tests.chaos.promises import CAP
 from tests.chaos.truth import Truth, parse
@@ -80,11 +80,6 @@ def capped(beyond: int) -> History:
     return seen("capped-c", *records, *(sent(100 + n, at=735.0, partition=CAP) for n in range(beyond)))
 
 
-def taking(mb: float) -> History:
-    samples = [Sample(100.0 + 5 * n, "ours-c.1", 60.0 + mb * (n > 120), 20, 30) for n in range(200)]
-    return seen("ours-c", sent(0), samples=samples, calm=[(0.0, 2_000.0)])
-
-
 SERVED = [sent(n, ("orders", "volatile")[n % 2], at=735.0 + n / 10) for n in range(4)]
 KEYED = [sent(number, key="k") for number in range(3)]
 TWO, GATED = (sent(0), sent(1)), sent(0, "gated")
@@ -120,8 +115,6 @@ CASES: list[tuple[Check, History, list[str]]] = [
         seen("plain-k", *SERVED, sent(9, at=730.0, acked=False)),
         ["failed in calm"],
     ),
-    (checker.memory_threads_and_files_are_flat, taking(0), []),
-    (checker.memory_threads_and_files_are_flat, taking(50), ["grows"]),
 ]  # fmt: skip
 
 
@@ -184,10 +177,6 @@ def observed(**what: Any) -> History:
     return History([], [], truth_of("orders"), [(800.0, 890.0)], **what)
 
 
-def page(at: float, broker: int = 1, **more: Any) -> Page:
-    return Page("p1", "broker.left", at, True, {"broker": broker, **more})
-
-
 def posted(at: float, until: float, subject: str = "1", name: str = "KafkaBrokerMissing") -> Posted:
     return Posted(name, subject, at, until)
 
@@ -211,11 +200,6 @@ FIRST, OFFLINE, GROWTH = (
         (events.what_lasted_was_told, {"told": [FIRST, GROWTH]}, ["untold"]),
         (events.one_id_is_one_transition, {"told": [GROWTH, grew(330, 6, 7)]}, []),
         (events.one_id_is_one_transition, {"told": [GROWTH, OFFLINE]}, ["two of one id"]),
-        (events.pages_are_true, {"pages": [page(340.0), page(350.0, observer="other")]}, []),
-        (events.pages_are_true, {"pages": [page(340.0), page(341.0, note="else")]}, ["two bodies"]),
-        (events.pages_are_true, {"pages": [page(250.0)]}, ["false page"]),
-        (events.lasting_outages_are_paged, {"pages": [page(340.0)]}, []),
-        (events.lasting_outages_are_paged, {"pages": [page(340.0, broker=2)]}, ["no page"]),
         (events.alerts_are_true, {"posted": [posted(340.0, 360.0)]}, []),
         (events.alerts_are_true, {"posted": [posted(280.0, 300.0)]}, ["false alert"]),
         (events.alerts_are_true, {"posted": [offline("orders")]}, []),
@@ -226,7 +210,7 @@ FIRST, OFFLINE, GROWTH = (
         (events.alerts_end_in_calm, {"posted": [posted(880.0, 900.0)]}, ["alert in calm"]),
     ],
 )  # fmt: skip
-def test_events_pages_and_alerts(check: Check, what: dict[str, Any], expected: list[str]) -> None:
+def test_events_and_alerts(check: Check, what: dict[str, Any], expected: list[str]) -> None:
     assert [violation.check for violation in check(observed(**what))] == expected
 
 

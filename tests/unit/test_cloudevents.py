@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.events.cloudevents import to_json
 from kafka_partition_events.events.facts import MAX_LISTED
+from kafka_partition_events.events.names import Severity, name_of, severity_of
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicPartition
@@ -144,6 +145,26 @@ def test_an_isr_that_shrinks_twice_within_one_epoch_is_two_transitions() -> None
     assert first.get_id() != second.get_id()
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "name", "severity"),
+    [
+        ((1, 2), (1,), "isr.shrunk", Severity.WARN),
+        ((1,), (1, 2), "isr.expanded", Severity.INFO),
+        ((1, 2), (1, 3), "isr.shrunk", Severity.WARN),
+        ((1,), (), "isr.shrunk", Severity.WARN),
+        ((), (1,), "isr.expanded", Severity.INFO),
+        ((2, 1), (1, 2, 3), "isr.expanded", Severity.INFO),
+    ],
+)
+def test_in_sync_replicas_that_changed_are_named_after_those_that_left(
+    old: tuple[int, ...], new: tuple[int, ...], name: str, severity: Severity
+) -> None:
+    before, after = (cluster_of({"t": [{"leader": 1, "isr": isr}]}, brokers=[1]) for isr in (old, new))
+    (event,) = diff(before, after)
+    assert isinstance(event, ev.IsrChanged)
+    assert (name_of(event), severity_of(event)) == (name, severity)
+
+
 def test_growth_names_the_new_partitions_as_a_range_and_their_leaders() -> None:
     growth, _born_offline = changes(UP, cluster(orders(1, 2, 3, 1, 1, None)))
     value = as_json(to_cloudevent(growth))
@@ -217,11 +238,6 @@ def test_times_of_another_zone_become_utc_and_keep_their_moment() -> None:
     snapshot = as_json(made)["data"]["snapshot"]
     assert snapshot["at"] == "2026-11-20T10:00:10.000000Z"
     assert snapshot["prev_at"] is None
-
-
-def test_a_blind_interval_is_told() -> None:
-    (event,) = changes(UP, DOWN)
-    assert as_json(to_cloudevent(event, blind=True))["data"]["snapshot"]["gap"] is True
 
 
 @pytest.mark.parametrize(

@@ -62,18 +62,18 @@ def delivered(listener: Working, *counts: int) -> None:
     assert listener.heard == list(range(number)), "all of it, in order"
 
 
-def test_after_each_slice_of_a_long_batch(watch: Watch) -> None:
-    delivered(Working(watch, SLICE_S / 10), 35)
-    assert len(watch.rests) == 3
-    assert watch.rests[1] - watch.rests[0] == pytest.approx(SLICE_S + REST_S, rel=0.2)
-
-
-def test_not_at_all_if_there_is_little_to_do(watch: Watch) -> None:
-    delivered(Working(watch, SLICE_S / 10), 5, 5, 5, 5)
-    assert watch.rests == []
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_after_each_event_that_takes_longer_also_if_the_listener_fails(watch: Watch, fails: bool) -> None:
-    delivered(Working(watch, SLICE_S * 3, fails=fails), 4)
-    assert len(watch.rests) == 4
+@pytest.mark.parametrize(
+    ("takes", "counts", "fails", "rests"),
+    [
+        (SLICE_S / 10, (35,), False, 3),
+        (SLICE_S / 10, (5, 5, 5, 5), False, 0),
+        (SLICE_S * 3, (4,), False, 4),
+        (SLICE_S, (4,), True, 4),
+    ],
+    ids=["after each slice of a long batch", "little to do", "after each that takes longer", "it fails"],
+)
+def test_a_worker_rests(watch: Watch, takes: float, counts: tuple[int, ...], fails: bool, rests: int) -> None:
+    delivered(Working(watch, takes, fails), *counts)
+    assert len(watch.rests) == rests
+    if len(counts) == 1 and takes < SLICE_S:
+        assert watch.rests[1] - watch.rests[0] == pytest.approx(SLICE_S + REST_S, rel=0.2)

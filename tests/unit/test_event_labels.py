@@ -14,7 +14,7 @@ from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.observe.labels import PAUSE_S, READ_LIMIT_S, RETRY_S, EventLabels
+from kafka_partition_events.observe.labels import READ_LIMIT_S, RETRY_S, EventLabels
 from kafka_partition_events.observe.planned import LABELLED
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -141,17 +141,6 @@ def test_out_of_reach_events_have_no_label_and_only_the_first_one_waits(
         assert world.labels.of(event) == PLANNED
     assert [log["event"] for log in logs] == ["control_topics_unreachable", "control_topics_reachable"]
     assert world.labels.counts == {("partitions.added", "unknown"): 4, ("partitions.added", "true"): 1}
-
-
-def test_a_reading_that_fails_is_tried_again(world: World) -> None:
-    world.link.write(a_request())
-    world.link.trouble = ControlTopicError("not the leader")
-    thread, told = world.in_another_thread(world.grown())
-    world.clock.wait_for_waiters(1)
-    world.link.trouble = None
-    world.clock.advance(PAUSE_S)
-    thread.join(LIMIT_S)
-    assert told == [PLANNED]
 
 
 def test_what_was_retired_or_is_not_understood_explains_nothing(world: World) -> None:

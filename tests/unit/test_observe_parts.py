@@ -3,19 +3,15 @@
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
-from kafka_partition_events.observe import sinks
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, WebhookSinkSettings
 from kafka_partition_events.observe.sinks import QueuedSettings, SinkRunner, make_sink
 from kafka_partition_events.observe.sources import NarrowedSource
-from kafka_partition_events.outbox import Deliverer, DeliveryStats, RetryPolicy
 from kafka_partition_events.outbox.sqlite_file import held_alone
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
@@ -78,33 +74,6 @@ def test_a_new_sink_begins_with_what_comes_and_a_known_one_goes_on_where_it_was(
 def test_nothing_is_kept_for_what_is_no_sink_any_more(world: World) -> None:
     world.another_runner(SETTINGS[0])
     assert world.outbox.readers() == ["journal"]
-
-
-def test_a_sink_is_as_patient_as_its_settings_say(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    policies: list[Any] = []
-
-    class Noted(Deliverer):
-        def __init__(self, *args: Any, retry: RetryPolicy, **options: Any) -> None:
-            policies.append(retry)
-            super().__init__(*args, retry=retry, **options)
-
-    monkeypatch.setattr(sinks, "Deliverer", Noted)
-    world.another_runner(evolve(SETTINGS[0], max_delay=0.5), SETTINGS[1])
-    assert [policy.max_delay for policy in policies] == [0.5, 60.0]
-    assert policies[0].first_delay == 0.5
-
-
-def test_it_tells_what_waits_and_what_was_delivered(world: World) -> None:
-    append(world.outbox, "1")
-    waiting, delivered = world.runner.stats()["journal"]
-    assert (waiting.waiting, delivered) == (1, DeliveryStats())
-    world.runner.start()
-    for number in (1, 2):  # when the second is on its way, the first is counted
-        assert world.made["journal"].next_call() == [f"{number}"]
-        world.clock.wait_for_waiters(2)  # both sinks have nothing to do
-        append(world.outbox, f"{number + 1}")
-        world.clock.advance(0.5)
-    assert world.runner.stats()["journal"][1].delivered >= 1
 
 
 # -- sinks -------------------------------------------------------------------------------------------------

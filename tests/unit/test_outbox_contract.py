@@ -9,8 +9,7 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
-from kafka_partition_events.outbox.store import MAX_DEAD_LETTERS
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Write, sqlite_outbox
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, append, entry, ids
 
@@ -93,29 +92,17 @@ class TestIds:
 
 
 class TestRefusedEntries:
-    def test_go_to_the_dead_letters_and_the_cursor_goes_on(
-        self, outbox: SqliteOutbox, clock: ManualClock
+    def test_are_kept_up_to_a_number_and_counted_beyond(
+        self, outbox: SqliteOutbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(sqlite_outbox, "MAX_DEAD_LETTERS", 10)
         outbox.subscribe("a")
-        outbox.subscribe("b")
-        append(outbox, "1", "2")
-        clock.advance(5)
-        first = outbox.read("a", 1)[0]
-        outbox.refuse("a", first, "http_400")
-        assert ids(outbox.read("a", 10)) == ["2"]
-        assert ids(outbox.read("b", 10)) == ["1", "2"]
-        [letter] = outbox.dead_letters()
-        assert (letter.entry, letter.reader, letter.reason) == (first, "a", "http_400")
-        assert letter.at == NOW + timedelta(seconds=5)
-
-    def test_are_kept_up_to_a_number_and_counted_beyond(self, outbox: SqliteOutbox) -> None:
-        outbox.subscribe("a")
-        for number in range(MAX_DEAD_LETTERS + 3):
+        for number in range(13):
             outbox.refuse("a", entry(str(number)), "x")
         kept = outbox.dead_letters()
-        assert len(kept) == MAX_DEAD_LETTERS
+        assert len(kept) == 10
         assert kept[0].entry.id == "3"
-        assert outbox.stats("a").dead == MAX_DEAD_LETTERS + 3
+        assert outbox.stats("a").dead == 13
 
 
 class TestStats:

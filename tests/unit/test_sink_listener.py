@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry, RetryPolicy
 from kafka_partition_events.testing.scripted import cluster_of
@@ -69,28 +69,11 @@ def posted(happened: Iterable[ev.Event], /, **options: Any) -> Target:
     return target
 
 
-def test_what_was_there_on_registration_is_no_news() -> None:
-    assert posted(changes(EMPTY, UP, initial=True)).names == []
-
-
 @pytest.mark.parametrize(("dropped", "names"), [(0, []), (3, ["observer.resync"])])
 def test_that_events_were_missed_is_posted_but_not_that_a_child_was_forked(
     dropped: int, names: list[str]
 ) -> None:
     assert posted([ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)]).names == names
-
-
-def test_but_a_partition_that_was_offline_then_is() -> None:
-    target = posted(changes(EMPTY, DOWN, initial=True))
-    assert target.names == ["partition.offline"]
-    assert target.bodies[0]["data"]["initial"]
-
-
-def test_churn_is_posted_to_those_who_name_it() -> None:
-    moved = [*changes(UP, orders(2, 2)), *changes(orders(1, isr=(1, 2)), orders(1, isr=(1,)))]
-    assert posted(moved).names == []
-    assert posted(moved, events=["leadership.*"]).names == ["leadership.moved"]
-    assert posted(moved, events=["leadership.moved", "isr.*"]).names == ["leadership.moved", "isr.shrunk"]
 
 
 def test_what_was_seen_after_a_blind_interval_says_so_also_if_its_end_is_not_posted() -> None:

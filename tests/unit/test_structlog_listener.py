@@ -8,7 +8,6 @@ from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import (
     BrokerSuspected,
     MetadataUnavailable,
-    RecordsRescued,
     Suspicion,
 )
 from kafka_partition_events.testing.scripted import cluster_of
@@ -60,37 +59,10 @@ def test_it_uses_the_logger_it_is_given() -> None:
 
 def test_a_suspected_broker_is_a_warning_without_what_is_not_known() -> None:
     suspected = BrokerSuspected(
-        broker=2,
-        reason=Suspicion.SILENT,
-        outstanding=12,
-        silence_ms=43.5,
-        usual_ms=None,
-        partitioner="sticky",
-        cluster_id="test",
-        sequence=8,
+        broker=2, reason=Suspicion.SILENT, outstanding=12, silence_ms=43.5, usual_ms=None, partitioner="p"
     )
     with capture_logs() as logs:
         StructlogListener().on_event(suspected)
-        StructlogListener().on_event(RecordsRescued(broker=None, copies=7, withheld=2))
-    assert logs == [
-        {
-            "event": "broker_suspected",
-            "log_level": "warning",
-            "cluster_id": "test",
-            "sequence": 8,
-            "broker": 2,
-            "role": "leader",
-            "reason": "silent",
-            "outstanding": 12,
-            "silence_ms": 43.5,
-            "partitioner": "sticky",
-        },
-        {
-            "event": "records_rescued",
-            "log_level": "warning",
-            "cluster_id": None,
-            "sequence": 0,
-            "copies": 7,
-            "withheld": 2,
-        },
-    ]
+    facts = {"broker": 2, "role": "leader", "reason": "silent", "outstanding": 12, "silence_ms": 43.5}
+    known = {"event": "broker_suspected", "log_level": "warning", "cluster_id": None, "sequence": 0}
+    assert logs == [{**known, **facts, "partitioner": "p"}]

@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.listeners import to_cloudevent
-from kafka_partition_events.metadata.cluster import EMPTY, Node
+from kafka_partition_events.metadata.cluster import Node
 from kafka_partition_events.metadata.events import BrokerLoad, ClusterSummary, Event
 from kafka_partition_events.observe.derived import SummaryListener, summary_of
 from kafka_partition_events.testing import ManualClock, RecordingListener, ScriptedSource
@@ -72,13 +72,6 @@ def test_a_period_in_which_nobody_looked_is_not_told() -> None:
     heard = Heard()
     # After a failed look, the last good one is told again and again.
     assert heard.look(7, 7, 7, 7 + 3600) == ["12:00:00-12:05:00", "13:00:00-13:05:00"]
-
-
-def test_before_the_first_good_look_there_is_nothing_to_tell() -> None:
-    heard = Heard()
-    heard.listener.on_settled(EMPTY, None)
-    heard.listener.on_settled(EMPTY, NOON)
-    assert heard.events == []
 
 
 def test_a_restart_within_the_period_tells_it_again_and_two_observers_agree_on_the_id() -> None:

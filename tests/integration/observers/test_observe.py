@@ -10,7 +10,7 @@ import pytest
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import free_ports
 from tests.http_receiver import Receiver
-from tests.observe_kit import LIMIT_S, Observer, Reader, growths, kafka_sink
+from tests.observe_kit import Observer, Reader, growths, kafka_sink
 
 pytestmark = pytest.mark.kafka
 
@@ -104,40 +104,3 @@ def test_without_a_cluster_it_waits_and_says_so(
     assert observed.get("/livez")[0] == 200
     assert observed.metric("kpe_up") == 0.0
     assert observed.end(at_thread=-1) == 0, "whichever thread the kernel hands the signal to"
-
-
-@pytest.mark.parametrize(
-    ("wrong", "complaint"),
-    [
-        (
-            '[[sinks]]\nname = "p"\ntype = "webhook"\nurl = "http://u:hunter2@127.0.0.1/"\n',
-            "sinks.p: url must not hold a login",
-        ),
-        ('[kafka.properties]\nnonsense = "hunter2"\n', "librdkafka refuses"),
-        (
-            '[kafka.properties]\n"sasl.oauthbearer.config" = "hunter2"\n',
-            "sasl.oauthbearer.config: kafka-python has nothing like it. Change that, or set client",
-        ),
-        ("[election]\nenabled = true\n", "election: there is no such section; leave it out: two observers"),
-    ],
-)
-def test_a_wrong_configuration_ends_it_at_once(
-    wrong: str, complaint: str, observer: Callable[..., Observer]
-) -> None:
-    observed = observer("wrong", wrong).start()
-    assert observed.process is not None
-    assert observed.process.wait(LIMIT_S) == 2
-    told = observed.log.read_text()
-    assert complaint in told
-    assert "hunter2" not in told
-    assert "Traceback" not in told
-
-
-def test_one_outbox_one_observer(observer: Callable[..., Observer]) -> None:
-    first = observer("first").start().ready()
-    second = observer("second")
-    second.config.write_text(second.config.read_text().replace(str(second.outbox), str(first.outbox)))
-    second.start()
-    assert second.process is not None
-    assert second.process.wait(LIMIT_S) == 2
-    assert "another kpe observe works on" in second.log.read_text()

@@ -86,7 +86,7 @@ class TestTheContract:
 
     @pytest.mark.parametrize(
         "error",
-        [ZeroDivisionError("own trouble"), SystemExit(3), TimeoutError("hers"), asyncio.CancelledError()],
+        [ZeroDivisionError("own"), SystemExit(3), TimeoutError("hers"), asyncio.CancelledError()],
     )
     def test_one_that_raises_loses_that_event_only(self, open_mailbox: Open, error: BaseException) -> None:
         class Failing(Noting):
@@ -148,23 +148,6 @@ class TestWaitingOnTheLoop:
             mailbox.put(news(1))
             mailbox.close(wait=WAIT_S, drain=True)
             assert not listener.closed
-            await until(lambda: listener.closed == 1)
-            assert listener.sequences == [1]
-
-        on_a_loop(main)
-
-    def test_a_hook_may_close_its_own_registration(self, open_mailbox: Open) -> None:
-        class Leaving(Noting):
-            mailbox: Registration
-
-            async def on_event(self, event: ev.Event) -> None:
-                await super().on_event(event)
-                await asyncio.to_thread(self.mailbox.close, wait=3600)
-
-        async def main() -> None:
-            listener = Leaving()
-            listener.mailbox = open_mailbox(listener)
-            listener.mailbox.put(news(1, 2))
             await until(lambda: listener.closed == 1)
             assert listener.sequences == [1]
 

@@ -1,15 +1,17 @@
-"""One mailbox: what a listener is handed, and what becomes of a backlog that does not fit."""
+"""One mailbox: what a listener is handed, what does not fit, one that fails, and the end."""
 
 import threading
+from typing import ClassVar
 
+from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.registration import Batch
+from kafka_partition_events.metadata.registration import FAILURES_BEFORE_PAUSE, PAUSE_S, Batch
+from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences, state
+from tests.unit.dispatch.mail import WAIT_S, Blocking, Failing, Open, news, sequences, state
 
 
 class TestDelivery:
@@ -92,3 +94,169 @@ class TestOverflow:
         assert cluster is new
         assert [p.leader for _, p in sorted(changed.items())] == [2, None, 1]
         assert listener.replayed(old) == new
+
+
+class TestFailures:
+    def test_a_listener_that_raises_loses_that_event_only(self, open_mailbox: Open) -> None:
+        listener = Failing(times=1)
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1, 2, 3))
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [2, 3]
+        stats = mailbox.stats
+        assert (stats.delivered, stats.failures, stats.paused) == (2, 1, False)
+        assert "the listener's own trouble" in str(stats.last_error)
+
+    def test_repeated_failures_pause_it(self, open_mailbox: Open, clock: ManualClock) -> None:
+        listener = Failing(times=FAILURES_BEFORE_PAUSE + 2)
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(1, 11)))
+        for number in range(3):
+            clock.wait_for_waiters()
+            assert mailbox.stats.paused
+            assert mailbox.stats.failures == FAILURES_BEFORE_PAUSE + number
+            clock.advance(PAUSE_S - 0.01)
+            clock.wait_for_waiters()
+            assert mailbox.stats.paused
+            clock.advance(0.01)
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [8, 9, 10]
+        assert not mailbox.stats.paused
+
+    def test_a_success_in_between_resets_the_row(self, open_mailbox: Open) -> None:
+        class Now(RecordingListener):
+            def on_event(self, event: Event) -> None:
+                if event.sequence % FAILURES_BEFORE_PAUSE:
+                    raise ZeroDivisionError
+                super().on_event(event)
+
+        listener = Now()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(1, 4 * FAILURES_BEFORE_PAUSE + 1)))
+        assert mailbox.wait_synced(WAIT_S), "with this clock a pause would never end"
+        assert len(listener.events) == 4
+        assert mailbox.stats.failures == 4 * (FAILURES_BEFORE_PAUSE - 1)
+
+    def test_closing_ends_a_pause(self, open_mailbox: Open, clock: ManualClock) -> None:
+        listener = Failing(times=FAILURES_BEFORE_PAUSE)
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(10)))
+        clock.wait_for_waiters()
+        mailbox.close(wait=WAIT_S)
+        assert listener.closed == 1
+
+    def test_one_that_would_exit_its_thread_has_failed_and_goes_on(self, open_mailbox: Open) -> None:
+        listener = Failing(times=1, error=SystemExit(3))
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1, 2))
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [2]
+        assert (mailbox.stats.failures, mailbox.stats.last_error) == (1, "SystemExit(3)")
+
+    def test_a_close_that_raises_stays_its_own_affair(self, open_mailbox: Open) -> None:
+        class Stubborn(RecordingListener):
+            def close(self) -> None:
+                super().close()
+                raise ZeroDivisionError
+
+        listener = Stubborn()
+        mailbox = open_mailbox(listener)
+        mailbox.close(wait=WAIT_S)
+        mailbox.close(wait=WAIT_S)
+        assert listener.closed == 1
+
+
+class TestClosing:
+    def test_nothing_is_handed_over_after_a_close_that_waited(self, open_mailbox: Open) -> None:
+        listener = Blocking()
+        mailbox = open_mailbox(listener)
+        mailbox.put(state([1]))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.put(state([2], generation=2))
+        mailbox.close()
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert len(listener.events) == 1, "the one that was running"
+        assert len(listener.changes) == 1
+        assert listener.closed == 1
+
+    def test_draining_delivers_what_is_queued_first(self, open_mailbox: Open) -> None:
+        listener = Blocking()
+        mailbox = open_mailbox(listener)
+        for n in range(1, 6):
+            mailbox.put(news(n))
+        mailbox.close(drain=True)
+        mailbox.put(news(6))
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert sequences(listener) == [1, 2, 3, 4, 5]
+
+    def test_after_it_nothing_is_waited_for(self, open_mailbox: Open) -> None:
+        listener = Blocking()
+        mailbox = open_mailbox(listener)
+        for n in range(1, 4):
+            mailbox.put(news(n))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.close()
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert mailbox.wait_synced(0.0), "what was dropped is not to be handled any more"
+
+    def test_a_listener_may_close_itself_inside_a_callback(self, open_mailbox: Open) -> None:
+        class Leaving(RecordingListener):
+            def on_event(self, event: Event) -> None:
+                super().on_event(event)
+                mailbox.close(wait=WAIT_S)
+
+        listener = Leaving()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1, 2, 3))
+        listener.wait_for(1)
+        mailbox.close(wait=WAIT_S)
+        assert sequences(listener) == [1]
+        assert listener.closed == 1
+
+
+class Audited(PartitionChangeListener):
+    """An application's own listener, which is mixed with what it likes."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+        super().close()
+
+
+class Held(DefaultPartitioner):
+    released = False
+
+    def close(self) -> None:
+        self.released = True
+        super().close()
+
+
+class TestAPartitionerThatIsAListenerToo:
+    def test_is_closed_in_each_of_its_classes_whatever_their_order(self, open_mailbox: Open) -> None:
+        class Before(Audited, Held):
+            pass
+
+        class After(Held, Audited):
+            pass
+
+        for mixed in (Before(), After()):
+            open_mailbox(mixed).close(wait=WAIT_S)
+            assert (mixed.closed, mixed.released) == (1, True)
+
+    def test_alone_it_costs_no_thread_and_with_a_hook_it_is_told(self, open_mailbox: Open) -> None:
+        class Hooked(DefaultPartitioner, PartitionChangeListener):
+            heard: ClassVar[list[int]] = []
+
+            def on_event(self, event: Event) -> None:
+                self.heard.append(event.sequence)
+
+        open_mailbox(DefaultPartitioner()).put(news(1))
+        assert not [t for t in threading.enumerate() if t.name.startswith("kpe-listener")]
+        mailbox = open_mailbox(Hooked())
+        mailbox.put(news(1))
+        assert mailbox.wait_synced(WAIT_S)
+        assert Hooked.heard == [1]

@@ -20,7 +20,6 @@ HOME = 1
 WELL = compile_route(cluster_of({"t": [1, 2, 3, 4]}, brokers=[1, 2, 3, 4]).by_topic["t"])
 LED_BADLY = evolve(WELL, safe=frozenset({0, 2, 3}))  # all but the key's home, whose leader is suspect
 SICK = evolve(LED_BADLY, held_up=frozenset({HOME}))  # or a replica of it
-HOPELESS = evolve(WELL, safe=frozenset[int](), held_up=frozenset(range(4)))
 
 
 def attempt(key: bytes = KEY, mark: Mark | None = None) -> Attempt:

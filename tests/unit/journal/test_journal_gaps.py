@@ -50,16 +50,6 @@ class TestARestart:
         assert datetime.fromisoformat(deleted["data"]["snapshot"]["prev_at"]) == last_look
         assert deleted["data"]["snapshot"]["gap"] is True
 
-    def test_that_finds_nothing_new_tells_only_for_how_long_nobody_looked(
-        self, world: World, shelf: Shelf
-    ) -> None:
-        world.observer(answer(orders=[1]))
-        world.clock.advance(600)
-        world.observer(answer(orders=[1]))
-        last = shelf.writes[-1].entries
-        assert [entry.name for entry in last] == ["metadata.recovered"]
-        assert bodies(last)[0]["data"]["blind_s"] == 610
-
     def test_finds_what_was_seen_and_not_written_under_the_ids_that_it_would_have_had(
         self, world: World, shelf: Shelf
     ) -> None:

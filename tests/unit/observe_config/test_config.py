@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.observe.config import ConfigError, load_config
-from kafka_partition_events.observe.quantities import parse_duration, parse_size
+from kafka_partition_events.observe.quantities import parse_size
 from kafka_partition_events.observe.settings import (
     WITHDRAWN,
     AlertmanagerSinkSettings,
@@ -77,10 +77,6 @@ def test_sizes(written: str, size: int) -> None:
 def test_what_is_no_size(written: str) -> None:
     with pytest.raises(ValueError, match="size"):
         parse_size(written)
-
-
-def test_durations_have_days() -> None:
-    assert parse_duration("7d") == 604_800.0
 
 
 # -- who wins ----------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from tests.poller_kit import BROKERS, DOWN, orders
 
 TIMING = Timing(interval=30.0, fetch_timeout=10.0, min_interval=0.25)
 NO_BROKERS = observe({}, brokers=[])
-FOREIGN = observe({"orders": [1, 2]}, brokers=BROKERS, cluster_id="another")
 
 
 def at(seconds: float, sequence: int = 0) -> Moment:

@@ -69,13 +69,6 @@ def test_each_answer_counts_once() -> None:
     }  # fmt: skip
 
 
-def test_a_finished_change_has_no_series_of_its_own() -> None:
-    story = Story()
-    story.request(gated())
-    story.command(Verb.CANCEL)
-    assert of(story.change, story.now_ms) == {}
-
-
 def test_there_are_series_of_so_many_changes_only() -> None:
     story = Story()
     story.request(gated())

@@ -1,12 +1,17 @@
-"""The cluster as a scrape shows it: in numbers, by broker, by topic."""
+"""What a scrape shows of a cluster, within limits; and of what happened to it."""
+
+from typing import Any
 
 import pytest
 
+from kafka_partition_events import Resync
+from kafka_partition_events.events.names import NAMES
+from kafka_partition_events.metadata.events import Rejection
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock
-from kafka_partition_events.testing.scripted import observe
-from tests.poller_kit import BROKERS
-from tests.scrape_kit import REPLICATED, Watch
+from kafka_partition_events.testing.scripted import cluster_of, observe
+from tests.poller_kit import BROKERS, DOWN, orders
+from tests.scrape_kit import REPLICATED, Watch, Watched
 
 
 def test_the_cluster_in_numbers(watch: Watch) -> None:
@@ -64,3 +69,150 @@ def test_a_topic_that_is_gone_leaves_no_series(watch: Watch, clock: ManualClock)
     assert scrape.value("kpe_topics") == 1
     assert scrape.by("topic", "kpe_topic_partitions").keys() == {"logs"}
     assert not scrape.by("topic", "kpe_partition_offline_since_timestamp_seconds")
+
+
+FIVE = observe({"a": [1], "b": [1, 1, 1], "c": [1, None, None], "d": [1, 1], "e": [None]}, brokers=BROKERS)
+
+
+def test_beyond_the_limit_topics_that_matter_most_have_series_and_the_rest_has_one(watch: Watch) -> None:
+    scrape = watch(FIVE, max_topics=3).scrape()
+    assert scrape.by("topic", "kpe_topic_partitions") == {"b": 3, "c": 3, "d": 2, "__other__": 2}
+    assert scrape.by("topic", "kpe_topic_partitions_offline") == {"c": 2, "e": 1, "__other__": 0}
+    without = scrape.by("topic", "kpe_partitions_without_safe_alternative")
+    assert without == {"a": 1, "b": 3, "d": 2, "__other__": 1}
+    suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
+    assert suppressed["kpe_topic_partitions"] == 2
+    assert suppressed["kpe_topic_partitions_offline"] == 3
+
+
+def test_the_sum_is_that_of_the_cluster_whatever_the_limit(watch: Watch) -> None:
+    for limit in range(7):
+        scrape = watch(FIVE, max_topics=limit).scrape()
+        assert sum(scrape.by("topic", "kpe_topic_partitions").values()) == 10
+        assert sum(scrape.by("topic", "kpe_topic_partitions_offline").values()) == 3
+
+
+def test_nothing_is_suppressed_within_the_limits(watch: Watch) -> None:
+    scrape = watch(FIVE).scrape()
+    suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
+    assert set(suppressed.values()) == {0}
+    assert {"kpe_topic_partitions", "kpe_topic_partitions_offline"} < suppressed.keys()
+
+
+SINCE = "kpe_partition_offline_since_timestamp_seconds"
+
+
+def test_every_name_of_an_event_is_there_at_0_before_anything_happened(clock: ManualClock) -> None:
+    watched = Watched(clock, orders(1, 2))
+    names = watched.scrape().by("event", "kpe_events_total")
+    assert names == dict.fromkeys(NAMES, 0)
+    watched.poller.close()
+
+
+def test_since_when_a_partition_is_offline_exists_only_while_it_is(watch: Watch, clock: ManualClock) -> None:
+    watched = watch(orders(1, 2))
+    assert watched.scrape().by("partition", SINCE) == {}
+    clock.advance(60)
+    moment = clock.now().timestamp()
+    watched.poll(orders(1, None))
+    clock.advance(5)
+    watched.poll(orders(1, None))
+    assert watched.scrape().value(SINCE, topic="orders", partition="1") == moment
+    watched.poll(orders(1, 3))
+    assert watched.scrape().by("partition", SINCE) == {}
+
+
+def test_beyond_the_limit_those_are_told_that_are_offline_longest(
+    watch: Watch, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_partition_events_listeners.prometheus.listener.MAX_OFFLINE_SERIES", 2)
+    watched = watch(orders(1, 1, 1, 1))
+    leaders: list[int | None] = [1, 1, 1, 1]
+    for partition in (2, 0, 3, 1):
+        clock.advance(1)
+        leaders[partition] = None
+        watched.poll(orders(*leaders))
+    scrape = watched.scrape()
+    assert scrape.by("partition", SINCE).keys() == {"2", "0"}
+    assert scrape.value("kpe_metrics_series_suppressed", family=SINCE) == 2
+    assert scrape.value("kpe_partitions_offline") == 4
+
+
+def test_an_outage_that_a_dropped_backlog_hid_is_known_to_have_begun_by_now(
+    watch: Watch, clock: ManualClock
+) -> None:
+    began = clock.now().timestamp()
+    topics: dict[str, Any] = {"a": [None, None], "gone": [None], "new": {"id": "A", "partitions": [None]}}
+    watched = watch(observe(topics, brokers=BROKERS))
+    back: dict[str, Any] = {"a": [None, 2], "new": {"id": "B", "partitions": [1]}}
+    for _ in range(3):
+        clock.advance(30)
+        watched.poll(observe(back, brokers=BROKERS))
+    assert watched.scrape().by("topic", SINCE) == {"a": began}
+    now = cluster_of({**topics, "new": [None]}, brokers=BROKERS)
+    watched.listener.on_event(Resync(cluster=now, dropped=9, wall_time=clock.now()))
+    assert watched.listener._since == {
+        ("a", 0): began,
+        ("a", 1): began + 90,
+        ("gone", 0): began + 90,
+        ("new", 0): began + 90,
+    }
+    assert watched.scrape().value("kpe_events_total", event="observer.resync") == 1
+
+
+def test_a_failed_poll_withholds_the_cluster_until_there_is_an_answer_again(watch: Watch) -> None:
+    watched = watch(orders(1, None))
+    before = watched.scrape()
+    watched.poll(DOWN)
+    blind = watched.scrape()
+    assert blind.value("kpe_up") == 0
+    for name in before.names - blind.names:
+        assert name.startswith(("kpe_", "kafka_"))
+    assert not {name for name in blind.names if "partition" in name or "broker" in name}
+    assert blind.value("kpe_events_total", event="metadata.unavailable") == 1
+    watched.poll(orders(1, None))
+    again = watched.scrape()
+    assert again.value("kpe_up") == 1
+    assert again.names == before.names
+    assert again.value("kpe_events_total", event="metadata.recovered") == 1
+
+
+def test_polls_and_failures_are_counted_for_good(watch: Watch) -> None:
+    watched = watch(orders(1))
+    watched.poll(DOWN, DOWN, orders(1), DOWN)
+    scrape = watched.scrape()
+    assert scrape.value("kpe_polls_total") == 5
+    assert scrape.value("kpe_poll_failures_total") == 3
+
+
+def test_a_failed_poll_keeps_the_moment_of_the_last_good_answer(watch: Watch, clock: ManualClock) -> None:
+    watched = watch(orders(1))
+    moment = clock.now().timestamp()
+    clock.advance(45)
+    watched.poll(DOWN)
+    scrape = watched.scrape()
+    assert scrape.value("kpe_last_successful_poll_timestamp_seconds") == moment
+    assert scrape.value("kpe_metadata_age_seconds") == 45
+
+
+def test_a_snapshot_too_old_to_be_trusted_is_withheld_too(watch: Watch, clock: ManualClock) -> None:
+    watched = watch(orders(1), poller={"interval": 30})
+    clock.advance(301)
+    watched.poll(observe({}, brokers=[]))  # an answer, but not one to be believed
+    scrape = watched.scrape()
+    assert watched.poller.health.failures == 0
+    assert scrape.value("kpe_up") == 0
+    assert "kpe_partitions" not in scrape.names
+    assert scrape.value("kpe_stale_metadata_ignored_total", reason="no_brokers") == 1
+
+
+def test_what_is_not_believed_is_counted_by_reason_and_every_reason_is_there_at_0(watch: Watch) -> None:
+    watched = watch(orders(1))
+    refused = watched.scrape().by("reason", "kpe_stale_metadata_ignored_total")
+    assert refused == dict.fromkeys(Rejection, 0)
+    watched.poll(observe({}, brokers=[]), orders(1, cluster_id="another"), observe({}, brokers=[]))
+    refused = watched.scrape().by("reason", "kpe_stale_metadata_ignored_total")
+    assert {reason: count for reason, count in refused.items() if count} == {
+        "no_brokers": 2,
+        "foreign_cluster": 1,
+    }

@@ -1,4 +1,4 @@
-"""The examples of feedback and rescue: a web service that keeps its promises, a consumer that counts once."""
+"""The examples run as they are printed: both clients, a web service, a consumer, a bad network."""
 
 import json
 import re
@@ -14,9 +14,37 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
 
 pytestmark = pytest.mark.kafka
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", ["confluent_producer.py", "kafka_python_producer.py"])
+def test_an_example_loses_no_record_and_prints_events(
+    name: str, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic = kafka_topic(partitions=3)
+    finished = subprocess.run(
+        [
+            sys.executable,
+            str(EXAMPLES / name),
+            f"--bootstrap-servers={kafka_cluster.bootstrap_servers}",
+            f"--topic={topic}",
+            "--seconds=2",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    counts = re.search(r"sent (\d+), acknowledged (\d+), failed 0", finished.stdout)
+    assert counts, finished.stdout
+    assert counts[1] == counts[2]
+    assert f"event: topic_added {topic}" in finished.stdout
+
+
 TOPIC = "orders"
 VICTIM = 2
 
@@ -114,3 +142,17 @@ def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once
     assert counts, finished.stdout
     assert int(counts[1]) == taken
     assert int(counts[2]) > 0
+
+
+def test_an_applications_own_producer_is_tested_on_a_bad_network() -> None:
+    options = ("-q", "-p", "no:cacheprovider", "-c", "pyproject.toml")
+    finished = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "examples/test_order_sender.py"],
+        cwd=EXAMPLES.parent,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert re.search(r"3 passed", finished.stdout)
