@@ -45,7 +45,7 @@ class Served:
     def must_wait(self, _topic: str, _key: Any) -> bool:
         return self.waits
 
-    def await_topic(self, topic: str) -> None:
+    def wait_for_topic(self, topic: str, _timeout: float) -> None:
         self.threads.add(threading.get_ident())
         self.topics.append(topic)
 
