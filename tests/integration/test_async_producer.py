@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import uuid
-from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -13,11 +12,8 @@ from kafka_partition_events import (
     AdaptivePartitioner,
     DefaultPartitioner,
     ForkedError,
-    MetadataPoller,
-    PartitionChangeListener,
-    PartitionsAdded,
 )
-from kafka_partition_events.clients.confluent import AsyncPartitioningProducer, ConfluentMetadataSource
+from kafka_partition_events.clients.confluent import AsyncPartitioningProducer
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.plugin import MakeTopic
@@ -201,30 +197,3 @@ class TestABrokerThatHangs:
         assert turns > 10, "the loop had its turns while the thread waited"
         outcomes = await asyncio.gather(*futures, return_exceptions=True)
         assert len(outcomes) == 10
-
-
-class TestEvents:
-    @on_a_loop
-    async def test_growth_comes_to_hooks_and_to_the_stream(
-        self, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-    ) -> None:
-        topic = kafka_topic(2)
-        grown: list[tuple[int, int]] = []
-
-        class Async(PartitionChangeListener):
-            async def on_partitions_added(self, event: PartitionsAdded) -> None:
-                await asyncio.sleep(0)
-                grown.append((threading.get_ident(), len(event.added)))
-
-        source = ConfluentMetadataSource(settings(kafka_cluster))
-        poller = MetadataPoller(source, [topic], interval=0.2)
-        poller.register(Async())
-        poller.start()
-        async with aclosing(poller.events()) as stream:
-            async for event in stream:
-                if event.kind == "topic_added":
-                    await asyncio.to_thread(kafka_cluster.grow_topic, topic, 5)
-                if isinstance(event, PartitionsAdded):
-                    break
-        await poller.aclose(LIMIT_S)
-        assert grown == [(threading.get_ident(), 3)]

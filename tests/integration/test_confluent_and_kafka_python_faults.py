@@ -151,25 +151,3 @@ def test_asking_never_creates_a_topic(cluster: KafkaCluster, clients: list[Clien
     assert TOPIC in everything.topics
     for poller in pollers:
         poller.close()
-
-
-def test_growth_beside_a_missing_topic_does_not_bring_that_back(
-    cluster: KafkaCluster, clients: list[Client]
-) -> None:
-    """The producers must be taught here, and a careless way of teaching creates the missing topic."""
-    ghost, grown = f"ghost-{uuid.uuid4().hex}", f"grown-{uuid.uuid4().hex}"
-    cluster.create_topic(grown, 2)
-    for client in clients:
-        client.poller.track(ghost, grown)
-        assert client.poller.refresh("test", wait=LIMIT_S)
-    cluster.grow_topic(grown, 4)
-    for client in clients:
-        while True:
-            assert client.poller.refresh("test", wait=LIMIT_S)
-            if client.poller.cluster is not None and client.poller.cluster.partitions_for_topic(grown) == {
-                0, 1, 2, 3,
-            }:  # fmt: skip
-                break
-    source = ConfluentMetadataSource({"bootstrap.servers": cluster.bootstrap_servers})
-    assert ghost not in source.fetch(None, started_at=0.0, timeout=LIMIT_S).topics
-    source.close()

@@ -16,7 +16,6 @@ from kafka_partition_events import (
     BrokerCleared,
     BrokerSuspected,
     Event,
-    PartitionOffline,
     RecordsRescued,
 )
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -154,33 +153,6 @@ def read_back(cluster: KafkaCluster, topic: str) -> list[Any]:
     consumer.close()
     assert len(found) == sum(ends)
     return found
-
-
-def test_a_killed_broker_is_suspected_before_metadata_knows(
-    cluster: KafkaCluster, topic: str, make: MakeProducer
-) -> None:
-    producer, heard = make()
-    warm_up(producer, topic)
-    outcomes = Outcomes()
-    write(producer, topic, outcomes, 0.3)
-    killed = time.monotonic()
-    cluster.kill(VICTIM)
-    try:
-        sent = write(producer, topic, outcomes, 3.0)
-        event = suspicion_of_the_victim(heard)
-        assert event.observed_at - killed < 1.0
-        assert event.partitioner == "AdaptivePartitioner"
-        assert not heard.of(PartitionOffline)  # the cluster still names it as a leader
-        assert producer.flush(LIMIT_S) == 0
-    finally:
-        cluster.restart(VICTIM)
-    assert all(count == 1 for count in outcomes.reports.values())
-    assert len(outcomes.reports) == sent
-    after = [at > event.observed_at + SEEN_S for at in outcomes.sent_at]
-    assert sum(after[number] for number in outcomes.failed) < 0.05 * sum(after)  # a third without feedback
-    stats = producer.stats
-    assert stats.avoided > 0
-    assert stats.deliveries.exclusions >= 1
 
 
 def test_a_frozen_broker_is_left_out_and_welcomed_back(

@@ -15,14 +15,13 @@ from kafka_partition_events import (
     MetadataFetchError,
     MetadataPoller,
     Partitioner,
-    PartitionsAdded,
     RoundRobinPartitioner,
     Route,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.confluent.handle_metadata import HandleMetadata
 from kafka_partition_events.routing.hashing import crc32_partition
-from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 
 pytestmark = pytest.mark.kafka
@@ -90,24 +89,6 @@ def read_back(cluster: KafkaCluster, topic: str, count: int) -> list[tuple[bytes
             found.append((record.key(), partition))
     consumer.close()
     return found
-
-
-def test_growth_is_seen_and_used_without_an_error(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, producer, heard, got = kafka_topic(partitions=3), make(), RecordingListener(), Deliveries()
-    producer.poller.register(heard)
-    await_table(producer, topic, 3)
-    kafka_cluster.grow_topic(topic, 6)
-    while len(got.partitions) < 6:
-        producer.produce(topic, b"v", on_delivery=got)
-        producer.poll(0.001)
-        assert sum(got.partitions.values()) < 100_000
-    assert producer.flush(LIMIT_S) == 0
-    assert got.errors == []
-    assert producer.stats.fallbacks == 0
-    [event] = heard.of(PartitionsAdded)
-    assert event.topic == topic
 
 
 def test_an_explicit_partition_wins(make: Make, kafka_topic: MakeTopic) -> None:

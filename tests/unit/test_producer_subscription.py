@@ -107,15 +107,6 @@ def test_a_topic_is_asked_for_until_it_is_there(time: Time, handle: Handle, rigs
     assert handle.did[-1] == "learn orders", "the handle knows it, too"
 
 
-def test_one_that_is_known_is_not_waited_for(time: Time, handle: Handle, rigs: list[Rig]) -> None:
-    rig = rig_of(rigs, THERE)
-    rig.poller.poll_once()
-    handle.did.clear()
-    began = time.now
-    rig.subscription.wait_for_topic("orders", 10.0)
-    assert (handle.did, time.now) == (["learn orders"], began)
-
-
 def test_a_handle_that_lags_behind_the_poller_is_waited_for(
     time: Time, handle: Handle, rigs: list[Rig]
 ) -> None:
