@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
 from kafka_partition_events import (
     AdaptivePartitioner,
@@ -19,6 +19,7 @@ from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import FORKS, in_child
 from tests.loop_kit import on_a_loop
+from tests.stored_kit import stored
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
@@ -27,25 +28,6 @@ VICTIM = 2
 
 def settings(cluster: KafkaCluster, **more: Any) -> dict[str, Any]:
     return {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 5, "log_level": 2, **more}
-
-
-def stored(cluster: KafkaCluster, topic: str, partitions: int, count: int) -> list[Any]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": uuid.uuid4().hex,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": False,
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    found: list[Any] = []
-    while len(found) < count:
-        message = consumer.poll(LIMIT_S)
-        assert message is not None
-        found.append(message)
-    consumer.close()
-    return found
 
 
 class TestProducing:
@@ -66,7 +48,8 @@ class TestProducing:
             messages = await asyncio.gather(*sent)
         assert {message.partition() for message in messages} <= {*range(6)}
         assert keyed.partition() == murmur2_partition(b"42", 6)
-        found = {bytes(m.value()): m for m in stored(kafka_cluster, topic, 6, 61)}
+        found: dict[Any, Any] = {m.value(): m for m in stored(kafka_cluster.bootstrap_servers, topic)}
+        assert len(found) == 60 + 1
         assert dict(found[b"v7"].headers())["n"] == b"7"
         assert found[b"v7"].timestamp()[1] == 1_700_000_000_007
 
@@ -84,7 +67,7 @@ class TestProducing:
             for _ in range(3):
                 await producer.flush()
         delivered = [one for one in outcomes if not isinstance(one, BaseException)]
-        assert len(stored(kafka_cluster, topic, 2, len(delivered))) == len(delivered)
+        assert len(stored(kafka_cluster.bootstrap_servers, topic)) == len(delivered)
 
     @on_a_loop
     async def test_a_full_queue_makes_the_application_wait(
@@ -110,7 +93,7 @@ class TestProducing:
             future = await producer.produce(topic, "committed")
             await producer.commit_transaction(LIMIT_S)
             assert future.done()
-        assert [m.value() for m in stored(kafka_cluster, topic, 2, 1)] == [b"committed"]
+        assert [m.value() for m in stored(kafka_cluster.bootstrap_servers, topic)] == [b"committed"]
 
     @on_a_loop
     async def test_what_else_the_client_can_do(

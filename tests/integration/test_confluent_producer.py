@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from kafka_partition_events import (
     GrowthSafePartitioner,
@@ -23,6 +22,7 @@ from kafka_partition_events.clients.confluent.handle_metadata import HandleMetad
 from kafka_partition_events.routing.hashing import crc32_partition
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.stored_kit import stored
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
@@ -71,24 +71,6 @@ def await_table(producer: PartitioningProducer, topic: str, partitions: int) -> 
         producer.poller.track(topic)
         producer.poller.refresh("test", wait=LIMIT_S)
     raise AssertionError(f"{topic} never had {partitions} partitions: {producer.poller.health}")
-
-
-def read_back(cluster: KafkaCluster, topic: str, count: int) -> list[tuple[bytes | None, int]]:
-    """Return key and partition of every record of a topic."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid.uuid4().hex})
-    ids = consumer.list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in ids])
-    found: list[tuple[bytes | None, int]] = []
-    while len(found) < count:
-        records = consumer.consume(count, timeout=LIMIT_S)
-        assert records, f"only {len(found)} of {count} records"
-        for record in records:
-            partition = record.partition()
-            assert record.error() is None
-            assert partition is not None
-            found.append((record.key(), partition))
-    consumer.close()
-    return found
 
 
 def test_an_explicit_partition_wins(make: Make, kafka_topic: MakeTopic) -> None:
@@ -145,7 +127,8 @@ def test_a_batch_of_keys_is_left_to_their_hash_and_one_without_shares_a_turn(
         assert producer.produce_batch(topic, messages) == len(messages)
         assert messages == before
         assert producer.flush(LIMIT_S) == 0
-    records = read_back(kafka_cluster, topic, 202)
+    records = [(it.key(), it.partition()) for it in stored(kafka_cluster.bootstrap_servers, topic)]
+    assert len(records) == 202
     assert len({partition for key, partition in records if key is None}) <= 2
     assert all(partition == crc32_partition(key, 5) for key, partition in records if key is not None)
 
@@ -230,7 +213,7 @@ def test_transactions_work(make: Make, kafka_cluster: KafkaCluster, kafka_topic:
             producer.produce(topic, b"v", b"kept" if outcome == producer.commit_transaction else None)
             producer.produce(topic, str(number))
         outcome(LIMIT_S)
-    assert len(read_back(kafka_cluster, topic, 40)) == 40
+    assert len(stored(kafka_cluster.bootstrap_servers, topic)) == 40
 
 
 def test_a_dropped_producer_takes_its_poller_along(kafka_cluster: KafkaCluster) -> None:

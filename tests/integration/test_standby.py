@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import KafkaError
 
 from kafka_partition_events import BrokerSuspected
 from kafka_partition_events.clients.confluent import OrderedConsumer, PartitioningProducer
@@ -19,6 +19,7 @@ from kafka_partition_events.health import avoiding
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from kafka_partition_events.health.observations import Observations
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from tests.stored_kit import stored
 
 pytestmark = pytest.mark.kafka
 
@@ -302,16 +303,7 @@ def read_back(cluster: KafkaCluster, topic: str) -> list[Any]:
 
     An idempotent handle repeats batches, in their order, when it gets another producer id.
     """
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": topic})
-    places = [TopicPartition(topic, partition, 0) for partition in PLACES]
-    count = sum(consumer.get_watermark_offsets(place, LIMIT_S)[1] for place in places)
-    consumer.assign(places)
-    found: list[Any] = []
-    deadline = time.monotonic() + LIMIT_S
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count}"
-        found += consumer.consume(10_000, timeout=0.5)
-    consumer.close()
+    found: list[Any] = stored(cluster.bootstrap_servers, topic)
     first = {it.value(): it for it in reversed(found)}
     return [it for it in found if first[it.value()] is it]
 
