@@ -45,7 +45,6 @@ CLIENTS = (
     "aiokafka_feedback",
     "confluent_and_kafka_python_faults",
     "stale_answers",
-    "growth_under_load",
     "group_hooks",
     "group_prober",
     "control_log",
@@ -70,7 +69,7 @@ SPARK = (
     "fleet_tables",
     "spark_whatif",
 )
-PYTHON = ("confluent_producer", "kafka_python_clients", "kafka_python_feedback", "growth_under_load")
+PYTHON = ("confluent_producer", "kafka_python_clients", "kafka_python_feedback")
 
 LAST_LINE = re.compile(r"=+ (?=.*\d+ (?:passed|failed|error))(?P<counts>.*) in [\d.]+s.* =+$")
 

@@ -173,11 +173,6 @@ class OwnKeys(Partitioner):
 
 
 class TestKeysThatLibrdkafkaMustNotPlace:
-    def test_are_no_reason_for_unkeyed_records_to_wait(self, make: Make) -> None:
-        chooser = make(OwnKeys(), known=False)
-        assert chooser.choose("orders", None, b"v") == UNASSIGNED
-        assert not chooser.must_place("orders", None)
-
     def test_are_those_of_topics_whose_metadata_is_required(self, make: Make) -> None:
         chooser = make(OwnKeys(hash_name="crc32"), known=False)
         assert chooser.must_place("orders", b"k")

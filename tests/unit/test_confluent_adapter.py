@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events import DefaultPartitioner, Partitioner, UniformStickyPartitioner
 from kafka_partition_events.clients.confluent import adapter as adapter_module
 from kafka_partition_events.clients.confluent import detours as module
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter
@@ -42,8 +42,8 @@ class Handle:
 class Rig:
     """A producer's adapter and engine, and what the application has learned of its records."""
 
-    def __init__(self, rescue: Any = None) -> None:
-        self.partitioner = DefaultPartitioner(hash_name="murmur2")
+    def __init__(self, rescue: Any = None, partitioner: Partitioner | None = None) -> None:
+        self.partitioner = partitioner or DefaultPartitioner(hash_name="murmur2")
         self.partitioner.apply_snapshot(cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
         self.handle = Handle()
         chooser = Chooser(self.partitioner, {}, chunks=False)
@@ -248,6 +248,12 @@ def test_a_long_batch_takes_several_turns(batches: Batches) -> None:
     assert Rig().adapter.send_batch("t", [{"value": b"v"} for _ in range(count)], None) == count
     assert [sent for _, sent in batches.sent] == [LONGEST_SLICE, LONGEST_SLICE, 1]
     assert len({partition for partition, _ in batches.sent}) > 1
+
+
+def test_a_batch_of_a_partitioner_that_ignores_keys_shares_a_turn(batches: Batches) -> None:
+    messages: list[dict[str, Any]] = [{"key": key} for key in ("key-1", None, b"", b"key-2")]
+    assert Rig(partitioner=UniformStickyPartitioner()).adapter.send_batch("t", messages, None) == 4
+    assert [sent for _, sent in batches.sent] == [4]
 
 
 def test_a_batch_whose_partition_the_handle_does_not_know_yet_is_placed_by_librdkafka(
