@@ -172,9 +172,9 @@ class Turn:
     """
 
     __slots__ = (
-        "__weakref__", "_chunk", "_chunks", "_counted", "_ends_at", "_length", "_lock", "_pace",
-        "_partitioner", "_route", "_stay_with", "_topic", "counts_key", "log_key", "next_keyed",
-        "next_partitions", "partition", "seen",
+        "__weakref__", "_avoided", "_capped", "_chunk", "_chunks", "_ends_at", "_length", "_lock", "_pace",
+        "_partitioner", "_rerouted", "_route", "_stay_with", "_topic", "counts_key", "log_key",
+        "next_keyed", "next_partitions", "partition", "seen",
     )  # fmt: skip
 
     def __init__(
@@ -209,7 +209,7 @@ class Turn:
         self._lock = threading.RLock()  # a signal handler may produce in there
         self._route: Route | None = None
         self._chunk, self._ends_at = Chunk(), 0.0
-        self._counted = (0, 0, 0)
+        self._rerouted = self._avoided = self._capped = 0
         partitioner.routing.on_renewed(self.drop)
 
     def renew(self, count: int = 1) -> int:
@@ -224,7 +224,7 @@ class Turn:
             pace.begun(now)
             seconds = pace.seconds
             self._chunk.end()
-            self._counted = self.counted()
+            self._rerouted, self._avoided, self._capped = self.counted()
             # Not a chunk later: the batch would be gone, and what follows it linger alone, one more request.
             if now + short >= self._ends_at:
                 lasts = length.while_answers_take(partitioner.deliveries.usual_answer)
@@ -296,11 +296,11 @@ class Turn:
 
     def counted(self) -> tuple[int, int, int]:
         """Return how many records were rerouted, avoided a suspect broker and were capped so far."""
-        (rerouted, avoided, capped), used, route = self._counted, self._chunk.used, self._route
+        used, route = self._chunk.used, self._route
         if route is None:
-            return self._counted
+            return self._rerouted, self._avoided, self._capped
         return (
-            rerouted + used * route.rerouted,
-            avoided + used * bool(route.avoided),
-            capped + used * route.capped,
+            self._rerouted + used * route.rerouted,
+            self._avoided + used * bool(route.avoided),
+            self._capped + used * route.capped,
         )
