@@ -20,6 +20,6 @@ def stored(servers: str, topic: str) -> list[Message]:
             if (error := message.error()) is None:
                 found.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                unread.discard(message.partition())  # type: ignore[arg-type]
+                unread.discard(message.partition())
     consumer.close()
     return found

@@ -252,7 +252,7 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
     assert stats.copies >= stats.saved > 0
     assert stats.unheld == stats.held_bytes == 0
     heard.wait_for(lambda events: copies_told(events) == stats.copies, LIMIT_S)
-    records = stored(cluster.bootstrap_servers, topic)
+    records: list[Any] = stored(cluster.bootstrap_servers, topic)
     ids = {dict(record.headers())[ID_HEADER] for record in records}
     assert len(ids) == sent + warm  # every record once, whatever was sent twice
     assert len(records) - len(ids) <= stats.copies

@@ -46,7 +46,7 @@ class Rig:
         self.partitioner = partitioner or DefaultPartitioner(hash_name="murmur2")
         self.partitioner.apply_snapshot(cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
         self.handle = Handle()
-        chooser = Chooser(self.partitioner, {}, chunks=False)
+        chooser = Chooser(self.partitioner, {"sticky.partitioning.linger.ms": 60_000}, chunks=False)
         chooser.ask_for = lambda _topic: None
         chooser.poller = SimpleNamespace(refresh=lambda _reason: None)  # type: ignore[assignment]
         producer, subscription = cast("Any", self.handle), cast("Any", SimpleNamespace(knows=lambda _: True))

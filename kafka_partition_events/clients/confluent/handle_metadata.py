@@ -86,7 +86,7 @@ class HandleMetadata:
             MetadataFetchError: the handle could not ask.
         """
         with self._calling:  # so that `release` can wait for us: the handle must not be closed meanwhile
-            if (producer := self._producer()) is None or self._released.is_set():
+            if (producer := self._producer()) is None:
                 raise MetadataFetchError("the producer is closed")
             try:
                 answer = asking_around(partial(Producer.list_topics, producer, topic), deadline)
