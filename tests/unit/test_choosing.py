@@ -16,7 +16,7 @@ from kafka_partition_events import (
     Route,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.choosing import MAX_IDLE_S, Chooser
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ScriptedSource, observe
@@ -47,10 +47,7 @@ def make() -> Iterator[Make]:
         poller = MetadataPoller(ScriptedSource(*(script or (ORDERS,))), (), min_interval=0.01)
         pollers.append(poller)
         chooser = Chooser(partitioner, {"linger.ms": 60_000}, chunks=chunks)
-        chooser.poller, chooser.ask_for = (
-            poller,
-            poller.join(partitioner, lambda: tuple(chooser.turns)).ask_for,
-        )
+        chooser.poller, chooser.ask_for = poller, poller.join(partitioner, chooser.written).ask_for
         if known:
             poller.track("orders")
             poller.poll_once()
@@ -101,7 +98,7 @@ def test_a_name_that_no_topic_can_have_is_not_followed(make: Make, name: str) ->
     chooser = make(DefaultPartitioner())
     chooser.choose("orders", None, b"v")
     assert chooser.choose(name, None, b"v") == UNASSIGNED
-    assert list(chooser.turns) == ["orders"]
+    assert list(chooser.written()) == ["orders"]
 
 
 KEYLESS = [UniformStickyPartitioner, lambda: AdaptivePartitioner(ignore_keys=True)]
@@ -182,3 +179,32 @@ class TestKeysThatLibrdkafkaMustNotPlace:
         assert not chooser.must_place("other", b"k")
         chooser._partitioner.keying.empty_is_no_key = True
         assert not chooser.must_place("orders", b""), "an empty key is none to librdkafka"
+
+
+# -- topics that are not written any more ------------------------------------------------------------
+
+
+def test_a_topic_that_is_not_written_is_forgotten(make: Make, now: list[float]) -> None:
+    """However its records are placed: one by one, from a chunk, by librdkafka, or by the caller."""
+    chooser = make(DefaultPartitioner())
+    turn = chooser.turn("orders")
+    chooser.choose("idle", None, b"v")
+    for _ in range(5):
+        now[0] += MAX_IDLE_S
+        assert "orders" in chooser.written()
+        assert "orders" in chooser
+        assert "orders" not in chooser.turns, "so the next record asks"
+        assert chooser.turn("orders") is turn, "which goes on"
+    assert [*chooser.written()] == ["orders"]
+    assert "idle" not in chooser
+    chooser.choose("idle", None, b"v")
+    assert sorted(chooser.written()) == ["idle", "orders"]
+
+
+def test_a_short_cut_is_closed_while_a_topic_is_set_aside(make: Make, now: list[float]) -> None:
+    chooser = make(DefaultPartitioner())
+    chooser.choose("orders", b"k", b"v")
+    assert chooser.turns["orders"].counts_key is not None
+    now[0] += MAX_IDLE_S
+    chooser.written()
+    assert chooser.turn("orders").counts_key is None

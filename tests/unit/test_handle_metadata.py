@@ -92,3 +92,24 @@ def test_who_was_released_touches_the_handle_no_more(handle: Any) -> None:
     with pytest.raises(MetadataFetchError, match="closed"):
         one.ensure_known(topics(handle, t0=1), AT_LEISURE)
     assert handle.asked == []
+
+
+def test_a_thread_that_produces_may_let_it_learn_of_a_topic_while_the_poller_does(handle: Any) -> None:
+    class Written:
+        """The other thread comes when the first one looks in here."""
+
+        meanwhile: dict[str, TopicInfo] | None = None
+
+        def __contains__(self, _name: object) -> bool:
+            if (other := self.meanwhile) is not None:
+                self.meanwhile = None
+                one.ensure_known(other, AT_LEISURE)
+            return True
+
+    written = Written()
+    one = HandleMetadata(handle, written)
+    one.ensure_known(topics(handle, t0=1), AT_LEISURE)
+    written.meanwhile = topics(handle, t1=1)
+    one.ensure_known(topics(handle, t0=1), AT_LEISURE)
+    one.ensure_known(topics(handle, t0=1, t1=1), AT_LEISURE)
+    assert handle.asked == ["t0", "t1"]

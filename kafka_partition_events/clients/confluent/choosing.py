@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
@@ -18,12 +18,15 @@ from kafka_partition_events.partitioners.sticky import StickyPartitioner
 from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
 from kafka_partition_events.process import OwnProcess, forget_in_children
 
+MAX_IDLE_S = 300.0
+"""A topic that was not written for so long, or up to twice as long, is forgotten (KIP-526)."""
+
 
 class Chooser:
     """One producer's turns, by topic. Thread-safe.
 
     Attributes:
-        turns: By topic: all that were written. The producer's hot path reads it.
+        turns: By topic; the producer's hot path reads it.
         by_turns: The partitioner, if its choice for unkeyed records holds for a whole turn.
         keyless: Whether keyed records are placed and counted as if they had no key.
         keys: Keeps the order of keys over several places; None where each has one.
@@ -51,12 +54,15 @@ class Chooser:
         self._partitioner, self._chunks = partitioner, chunks
         self._length, self._pace = turn_length(config), Pace()
         self._fallbacks = 0
+        self._before: dict[str, Turn] = {}  # of topics that were not written since the last sweep
+        self._swept_at = time.monotonic()
         self.process = OwnProcess("PartitioningProducer")
         forget_in_children(self, Chooser._forget)
 
     def _forget(self) -> None:
         """Begin without turns in a forked child, so that `turn` raises there."""
         self.turns.clear()
+        self._before.clear()
 
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
@@ -121,6 +127,8 @@ class Chooser:
         """Return the topic's turn. At first sight of the topic, the poller asks for it."""
         if (turn := self.turns.get(topic)) is not None:
             return turn
+        if (turn := self._before.get(topic)) is not None:
+            return self.turns.setdefault(topic, turn)
         new = Turn(
             topic, self._partitioner, self._length, self._pace, stay_with=self.by_turns, chunks=self._chunks
         )
@@ -132,6 +140,27 @@ class Chooser:
         self.ask_for(topic)
         return turn
 
+    def __contains__(self, topic: object) -> bool:
+        """Return whether a topic is written; see `written`."""
+        return topic in self.turns or topic in self._before
+
+    def written(self) -> Collection[str]:
+        """Return the topics that are written; one that was not for `MAX_IDLE_S` is forgotten first.
+
+        So often all turns are set aside; a record takes its topic's one back.
+        """
+        if (now := time.monotonic()) >= self._swept_at + MAX_IDLE_S:
+            self._swept_at = now
+            idle = self._before.keys() - self.turns.keys()
+            if self.keys is not None:
+                for topic in idle:
+                    self.keys.forget(topic)
+            self._before = dict(self.turns)
+            for topic, turn in self._before.items():
+                del self.turns[topic]
+                turn.drop()  # its short cut would not be closed here
+        return (*self.turns, *(self._before.keys() - self.turns.keys()))
+
     def fall_back(self, topic: str) -> None:
         """Note that librdkafka places a record since it did not know our partition: a poller may be ahead."""
         self._fallbacks += 1
@@ -142,7 +171,8 @@ class Chooser:
     @property
     def stats(self) -> ProducerStats:
         """What became of the records so far."""
-        counted = [turn.counted() for turn in [*self.turns.values()]]
+        turns = {**self._before, **self.turns}
+        counted = [turn.counted() for turn in turns.values()]
         rerouted, avoided, capped = map(sum, zip((0, 0, 0), *counted, strict=True))
         return ProducerStats(
             rerouted=rerouted,

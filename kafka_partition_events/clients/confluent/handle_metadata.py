@@ -43,6 +43,9 @@ class HandleMetadata:
         Raises:
             MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
         """
+        for name in tuple(self._known):  # a thread that produces may add to it meanwhile
+            if name not in self._written:
+                self._known.pop(name, None)
         new = {name: info for name, info in topics.items() if self._is_news(info) and name in self._written}
         pause = _PAUSE_S
         for attempt in range(_ATTEMPTS):

@@ -54,7 +54,7 @@ class ProducerSubscription:
             own = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
             poller = MetadataPoller(own, (), **options)
         self.poller = poller
-        self._handle_metadata = metadata = HandleMetadata(producer, chooser.turns)
+        self._handle_metadata = metadata = HandleMetadata(producer, chooser)
 
         def polled(found: Mapping[str, TopicInfo]) -> None:
             with contextlib.suppress(MetadataFetchError):  # records fall back, and the next poll tries again
@@ -63,9 +63,7 @@ class ProducerSubscription:
                 policies.ask(tuple(chooser.turns))
 
         try:
-            follower = poller.join(
-                partitioner, lambda: tuple(chooser.turns), polled, left, last_closes=self._own
-            )
+            follower = poller.join(partitioner, chooser.written, polled, left, last_closes=self._own)
         except BaseException:
             if self._own:
                 poller.close(0.0)
