@@ -18,7 +18,6 @@ from kafka_partition_events import (
     GrowthSafePartitioner,
     MetadataPoller,
     Partitioner,
-    PollerClosedError,
     RoundRobinPartitioner,
     Route,
 )
@@ -320,7 +319,7 @@ class TestKeysThatLibrdkafkaMustNotPlace:
                 assert caught.value.args[0].name() == "_UNKNOWN_TOPIC"
                 assert time.monotonic() - began < LIMIT_S
             assert "_error" not in batch[0]
-            with pytest.raises(TimeoutError, match="nothing is known of topic t"):
+            with pytest.raises(KafkaException, match="nothing is known of topic t"):
                 producer.wait_for_topic("t", 0.1)
             assert producer.flush(LIMIT_S) == 0
         assert told == ["_MSG_TIMED_OUT"]
@@ -338,5 +337,5 @@ class TestKeysThatLibrdkafkaMustNotPlace:
         assert outcome(lambda: ours.produce("t", b"v", key=b"k")) == outcome(
             lambda: plain.produce("t", b"v", key=b"k")
         )
-        with pytest.raises(PollerClosedError):
+        with pytest.raises(RuntimeError, match="closed"):
             ours.wait_for_topic("t", LIMIT_S)

@@ -5,8 +5,6 @@ import gc
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent import AsyncPartitioningProducer
 from kafka_partition_events.clients.confluent import aio as module
 from kafka_partition_events.clients.confluent.delivery_thread import MOST_AT_ONCE
+from tests.loop_kit import on_a_loop
 from tests.poller_kit import WAIT_S, eventually
 
 CLOSED = "Producer has been closed"
@@ -45,7 +44,7 @@ class Served:
     def must_wait(self, _topic: str, _key: Any) -> bool:
         return self.waits
 
-    def await_topic(self, topic: str) -> None:
+    def wait_for_topic(self, topic: str, _timeout: float) -> None:
         self.threads.add(threading.get_ident())
         self.topics.append(topic)
 
@@ -95,55 +94,42 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
     return Served.made
 
 
-def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine in asyncio's debug mode; nothing of ours may be left."""
-
-    async def limited() -> None:
-        async with asyncio.timeout(6 * WAIT_S):  # on a busy machine
-            await main()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(limited(), debug=True)
-    eventually(lambda: not [one for one in threading.enumerate() if one.name.startswith("kpe-aio")])
-
-
 class TestProducing:
-    def test_a_record_is_handed_over_whole_and_its_future_has_the_outcome(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                first = await producer.produce("t", "1", "k", 3, timestamp=7, headers={"h": b"1"})
-                second = await producer.produce("t", "2", partition=3)
-                topic, value, key, partition, _report, _other, timestamp, headers = made[0].taken[0]
-                assert (topic, value, key, partition) == ("t", "1", "k", 3)
-                assert (timestamp, headers) == (7, {"h": b"1"})
-                assert len(producer) == 2
-                made[0].report()
-                assert await first == "1"
-                made[0].report(error=FAILED)
-                with pytest.raises(KafkaException, match="_MSG_TIMED_OUT"):
-                    await second
-                assert len(producer) == 0
+    @on_a_loop
+    async def test_a_record_is_handed_over_whole_and_its_future_has_the_outcome(
+        self, made: list[Served]
+    ) -> None:
+        async with Front({}) as producer:
+            first = await producer.produce("t", "1", "k", 3, timestamp=7, headers={"h": b"1"})
+            second = await producer.produce("t", "2", partition=3)
+            topic, value, key, partition, _report, _other, timestamp, headers = made[0].taken[0]
+            assert (topic, value, key, partition) == ("t", "1", "k", 3)
+            assert (timestamp, headers) == (7, {"h": b"1"})
+            assert len(producer) == 2
+            made[0].report()
+            assert await first == "1"
+            made[0].report(error=FAILED)
+            with pytest.raises(KafkaException, match="_MSG_TIMED_OUT"):
+                await second
+            assert len(producer) == 0
 
-        on_a_loop(main)
-
-    def test_many_outcomes_leave_others_their_turn(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                futures = [await producer.produce("t", str(n)) for n in range(2 * MOST_AT_ONCE)]
-                most, turns = 0, 0
-                made[0].report(len(futures))
-                while not futures[-1].done():
-                    before = sum(future.done() for future in futures)
-                    await asyncio.sleep(0)
-                    most = max(most, sum(future.done() for future in futures) - before)
-                    turns += 1
-                assert most <= MOST_AT_ONCE
-                assert [await future for future in futures] == [str(n) for n in range(2 * MOST_AT_ONCE)]
-
-        on_a_loop(main)
+    @on_a_loop
+    async def test_many_outcomes_leave_others_their_turn(self, made: list[Served]) -> None:
+        async with Front({}) as producer:
+            futures = [await producer.produce("t", str(n)) for n in range(2 * MOST_AT_ONCE)]
+            most, turns = 0, 0
+            made[0].report(len(futures))
+            while not futures[-1].done():
+                before = sum(future.done() for future in futures)
+                await asyncio.sleep(0)
+                most = max(most, sum(future.done() for future in futures) - before)
+                turns += 1
+            assert most <= MOST_AT_ONCE
+            assert [await future for future in futures] == [str(n) for n in range(2 * MOST_AT_ONCE)]
 
     @pytest.mark.parametrize("name", ["callback", "on_delivery"])
-    def test_callbacks_run_on_the_loop_and_may_be_async(self, made: list[Served], name: str) -> None:
+    @on_a_loop
+    async def test_callbacks_run_on_the_loop_and_may_be_async(self, made: list[Served], name: str) -> None:
         heard: list[tuple[Any, ...]] = []
 
         def plain(error: Any, message: Any) -> None:
@@ -154,232 +140,198 @@ class TestProducing:
             await asyncio.sleep(0)
             heard.append((threading.get_ident(), error, message))
 
-        async def main() -> None:
-            asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
-            async with Front({"on_delivery": later}) as producer:
-                own: Any = {name: plain}
-                await producer.produce("t", "1", **own)
-                await producer.produce("t", "2")
-                made[0].report(2)
-                await producer.flush()
-            me = threading.get_ident()
-            assert sorted(heard, key=str) == [(me, None, "1"), (me, None, "2")]
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        async with Front({"on_delivery": later}) as producer:
+            own: Any = {name: plain}
+            await producer.produce("t", "1", **own)
+            await producer.produce("t", "2")
+            made[0].report(2)
+            await producer.flush()
+        me = threading.get_ident()
+        assert sorted(heard, key=str) == [(me, None, "1"), (me, None, "2")]
 
-        on_a_loop(main)
-
-    def test_a_topic_that_must_be_known_is_waited_for_in_a_thread(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                made[0].waits = True
-                await producer.produce("t", "1", key="k")
-                await producer.produce("u", "1", key="k", partition=0)
-                assert made[0].topics == ["t"]
-                assert threading.get_ident() not in made[0].threads
-
-        on_a_loop(main)
+    @on_a_loop
+    async def test_a_topic_that_must_be_known_is_waited_for_in_a_thread(self, made: list[Served]) -> None:
+        async with Front({}) as producer:
+            made[0].waits = True
+            await producer.produce("t", "1", key="k")
+            await producer.produce("u", "1", key="k", partition=0)
+            assert made[0].topics == ["t"]
+            assert threading.get_ident() not in made[0].threads
 
 
 class TestCancelling:
-    def test_a_record_goes_on_whose_future_is_cancelled(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                with pytest.raises(TimeoutError):
-                    await asyncio.wait_for(producer.send("t", "1"), 0)
-                sending = asyncio.create_task(producer.send("t", "2"))
-                await asyncio.sleep(0)
-                sending.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await sending
-                outstanding = len(producer)
-                made[0].report(outstanding)
-                assert await producer.flush() == 0
+    @on_a_loop
+    async def test_a_record_goes_on_whose_future_is_cancelled(self, made: list[Served]) -> None:
+        async with Front({}) as producer:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(producer.send("t", "1"), 0)
+            sending = asyncio.create_task(producer.send("t", "2"))
+            await asyncio.sleep(0)
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            outstanding = len(producer)
+            made[0].report(outstanding)
+            assert await producer.flush() == 0
 
-        on_a_loop(main)
-
-    def test_one_that_waits_for_room_has_queued_nothing(
+    @on_a_loop
+    async def test_one_that_waits_for_room_has_queued_nothing(
         self, made: list[Served], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Served, "room", 1)
+        async with Front({}) as producer:
+            await producer.produce("t", "1")
+            waiting = [asyncio.create_task(producer.produce("t", str(n))) for n in (2, 3)]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+            made[0].report()
+            future = await waiting[1]
+            made[0].report()
+            assert await future == "3"
+            assert waiting[0].cancelled()
 
-        async def main() -> None:
-            async with Front({}) as producer:
-                await producer.produce("t", "1")
-                waiting = [asyncio.create_task(producer.produce("t", str(n))) for n in (2, 3)]
-                await asyncio.sleep(0)
-                waiting[0].cancel()
-                made[0].report()
-                future = await waiting[1]
-                made[0].report()
-                assert await future == "3"
-                assert waiting[0].cancelled()
-
-        on_a_loop(main)
-
-    def test_one_whose_turn_it_is_leaves_it_to_the_next(
+    @on_a_loop
+    async def test_one_whose_turn_it_is_leaves_it_to_the_next(
         self, made: list[Served], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Served, "room", 1)
-
-        async def main() -> None:
-            async with Front({}) as producer:
-                await producer.produce("t", "1")
-                waiting = [asyncio.create_task(producer.produce("t", str(n))) for n in (2, 3)]
-                await asyncio.sleep(0)
-                made[0].taken.clear()  # there is room
-                waiting[0].cancel()  # has its turn, and did not get to take it
-                await asyncio.wait(waiting)
-                assert waiting[0].cancelled()
-                assert [record[1] for record in made[0].taken] == ["3"]
-
-        on_a_loop(main)
+        async with Front({}) as producer:
+            await producer.produce("t", "1")
+            waiting = [asyncio.create_task(producer.produce("t", str(n))) for n in (2, 3)]
+            await asyncio.sleep(0)
+            made[0].taken.clear()  # there is room
+            waiting[0].cancel()  # has its turn, and did not get to take it
+            await asyncio.wait(waiting)
+            assert waiting[0].cancelled()
+            assert [record[1] for record in made[0].taken] == ["3"]
 
 
 class TestRoom:
-    def test_who_waits_gets_in_in_order_as_others_leave(
+    @on_a_loop
+    async def test_who_waits_gets_in_in_order_as_others_leave(
         self, made: list[Served], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Served, "room", 10)
         count = 100
+        async with Front({}) as producer:
+            order: list[str] = []
 
-        async def main() -> None:
-            async with Front({}) as producer:
-                order: list[str] = []
+            async def send(value: str) -> None:
+                order.append(await producer.send("t", value))
 
-                async def send(value: str) -> None:
-                    order.append(await producer.send("t", value))
+            tasks = [asyncio.create_task(send(str(n))) for n in range(count)]
+            while len(order) < count:
+                assert len(made[0]) <= 10
+                made[0].report(3)
+                await producer.poll(0.001)
+            await asyncio.wait(tasks)
+            assert order == [str(n) for n in range(count)]
 
-                tasks = [asyncio.create_task(send(str(n))) for n in range(count)]
-                while len(order) < count:
-                    assert len(made[0]) <= 10
-                    made[0].report(3)
-                    await producer.poll(0.001)
-                await asyncio.wait(tasks)
-                assert order == [str(n) for n in range(count)]
-
-        on_a_loop(main)
-
-    def test_a_record_that_an_empty_queue_has_no_room_for_is_refused(
+    @on_a_loop
+    async def test_a_record_that_an_empty_queue_has_no_room_for_is_refused(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Served, "room", 0)
+        async with Front({}) as producer:
+            with pytest.raises(BufferError):
+                await producer.produce("t", "1")
 
-        async def main() -> None:
-            async with Front({}) as producer:
-                with pytest.raises(BufferError):
-                    await producer.produce("t", "1")
-
-        on_a_loop(main)
-
-    def test_who_waits_when_it_is_closed_is_refused(
+    @on_a_loop
+    async def test_who_waits_when_it_is_closed_is_refused(
         self, made: list[Served], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(Served, "room", 1)
-
-        async def main() -> None:
-            producer = Front({})
-            first = await producer.produce("t", "1")
-            waiting = [asyncio.create_task(producer.produce("t", str(n))) for n in range(5)]
-            await asyncio.sleep(0)
-            await producer.close()
-            for each in waiting:
-                with pytest.raises(RuntimeError, match=CLOSED):
-                    await each
-            assert await first == "1"
-
-        on_a_loop(main)
+        producer = Front({})
+        first = await producer.produce("t", "1")
+        waiting = [asyncio.create_task(producer.produce("t", str(n))) for n in range(5)]
+        await asyncio.sleep(0)
+        await producer.close()
+        for each in waiting:
+            with pytest.raises(RuntimeError, match=CLOSED):
+                await each
+        assert await first == "1"
 
 
 class TestServing:
-    def test_flush_waits_for_every_outcome_and_hurries_batches(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                futures = [await producer.produce("t", str(n)) for n in range(5)]
-                assert await producer.flush() == 0
-                assert made[0].flushed
-                assert all(future.done() for future in futures)
-                assert await producer.flush(0) == 0
+    @on_a_loop
+    async def test_flush_waits_for_every_outcome_and_hurries_batches(self, made: list[Served]) -> None:
+        async with Front({}) as producer:
+            futures = [await producer.produce("t", str(n)) for n in range(5)]
+            assert await producer.flush() == 0
+            assert made[0].flushed
+            assert all(future.done() for future in futures)
+            assert await producer.flush(0) == 0
 
-        on_a_loop(main)
-
-    def test_flush_ends_with_its_time(self, made: list[Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    @on_a_loop
+    async def test_flush_ends_with_its_time(
+        self, made: list[Served], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(Served, "flush", lambda self, timeout: self.poll(timeout))
+        async with Front({}) as producer:
+            await producer.produce("t", "1")
+            assert await producer.flush(0.001) == 1
+            assert producer._thread.flushing == 0
+            made[0].report()
 
-        async def main() -> None:
-            async with Front({}) as producer:
-                await producer.produce("t", "1")
-                assert await producer.flush(0.001) == 1
-                assert producer._thread.flushing == 0
-                made[0].report()
+    @on_a_loop
+    async def test_poll_returns_how_many_were_reported(self, made: list[Served]) -> None:
+        async with Front({}) as producer:
+            assert await producer.poll() == 0
+            assert await producer.poll(0.001) == 0
+            await producer.produce("t", "1")
+            polling = asyncio.create_task(producer.poll(-1))
+            await asyncio.sleep(0)
+            made[0].report()
+            assert await polling == 1
 
-        on_a_loop(main)
+    @on_a_loop
+    async def test_purged_records_fail(self, made: list[Served]) -> None:
+        async with Front({}) as producer:
+            future = await producer.produce("t", "1")
+            await producer.purge()
+            with pytest.raises(KafkaException, match="_PURGE_QUEUE"):
+                await future
+            assert threading.get_ident() not in made[0].threads
 
-    def test_poll_returns_how_many_were_reported(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                assert await producer.poll() == 0
-                assert await producer.poll(0.001) == 0
-                await producer.produce("t", "1")
-                polling = asyncio.create_task(producer.poll(-1))
-                await asyncio.sleep(0)
-                made[0].report()
-                assert await polling == 1
-
-        on_a_loop(main)
-
-    def test_purged_records_fail(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                future = await producer.produce("t", "1")
-                await producer.purge()
-                with pytest.raises(KafkaException, match="_PURGE_QUEUE"):
-                    await future
-                assert threading.get_ident() not in made[0].threads
-
-        on_a_loop(main)
-
-    def test_the_clients_callbacks_come_to_the_loop(self, made: list[Served]) -> None:
+    @on_a_loop
+    async def test_the_clients_callbacks_come_to_the_loop(self, made: list[Served]) -> None:
         heard: list[Any] = []
 
         async def errors(error: Any) -> None:
             heard.append((threading.get_ident(), error))
 
-        async def main() -> None:
-            async with Front({"error_cb": errors}):
-                await asyncio.to_thread(made[0].config["error_cb"], "an error")
-            assert heard == [(threading.get_ident(), "an error")]
-
-        on_a_loop(main)
+        async with Front({"error_cb": errors}):
+            await asyncio.to_thread(made[0].config["error_cb"], "an error")
+        assert heard == [(threading.get_ident(), "an error")]
 
 
 class TestLife:
-    def test_what_is_queued_is_sent_before_it_is_closed(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}) as producer:
-                future = await producer.produce("t", "1")
-            assert future.done()
-            assert made[0].closed == 1
-            await producer.close()
-            assert made[0].closed == 1
-            for call in (producer.produce("t"), producer.flush(), producer.poll(), producer.purge()):
-                with pytest.raises(RuntimeError, match=CLOSED):
-                    await call
+    @on_a_loop
+    async def test_what_is_queued_is_sent_before_it_is_closed(self, made: list[Served]) -> None:
+        async with Front({}) as producer:
+            future = await producer.produce("t", "1")
+        assert future.done()
+        assert made[0].closed == 1
+        await producer.close()
+        assert made[0].closed == 1
+        for call in (producer.produce("t"), producer.flush(), producer.poll(), producer.purge()):
+            with pytest.raises(RuntimeError, match=CLOSED):
+                await call
 
-        on_a_loop(main)
+    @on_a_loop
+    async def test_a_close_that_is_cancelled_goes_on(self, made: list[Served]) -> None:
+        producer = Front({})
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await producer.close()
+        assert made[0].closed == 1
 
-    def test_a_close_that_is_cancelled_goes_on(self, made: list[Served]) -> None:
-        async def main() -> None:
-            producer = Front({})
-            closing = asyncio.create_task(producer.close())
-            await asyncio.sleep(0)
-            closing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await closing
-            await producer.close()
-            assert made[0].closed == 1
-
-        on_a_loop(main)
-
-    def test_a_call_that_is_cancelled_ends_before_it_is_closed(self, made: list[Served]) -> None:
+    @on_a_loop
+    async def test_a_call_that_is_cancelled_ends_before_it_is_closed(self, made: list[Served]) -> None:
         entered, let_go = threading.Event(), threading.Event()
         closed_amid_it: list[int] = []
 
@@ -388,52 +340,49 @@ class TestLife:
             assert let_go.wait(WAIT_S)
             closed_amid_it.append(made[0].closed)
 
-        async def main() -> None:
-            producer = Front({})
-            made[0].init_transactions = blocks  # type: ignore[attr-defined]
-            calling = asyncio.create_task(producer.init_transactions())
-            await asyncio.to_thread(entered.wait, WAIT_S)
-            calling.cancel()
-            closing = asyncio.create_task(producer.close())
-            await asyncio.sleep(0)
-            future = producer._reports.loop.create_future()
-            producer._reports.outstanding += 1
-            producer._reports.put(future, None, None, "served meanwhile")
-            assert await future == "served meanwhile"
-            let_go.set()
-            await closing
-            assert closed_amid_it == [0]
-
-        on_a_loop(main)
+        producer = Front({})
+        made[0].init_transactions = blocks  # type: ignore[attr-defined]
+        calling = asyncio.create_task(producer.init_transactions())
+        await asyncio.to_thread(entered.wait, WAIT_S)
+        calling.cancel()
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)
+        future = producer._reports.loop.create_future()
+        producer._reports.outstanding += 1
+        producer._reports.put(future, None, None, "served meanwhile")
+        assert await future == "served meanwhile"
+        let_go.set()
+        await closing
+        assert closed_amid_it == [0]
 
     def test_a_loop_that_ends_first_closes_it_with_one_line(
         self, made: list[Served], caplog: pytest.LogCaptureFixture
     ) -> None:
         kept: list[AsyncPartitioningProducer] = []
 
+        @on_a_loop
         async def main() -> None:
             kept.append(Front({}))
             await kept[0].produce("t", "1")
 
-        on_a_loop(main)
-        eventually(lambda: made[0].closed == 1)
+        main()
+        assert made[0].closed == 1
         lines = [record.message for record in caplog.records if record.message.startswith("producer_")]
         assert lines == ["producer_loop_ended outstanding=1"]
 
-    def test_one_that_is_dropped_is_closed(self, made: list[Served]) -> None:
-        async def main() -> None:
-            producer = Front({})
-            future = await producer.produce("t", "1")
-            reference = weakref.ref(producer)
-            del producer
-            gc.collect()
-            assert reference() is None
-            assert await future == "1"
+    @on_a_loop
+    async def test_one_that_is_dropped_is_closed(self, made: list[Served]) -> None:
+        producer = Front({})
+        future = await producer.produce("t", "1")
+        reference = weakref.ref(producer)
+        del producer
+        gc.collect()
+        assert reference() is None
+        assert await future == "1"
+        eventually(lambda: made[0].closed == 1)
 
-        on_a_loop(main)
-        assert made[0].closed == 1
-
-    def test_an_error_of_the_client_ends_no_thread(
+    @on_a_loop
+    async def test_an_error_of_the_client_ends_no_thread(
         self, made: list[Served], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         raised = iter([True])
@@ -445,15 +394,11 @@ class TestLife:
             return poll(self, timeout)
 
         monkeypatch.setattr(Served, "poll", failing)
-
-        async def main() -> None:
-            async with Front({}) as producer:
-                sent = asyncio.create_task(producer.send("t", "1"))
-                await asyncio.sleep(0)
-                made[0].report()
-                assert await sent == "1"
-
-        on_a_loop(main)
+        async with Front({}) as producer:
+            sent = asyncio.create_task(producer.send("t", "1"))
+            await asyncio.sleep(0)
+            made[0].report()
+            assert await sent == "1"
 
 
 def test_it_has_what_confluents_own_has() -> None:
@@ -480,31 +425,17 @@ class TestSettings:
             ({"oauth_cb": asyncio.sleep}, "plain function"),
         ],
     )
-    def test_what_can_not_work_is_refused_in_words(
+    @on_a_loop
+    async def test_what_can_not_work_is_refused_in_words(
         self, config: dict[str, Any], words: str, made: list[Served]
     ) -> None:
-        async def main() -> None:
-            with pytest.raises(ConfigurationError, match=words):
-                Front(config)
-            assert not made
+        with pytest.raises(ConfigurationError, match=words):
+            Front(config)
+        assert not made
 
-        on_a_loop(main)
-
-    def test_aio_producers_arguments_are_taken(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front(
-                {"linger.ms": 1}, max_workers=2, executor=None, batch_size=10, buffer_timeout=0.1, acks=1
-            ):
-                assert made[0].config == {"linger.ms": 1, "acks": 1}
-
-        on_a_loop(main)
-
-    def test_it_shows_what_the_producer_has(self, made: list[Served]) -> None:
-        async def main() -> None:
-            async with Front({}, rescue="hedge", keys="move") as producer:
-                inner = made[0]
-                assert (producer.partitioner, producer.poller) == (inner.partitioner, inner.poller)
-                assert producer.stats is inner.stats
-                assert SimpleNamespace(**inner.options).rescue == "hedge"
-
-        on_a_loop(main)
+    @on_a_loop
+    async def test_aio_producers_arguments_are_taken(self, made: list[Served]) -> None:
+        async with Front(
+            {"linger.ms": 1}, max_workers=2, executor=None, batch_size=10, buffer_timeout=0.1, acks=1
+        ):
+            assert made[0].config == {"linger.ms": 1, "acks": 1}

@@ -89,13 +89,6 @@ class TestALimitedTopic:
         chooser.choose("orders", b"a", None)
         assert turn.counts_key is None
 
-    def test_leaves_others_alone(self, make: Make) -> None:
-        partitioner = DefaultPartitioner()
-        chooser = make(partitioner)
-        partitioner.routing.limit({"other": 2})
-        assert chooser.leaves_keys("orders")
-        assert not chooser.leaves_keys("other")
-
 
 @pytest.mark.parametrize(
     "name", ["x" * 250, "or\0ders", "or\ud800ders", "", ".", "..", "or ders", "or/ders", "\u00f6rders"]
@@ -108,29 +101,11 @@ def test_a_name_that_no_topic_can_have_is_not_followed(make: Make, name: str) ->
     assert list(chooser.written()) == ["orders"]
 
 
-def test_what_is_counted(make: Make) -> None:
-    chooser = make(DefaultPartitioner(), observe({"orders": [1, None, 3]}, brokers=[1, 3]))
-    for _ in range(5):
-        chooser.choose("orders", None, b"v")
-        chooser.choose("orders", b"key", b"v")  # librdkafka places it, and nobody counts
-    stats = chooser.stats
-    assert (stats.rerouted, stats.avoided, stats.capped) == (5, 0, 0)
-
-
 KEYLESS = [UniformStickyPartitioner, lambda: AdaptivePartitioner(ignore_keys=True)]
 
 
 @pytest.mark.parametrize("partitioner", KEYLESS)
 class TestAPartitionerThatIgnoresKeys:
-    def test_has_keyed_and_unkeyed_records_share_a_turn(
-        self, partitioner: Any, make: Make, now: list[float]
-    ) -> None:
-        chooser = make(partitioner())
-        (only,) = {chooser.choose("orders", key, b"v") for key in KEYS * 20}
-        now[0] += 61
-        (moved,) = {chooser.choose("orders", key, b"v") for key in KEYS * 20}
-        assert moved != only
-
     def test_has_them_share_the_chunk_of_the_hot_path(
         self, partitioner: Any, make: Make, now: list[float]
     ) -> None:
@@ -160,10 +135,6 @@ class TestAPartitionerThatIgnoresKeys:
         chooser.choose("orders", b"k", b"v")
         assert (chooser.turns["orders"].next_keyed, chooser.turns["orders"].next_partitions) == ((), ())
 
-    def test_leaves_no_keys_to_librdkafka(self, partitioner: Any, make: Make) -> None:
-        chooser = make(partitioner())
-        assert (chooser.keyless, chooser.native_keys, chooser.by_turns is None) == (True, False, False)
-
 
 def test_round_robin_counts_keyed_records_as_it_counts_others(make: Make) -> None:
     chooser = make(
@@ -171,21 +142,6 @@ def test_round_robin_counts_keyed_records_as_it_counts_others(make: Make) -> Non
     )
     assert [chooser.choose("orders", key, b"v") for key in KEYS] == [0, 1, 2, 0, 1]
     assert chooser.stats.rerouted == 5
-
-
-def test_keys_that_count_are_none_of_a_turns_records(make: Make) -> None:
-    chooser = make(DefaultPartitioner())
-    assert (chooser.keyless, chooser.native_keys) == (False, True)
-
-
-def test_a_subclass_with_a_home_of_its_own_is_asked_about_every_key(make: Make) -> None:
-    class AtTheEnd(DefaultPartitioner):
-        def home(self, route: Route, key: bytes) -> int:
-            return route.count - 1
-
-    chooser = make(AtTheEnd())
-    assert (chooser.by_turns is None, chooser.native_keys) == (False, False)
-    assert chooser.choose("orders", "k", "v") == 2
 
 
 def test_a_probe_that_a_batch_takes_leaves_no_chunk_that_nobody_counts(
@@ -217,11 +173,6 @@ class OwnKeys(Partitioner):
 
 
 class TestKeysThatLibrdkafkaMustNotPlace:
-    def test_are_no_reason_for_unkeyed_records_to_wait(self, make: Make) -> None:
-        chooser = make(OwnKeys(), known=False)
-        assert chooser.choose("orders", None, b"v") == UNASSIGNED
-        assert not chooser.must_place("orders", None)
-
     def test_are_those_of_topics_whose_metadata_is_required(self, make: Make) -> None:
         chooser = make(OwnKeys(hash_name="crc32"), known=False)
         assert chooser.must_place("orders", b"k")

@@ -29,7 +29,6 @@ from kafka_partition_events.clients.confluent.adapter import lost_broker
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, settings_of
 from kafka_partition_events.clients.confluent.settings import (
     acks,
-    with_callback,
     with_hash,
     with_one_request_in_flight,
     with_requests_in_flight,
@@ -242,12 +241,6 @@ def test_a_hang_up_is_a_wrong_protocol_only_if_it_never_worked() -> None:
     connection.close()
 
 
-def test_an_answer_that_does_not_come_is_told_in_words() -> None:
-    connection = Connection({})
-    assert str(connection.failure("can't look", TimeoutError())) == "can't look: no answer in time"
-    connection.close()
-
-
 def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
     connection = Connection({"bootstrap.servers": "localhost:1"})
     held = connection.admin()
@@ -272,15 +265,6 @@ def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
 )
 def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None) -> None:
     assert lost_broker(KafkaError(code, text)) == broker
-
-
-def test_the_error_callback_of_the_application_hears_after_ours() -> None:
-    heard: list[str] = []
-    config = with_callback(
-        {"error_cb": lambda _error: heard.append("theirs")}, "error_cb", lambda _error: heard.append("ours")
-    )
-    config["error_cb"](KafkaError(KafkaError._TRANSPORT))
-    assert heard == ["ours", "theirs"]
 
 
 def test_the_applications_exception_is_kept_though_its_callback_raises_as_well() -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events import DefaultPartitioner, Partitioner, UniformStickyPartitioner
 from kafka_partition_events.clients.confluent import adapter as adapter_module
 from kafka_partition_events.clients.confluent import detours as module
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter
@@ -14,10 +14,8 @@ from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.flight.engine import Flight
-from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import RescueStats
 from kafka_partition_events.testing.scripted import cluster_of
 
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
@@ -44,14 +42,14 @@ class Handle:
 class Rig:
     """A producer's adapter and engine, and what the application has learned of its records."""
 
-    def __init__(self, rescue: Any = None) -> None:
-        self.partitioner = DefaultPartitioner(hash_name="murmur2")
+    def __init__(self, rescue: Any = None, partitioner: Partitioner | None = None) -> None:
+        self.partitioner = partitioner or DefaultPartitioner(hash_name="murmur2")
         self.partitioner.apply_snapshot(cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
         self.handle = Handle()
-        chooser = Chooser(self.partitioner, {}, chunks=False)
+        chooser = Chooser(self.partitioner, {"sticky.partitioning.linger.ms": 60_000}, chunks=False)
         chooser.ask_for = lambda _topic: None
         chooser.poller = SimpleNamespace(refresh=lambda _reason: None)  # type: ignore[assignment]
-        producer, subscription = cast("Any", self.handle), cast("Any", None)
+        producer, subscription = cast("Any", self.handle), cast("Any", SimpleNamespace(knows=lambda _: True))
         detours = Detours(producer, {}, lambda: None, frozenset, lambda _throttle: None, count=0)
         self.adapter = ConfluentAdapter(
             lambda: producer, chooser, subscription, detours, self.by_default, 100, 60.0
@@ -114,14 +112,6 @@ def test_one_record_in_a_millisecond_is_tracked_and_the_others_keep_their_callba
     assert rig.handle.taken[1][4] == rig.by_default
 
 
-def test_what_is_refused_leaves_nothing_tracked() -> None:
-    rig = Rig("hedge")
-    rig.handle.raises = [BufferError()]
-    with pytest.raises(BufferError):
-        rig.produce()
-    assert (rig.outstanding, rig.flight.copies and rig.flight.copies.stats) == (0, RescueStats())
-
-
 @pytest.mark.parametrize("rescue", [None, "hedge"])
 def test_where_the_handle_does_not_know_the_partition_librdkafka_chooses(rescue: Any) -> None:
     rig = Rig(rescue)
@@ -149,16 +139,6 @@ def test_what_a_copy_would_not_mend_is_the_outcome_at_once() -> None:
     rig.report(0, REFUSED)
     rig.flight.served()
     assert (rig.outcomes, len(rig.handle.taken)) == ([(KafkaError.NOT_ENOUGH_REPLICAS, b"v")], 1)
-
-
-@pytest.mark.parametrize("error", [ValueError("the application's partitioner"), RuntimeError("closed")])
-def test_a_copy_that_cannot_be_sent_leaves_the_outcome_of_the_record(error: Exception) -> None:
-    rig = Rig("failed")
-    rig.produce()
-    rig.report(0, TIMED_OUT)
-    rig.handle.raises = [error]
-    rig.flight.served()
-    assert rig.outcomes == [(KafkaError._MSG_TIMED_OUT, b"v")]
 
 
 def test_a_copy_that_finds_the_queue_full_waits() -> None:
@@ -203,64 +183,24 @@ def test_what_is_purged_while_it_is_queued_says_so_when_polled() -> None:
     assert len(rig.handle.taken) == 1
 
 
-def test_a_purged_hedge_leaves_the_original_its_own_outcome() -> None:
-    rig = Rig("hedge")
-    rig.produce()
-    assert rig.flight.copies is not None
-    rig.flight.copies.copy_stuck({(FIRST, "t", rig.handle.taken[0][3]): 1})
-    rig.flight.copies.purge()
-    rig.flight.served()
-    assert rig.outcomes == []
-    rig.report(0, REFUSED)
-    assert rig.outcomes == [(KafkaError.NOT_ENOUGH_REPLICAS, b"v")]
-
-
-def test_an_application_that_raises_is_called_once_and_nothing_is_kept() -> None:
-    rig, calls = Rig("failed"), list[int]()
-
-    def raising(_error: Any, _message: Any) -> None:
-        calls.append(1)
-        raise ZeroDivisionError
-
-    rig.produce(outcome=raising)
-    with pytest.raises(ZeroDivisionError):
-        rig.report(0)
-    rig.report(0, TIMED_OUT)
-    assert len(calls) == 1
-    assert rig.flight.copies is not None
-    assert not rig.flight.copies.open
-
-
-def test_ids_are_the_producers_own_and_each_records_own() -> None:
-    first, second = Rig("failed"), Rig("failed")
-    for rig in (first, first, second):
-        rig.produce()
-    ids = [headers["kpe-id"].decode() for rig in (first, second) for headers in rig.headers]
-    assert len(set(ids)) == 3
-    prefixes = [id_.split("-")[0] for id_ in ids]
-    assert prefixes[0] == prefixes[1] != prefixes[2]
-    assert len(prefixes[0]) == 16
-
-
 def test_a_further_handle_has_the_latest_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     logins: list[tuple[str, ...]] = []
 
     class LoggingIn(Handle):
-        def __init__(self, _config: Any) -> None:
+        def __init__(self, config: Any) -> None:
             super().__init__()
+            logins.append((config["sasl.username"], config["sasl.password"]))
 
         def set_sasl_credentials(self, *login: str) -> None:
             logins.append(login)
 
     monkeypatch.setattr(module, "Handle", LoggingIn)
     producer: Any = Handle()
-    detours = Detours(producer, {}, lambda: None, frozenset, lambda _throttle: None)
+    detours = Detours(producer, {"sasl.password": "first"}, lambda: None, frozenset, lambda _throttle: None)
     detours.log_in("alice", "second")
-    assert logins == []
     detour = detours.get(1)
     assert detour is not None
     detour.open = detours._made()
-    assert logins == [("alice", "second")]
     detours.log_in("alice", "third")
     assert logins == [("alice", "second"), ("alice", "third")], "the one that is open, too"
 
@@ -308,6 +248,12 @@ def test_a_long_batch_takes_several_turns(batches: Batches) -> None:
     assert Rig().adapter.send_batch("t", [{"value": b"v"} for _ in range(count)], None) == count
     assert [sent for _, sent in batches.sent] == [LONGEST_SLICE, LONGEST_SLICE, 1]
     assert len({partition for partition, _ in batches.sent}) > 1
+
+
+def test_a_batch_of_a_partitioner_that_ignores_keys_shares_a_turn(batches: Batches) -> None:
+    messages: list[dict[str, Any]] = [{"key": key} for key in ("key-1", None, b"", b"key-2")]
+    assert Rig(partitioner=UniformStickyPartitioner()).adapter.send_batch("t", messages, None) == 4
+    assert [sent for _, sent in batches.sent] == [4]
 
 
 def test_a_batch_whose_partition_the_handle_does_not_know_yet_is_placed_by_librdkafka(

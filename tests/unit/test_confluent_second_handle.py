@@ -1,8 +1,6 @@
 """What can't be made costs the second handle only; a batch is placed before any of it is sent. No broker."""
 
 import shutil
-import threading
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -97,26 +95,6 @@ def test_a_certificate_that_is_being_replaced_costs_the_second_handle_only(
     assert outcomes.of_queued(producer) == 10
     assert [log["event"] for log in logs] == ["second_handle_not_made"]
     assert "ssl.ca.location" in logs[0]["error"]
-
-
-def test_a_token_that_does_not_come_costs_the_second_handle_only(make: Make) -> None:
-    is_made, asked, may = threading.Event(), threading.Event(), threading.Event()
-
-    def token(_config: str) -> tuple[str, float]:
-        if is_made.is_set():
-            asked.set()
-            assert may.wait(10)
-        return "a.b.c", time.time() + 3600
-
-    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER", "oauth_cb": token}
-    producer, outcomes = make(login), Outcomes()
-    is_made.set()
-    want_the_second_handle(producer)
-    producer.produce("t", b"v", on_delivery=outcomes)
-    assert asked.wait(10)
-    producer.produce("t", b"v", on_delivery=outcomes)  # while the token is awaited
-    may.set()
-    assert outcomes.of_queued(producer) == 2
 
 
 def test_a_second_handle_has_brokers_judged_no_more_often(

@@ -40,14 +40,6 @@ def test_a_batch_of_keys_alone_is_followed_by_its_first_record() -> None:
         assert len(rig.outcomes) == 4
 
 
-def test_each_key_of_a_batch_is_known_to_have_gone_by_the_first_handle(make: Make) -> None:
-    rig = make()
-    rig.produce_batch(b"first", b"second")
-    rig.suspect()
-    rig.produce(b"second", b"third")
-    assert rig.queued[1] == 1, "a record of the third key alone may go by another one"
-
-
 @pytest.mark.parametrize(
     "odd", [[], [{}], [{"key": 5}], [{"key": b"k", "value": 5}], [{"key": b"k"}, 5], "ab"]
 )
@@ -79,14 +71,6 @@ def test_messages_of_a_batch_keep_the_order_of_their_keys_too(make: Make) -> Non
 
 
 KEYS = [b"key-%d" % number for number in range(60)]
-
-
-def test_what_a_suspect_leads_goes_by_the_second_handle_and_is_evidence_there(make_either: Make) -> None:
-    rig = make_either()
-    rig.suspect(2)  # it leads partition 1
-    rig.produce(*KEYS)
-    assert rig.queued == (0, 60)
-    assert any(rig.home_of(key) == 1 for key in KEYS)
 
 
 def test_keys_of_a_leader_that_cannot_be_connected_to_stay_with_the_first_handle(make_either: Make) -> None:

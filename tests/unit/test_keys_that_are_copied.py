@@ -7,7 +7,6 @@ import pytest
 
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import RescueLimits
 from kafka_partition_events.clients.kafka_python import rescue_stats
 from kafka_partition_events.health.in_flight import STANDBY
 from tests.unit.kafka_python_kit import FakeProducer
@@ -58,28 +57,11 @@ def test_those_of_a_key_follow_one_another_to_its_stand_in(make_either: Make, st
     assert (rig.keys.displaced, rig.keys.waiting) == (1, 0)
 
 
-def test_a_key_that_has_no_other_place_waits(make_either: Make, stuck: Any) -> None:
-    rig = make_either(keys=MoveKeys(compacted_ok=True, most_displaced=1), rescue="hedge")
-    first, second = rig.a_key(1), next(k for n in range(99) if rig.home_of(k := b"k%d" % n) == 1)
-    rig.produce(first, second)
-    hang(rig, stuck)
-    assert rig.queued == (2, 1)
-    assert rig.keys.displaced == 1
-
-
 def test_one_that_stays_gets_no_copy(make_either: Make, stuck: Any) -> None:
     rig = make_either(rescue="hedge")
     rig.produce(rig.a_key(1))
     hang(rig, stuck)
     assert rig.queued == (1, 0)
-
-
-def test_a_key_of_which_not_all_can_be_copied_waits(make_either: Make, stuck: Any) -> None:
-    rig = make_either(**HEDGE, rescue_limits=RescueLimits(held_bytes=1_000))
-    key = rig.a_key(1)
-    rig.produce(key, key)
-    hang(rig, stuck)
-    assert rig.queued == (2, 0)
 
 
 def test_what_was_sent_over_two_seconds_waits(make_either: Make, stuck: Any) -> None:

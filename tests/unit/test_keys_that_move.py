@@ -68,23 +68,6 @@ def test_an_empty_key_that_is_none_has_no_order(make: Make) -> None:
     assert not rig.producer._chooser.keys.counts_some("t")
 
 
-def test_a_further_handle_that_has_not_heard_of_the_partition_leaves_the_record_to_the_first(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = make()
-    rig.suspect()
-    plain = Handle.plain
-
-    def refuse(handle: Any, *arguments: Any) -> None:
-        if handle is rig._further:
-            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
-        plain(handle, *arguments)
-
-    monkeypatch.setattr(Handle, "plain", refuse)
-    rig.produce(b"key")
-    assert rig.queued == (1, 0)
-
-
 def test_a_partition_that_no_handle_has_heard_of_is_left_to_the_client(
     make_either: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,17 +110,6 @@ class TestGone:
                 return
         pytest.fail("waits for what is gone")
 
-    def test_what_is_left_of_a_truncated_log_comes_first(self, group: Group, clock: Any) -> None:
-        group.partitions[1].append("first")
-        group.partitions[0].append("second", headers({1: 9}))
-        member = reader(group, 0)
-        for _ in range(60):
-            clock.advance(1.0)
-            assert polled(member, 3) == []
-        group.committed[1] = 1
-        clock.advance(1.0)
-        assert polled(member, 3) == ["second"]
-
 
 class TestLongWaits:
     def test_are_delivered_and_logged(self, group: Group, clock: Any, caplog: Any) -> None:
@@ -147,15 +136,6 @@ class TestLongWaits:
         clock.advance(0.2)
         assert polled(member) == ["waits"]
 
-    def test_say_what_the_group_answered(self, group: Group, clock: Any, caplog: Any) -> None:
-        group.is_silent = True
-        member = reader(group, 0, **{"ordered.max.wait.ms": 5_000})
-        group.partitions[0].append("waits", headers({1: 7}))
-        polled(member)
-        clock.advance(5.0)
-        polled(member)
-        assert "_TIMED_OUT" in caplog.text
-
     def test_another_ending_is_refused(self, group: Group) -> None:
         with pytest.raises(ConfigurationError, match="deliver, raise"):
             reader(group, **{"ordered.on.timeout": "skip"})
@@ -167,18 +147,6 @@ class TestLongWaits:
 
 
 class TestCopies:
-    @pytest.mark.parametrize("first", [0, 1])
-    def test_the_second_of_two_is_dropped(self, group: Group, first: int) -> None:
-        group.partitions[first].append("one", headers(id_=b"a-1"))
-        member = reader(group, 0, 1)
-        assert polled(member) == ["one"]
-        group.partitions[1 - first].append("one", headers(id_=b"a-1"))
-        group.partitions[1 - first].append("two")
-        assert polled(member) == ["two"]
-        group.clock.advance(0.1)
-        polled(member)
-        assert member.stored == {first: 1, 1 - first: 2}
-
     def test_ids_are_remembered_within_bounds(self) -> None:
         ids = RecentIds(remembered=10)
         for number in range(100):

@@ -4,13 +4,9 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaException
 
-from kafka_partition_events import (
-    GrowthSafePartitioner,
-    MetadataFetchError,
-    MetadataPoller,
-    PollerClosedError,
-)
+from kafka_partition_events import GrowthSafePartitioner, MetadataFetchError, MetadataPoller
 from kafka_partition_events.clients.confluent import subscription as module
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.subscription import ProducerSubscription
@@ -105,19 +101,10 @@ def rig_of(rigs: list[Rig], *script: Observation | Exception) -> Rig:
 
 def test_a_topic_is_asked_for_until_it_is_there(time: Time, handle: Handle, rigs: list[Rig]) -> None:
     rig = rig_of(rigs, MISSING, MetadataFetchError("no broker"), THERE)
-    rig.subscription.wait_for_topic("orders", time.now + 10.0)
+    rig.subscription.wait_for_topic("orders", 10.0)
     assert rig.partitioner.route("orders") is not None
     assert [did for did in handle.did if "ask" in did] == ["ask for orders"] * 3, "which may create it"
     assert handle.did[-1] == "learn orders", "the handle knows it, too"
-
-
-def test_one_that_is_known_is_not_waited_for(time: Time, handle: Handle, rigs: list[Rig]) -> None:
-    rig = rig_of(rigs, THERE)
-    rig.poller.poll_once()
-    handle.did.clear()
-    began = time.now
-    rig.subscription.wait_for_topic("orders", time.now + 10.0)
-    assert (handle.did, time.now) == (["learn orders"], began)
 
 
 def test_a_handle_that_lags_behind_the_poller_is_waited_for(
@@ -127,7 +114,7 @@ def test_a_handle_that_lags_behind_the_poller_is_waited_for(
     rig.poller.poll_once()
     handle.did.clear()
     handle.lags = 3
-    rig.subscription.wait_for_topic("orders", time.now + 10.0)
+    rig.subscription.wait_for_topic("orders", 10.0)
     assert handle.lags == 0
     assert handle.did[-1] == "learn orders"
 
@@ -139,8 +126,8 @@ def test_it_gives_up_when_the_time_is_up_and_says_why(
     handle.is_silent = silent
     rig = rig_of(rigs, MetadataFetchError("no broker in sight"))
     began = time.now
-    with pytest.raises(TimeoutError, match=r"nothing is known of topic orders: .*no broker in sight"):
-        rig.subscription.wait_for_topic("orders", began + 10.0)
+    with pytest.raises(KafkaException, match=r"nothing is known of topic orders: .*no broker in sight"):
+        rig.subscription.wait_for_topic("orders", 10.0)
     assert time.now == pytest.approx(began + 10.0, abs=0.1)
 
 
@@ -153,8 +140,8 @@ def test_a_poller_that_is_closed_is_not_waited_for(
         rig.subscription.end()
     else:
         rig.poller.close()
-    with pytest.raises(PollerClosedError):
-        rig.subscription.wait_for_topic("orders", time.now + 10.0)
+    with pytest.raises(RuntimeError, match="closed"):
+        rig.subscription.wait_for_topic("orders", 10.0)
     assert time.now < 101.0
 
 

@@ -13,17 +13,17 @@ from confluent_kafka.cimpl import Producer
 from kafka_partition_events.clients.confluent import batches
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
-from kafka_partition_events.clients.confluent.subscription import METADATA_WAIT_S, ProducerSubscription
+from kafka_partition_events.clients.confluent.subscription import (
+    CLOSED,
+    METADATA_WAIT_S,
+    ProducerSubscription,
+)
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord, as_list
-from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.partitioners.base import UNASSIGNED
-
-CLOSED = "Producer has been closed"
-"""What a plain producer raises then, word for word."""
 
 OnDelivery = Callable[[KafkaError | None, Message], Any]
 
@@ -77,45 +77,34 @@ class ConfluentAdapter:
 
     # -- sending -------------------------------------------------------------------------------------
 
-    def send(self, record: Record, partition: int | None = None, deadline: float | None = None) -> None:
+    def send(self, record: Record, partition: int | None = None) -> None:
         """Send a record that has no short cut; one that librdkafka must not place waits for its topic.
 
         Raises:
-            BaseException: as `Flight.send`; ``_UNKNOWN_TOPIC`` as `await_topic`.
+            BaseException: as `Flight.send`; ``_UNKNOWN_TOPIC``: nothing was known of its topic in time.
         """
-        must_be_placed = self._chooser.must_place(record.topic, record.key)
-        if must_be_placed and not self._subscription.knows(record.topic):
-            deadline = self.await_topic(record.topic, deadline)
+        topic = record.topic
+        if self.must_wait(topic, record.key):
+            self._subscription.wait_for_topic(topic, METADATA_WAIT_S)
         try:
             self.flight.send(record, partition)
         except KafkaException as error:
-            if not (must_be_placed and self.knows_no_such_partition(error)):
+            if not (self._chooser.must_place(topic, record.key) and self.knows_no_such_partition(error)):
                 raise
-            self.await_topic(record.topic, deadline)  # the handle lags behind a poller that others share
+            # The handle lags behind a poller that others share.
+            self._subscription.wait_for_topic(topic, METADATA_WAIT_S)
             self.flight.send(record)
 
-    def await_topic(self, topic: str, deadline: float | None = None) -> float:
-        """Wait for a topic's metadata, `METADATA_WAIT_S` if there is no deadline; return the deadline.
-
-        Raises:
-            KafkaException: ``_UNKNOWN_TOPIC``: nothing is known of the topic by then.
-        """
-        if self._subscription.ended:
-            raise RuntimeError(CLOSED)
-        deadline = time.monotonic() + METADATA_WAIT_S if deadline is None else deadline
-        try:
-            self._subscription.wait_for_topic(topic, deadline)
-        except (TimeoutError, PollerClosedError) as error:
-            code = KafkaError._UNKNOWN_TOPIC  # noqa: SLF001
-            raise KafkaException(KafkaError(code, str(error))) from error
-        return deadline
+    def must_wait(self, topic: str, key: str | bytes | None) -> bool:
+        """Return whether a record waits for its topic's metadata."""
+        return self._chooser.must_place(topic, key) and not self._subscription.knows(topic)
 
     def send_batch(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.
 
         Those of a batch without keys go together, and so do those that librdkafka places all. Any others go
-        one by one, placed before one is sent: when this raises (``_UNKNOWN_TOPIC`` as `await_topic`, or what
-        a partitioner of the application's raises) nothing was sent.
+        one by one, placed before one is sent: when this raises (``_UNKNOWN_TOPIC`` as `send`, or what a
+        partitioner of the application's raises) nothing was sent.
         """
         chooser, keys = self._chooser, batches.keys_of(messages)
         if keys is not None and self.flight.copies is None:  # a batch can't take headers
@@ -145,10 +134,9 @@ class ConfluentAdapter:
         self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None
     ) -> int:
         """Send messages that need a header of ours, or a place for each; return how many were taken."""
-        chooser, deadline = self._chooser, time.monotonic() + METADATA_WAIT_S
-        must_be_placed = any(chooser.must_place(topic, message.get("key")) for message in messages)
-        if must_be_placed and not self._subscription.knows(topic):
-            self.await_topic(topic, deadline)
+        must_place = self._chooser.must_place
+        if not self._subscription.knows(topic) and any(must_place(topic, m.get("key")) for m in messages):
+            self._subscription.wait_for_topic(topic, METADATA_WAIT_S)
         placed = []
         for message in messages:
             record, partition = batches.record(topic, message, outcome), batches.placed_on(message)
@@ -158,7 +146,7 @@ class ConfluentAdapter:
         for message, record, partition, is_free in placed:
             try:
                 if is_free:
-                    self.send(record, partition, deadline)
+                    self.send(record, partition)
                 else:
                     self._first().plain(topic, record.value, record.key, partition, record.outcome)
             except BufferError:

@@ -5,17 +5,17 @@ import inspect
 import math
 import time
 import weakref
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Self
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from confluent_kafka import Message
 
 from kafka_partition_events.clients.confluent import settings
-from kafka_partition_events.clients.confluent.adapter import CLOSED
 from kafka_partition_events.clients.confluent.delivery_thread import Callback, DeliveryThread, Reports
 from kafka_partition_events.clients.confluent.producer import PartitioningProducer
 from kafka_partition_events.clients.confluent.stats import ProducerStats
+from kafka_partition_events.clients.confluent.subscription import CLOSED, METADATA_WAIT_S
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
@@ -29,18 +29,30 @@ _OF_ITS_OWN_BATCHES = ("max_workers", "executor", "batch_size", "buffer_timeout"
 _LAST_S = 0.05
 """How long librdkafka may take to free what it has reported last."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class _Producer(PartitioningProducer):
     """The producer behind a front."""
 
     def must_wait(self, topic: str, key: str | bytes | None) -> bool:
         """Return whether `produce` would wait for the topic's metadata."""
-        return self._chooser.must_place(topic, key) and not self._subscription.knows(topic)
+        return self._adapter.must_wait(topic, key)
 
-    def await_topic(self, topic: str) -> None:
-        """Wait for it as `produce` would, and raise what that would raise."""
-        self._chooser.turn(topic)  # has the poller ask for it
-        self._adapter.await_topic(topic)
+
+def _in_a_thread(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate["AsyncPartitioningProducer", P], Coroutine[Any, Any, T]]:
+    """Return a method of the producer's that blocks as one that is awaited."""
+
+    @wraps(method)
+    async def call(front: "AsyncPartitioningProducer", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        front._check()  # noqa: SLF001 - it becomes a method
+        blocking: Callable[..., T] = getattr(front._producer, method.__name__)  # noqa: SLF001
+        return await front._thread.call(blocking, *args, **kwargs)  # noqa: SLF001
+
+    return call
 
 
 class AsyncPartitioningProducer:
@@ -158,7 +170,7 @@ class AsyncPartitioningProducer:
         """
         reports, producer = self._reports, self._producer
         if partition == UNASSIGNED and producer.must_wait(topic, key):
-            await self._call(producer.await_topic, topic)
+            await self.wait_for_topic(topic, METADATA_WAIT_S)
         future: asyncio.Future[Message] = reports.loop.create_future()
         report = partial(reports.put, future, callback or on_delivery or self._default)
         send = partial(producer.produce, topic, value, key, partition, report, None, timestamp, headers)
@@ -187,9 +199,7 @@ class AsyncPartitioningProducer:
         """Send a record, and wait until it is delivered. Arguments and errors of `produce` and its future."""
         return await (await self.produce(topic, value, key, **more))
 
-    async def wait_for_topic(self, topic: str, timeout: float) -> None:  # noqa: ASYNC109 - of the other producer
-        """Wait until a topic is known; see `PartitioningProducer.wait_for_topic`."""
-        await self._call(self._producer.wait_for_topic, topic, timeout)
+    wait_for_topic = _in_a_thread(PartitioningProducer.wait_for_topic)
 
     @property
     def stats(self) -> ProducerStats:
@@ -236,43 +246,17 @@ class AsyncPartitioningProducer:
             except TimeoutError:
                 return
 
-    async def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
-        """Drop what waits: its futures fail; see ``confluent_kafka.Producer.purge``."""
-        await self._call(self._producer.purge, in_queue, in_flight, blocking)
+    # -- calls that block `PartitioningProducer`, which documents them --------------------------------
 
-    async def list_topics(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask for metadata; see ``confluent_kafka.Producer.list_topics``."""
-        return await self._call(self._producer.list_topics, *args, **kwargs)
-
-    async def cluster_id(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask for the cluster's id; see ``confluent_kafka.Producer.cluster_id``."""
-        return await self._call(self._producer.cluster_id, *args, **kwargs)
-
-    async def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""
-        await self._call(self._producer.set_sasl_credentials, username, password)
-
-    # -- transactions: each as of ``confluent_kafka.Producer`` -----------------------------------------------
-
-    async def init_transactions(self, *args: Any, **kwargs: Any) -> None:
-        """Register the ``transactional.id``; once, first."""
-        await self._call(self._producer.init_transactions, *args, **kwargs)
-
-    async def begin_transaction(self) -> None:
-        """Begin a transaction; all records until its end belong to it."""
-        await self._call(self._producer.begin_transaction)
-
-    async def send_offsets_to_transaction(self, *args: Any, **kwargs: Any) -> None:
-        """Commit a consumer's offsets with the transaction."""
-        await self._call(self._producer.send_offsets_to_transaction, *args, **kwargs)
-
-    async def commit_transaction(self, *args: Any, **kwargs: Any) -> None:
-        """Send what is queued, and commit."""
-        await self._call(self._producer.commit_transaction, *args, **kwargs)
-
-    async def abort_transaction(self, *args: Any, **kwargs: Any) -> None:
-        """Abort; what is not delivered fails."""
-        await self._call(self._producer.abort_transaction, *args, **kwargs)
+    purge = _in_a_thread(PartitioningProducer.purge)
+    list_topics = _in_a_thread(PartitioningProducer.list_topics)
+    cluster_id = _in_a_thread(PartitioningProducer.cluster_id)
+    set_sasl_credentials = _in_a_thread(PartitioningProducer.set_sasl_credentials)
+    init_transactions = _in_a_thread(PartitioningProducer.init_transactions)
+    begin_transaction = _in_a_thread(PartitioningProducer.begin_transaction)
+    send_offsets_to_transaction = _in_a_thread(PartitioningProducer.send_offsets_to_transaction)
+    commit_transaction = _in_a_thread(PartitioningProducer.commit_transaction)
+    abort_transaction = _in_a_thread(PartitioningProducer.abort_transaction)
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -294,10 +278,6 @@ class AsyncPartitioningProducer:
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
-
-    async def _call(self, blocking: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        self._check()
-        return await self._thread.call(blocking, *args, **kwargs)
 
     def _check(self) -> None:
         self._process.check()

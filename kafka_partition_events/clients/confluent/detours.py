@@ -1,6 +1,5 @@
 """The further handles of librdkafka's beside a producer's own; see ``clients/flight/detour.py``."""
 
-import contextlib
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -47,7 +46,6 @@ class Detours:
         self._config["throttle_cb"] = throttled
         self._cluster = cluster
         self._suspects = suspects
-        self._login: tuple[str, str] | None = None
         owner = weakref.ref(producer)
         self._by_number = {
             number: Detour(self._made, Producer.close, len, lambda: owner() is not None)
@@ -65,7 +63,7 @@ class Detours:
 
     def log_in(self, username: str, password: str) -> None:
         """Use other credentials from now on."""
-        self._login = (username, password)
+        self._config = {**self._config, "sasl.username": username, "sasl.password": password}
         for handle in self.open:
             handle.set_sasl_credentials(username, password)
 
@@ -81,7 +79,4 @@ class Detours:
             config = {name: config[name] for name in config.keys() - _SERVERS}
             config["bootstrap.servers"] = ",".join(first)
         handle: Handle = Handle(with_one_request_in_flight(config))
-        if self._login is not None:
-            with contextlib.suppress(Exception):  # as on the first handle: it would have raised there
-                handle.set_sasl_credentials(*self._login)
         return handle

@@ -37,11 +37,6 @@ class HandleMetadata:
         self._calling = threading.Lock()
         self._released = threading.Event()
 
-    def check(self) -> None:
-        """Raise `MetadataFetchError` if the producer is closed or gone."""
-        if self._released.is_set() or self._producer() is None:
-            raise MetadataFetchError("the producer is closed")
-
     def ensure_known(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
         """Return when the handle knows at least as many partitions of each topic.
 
@@ -62,7 +57,6 @@ class HandleMetadata:
             known = self._ask(new, deadline)
             for name in [name for name, info in new.items() if known[name] >= len(info.partitions)]:
                 self._known[name] = (known[name], new.pop(name).topic_id)
-        self.check()
         if new:
             missing = ", ".join(f"{name} has {len(info.partitions)} partitions" for name, info in new.items())
             raise MetadataFetchError(f"the producer's own metadata lags behind: {missing}")
@@ -95,8 +89,8 @@ class HandleMetadata:
             MetadataFetchError: the handle could not ask.
         """
         with self._calling:  # so that `release` can wait for us: the handle must not be closed meanwhile
-            producer: Any = self._producer()
-            self.check()  # that there is one
+            if (producer := self._producer()) is None:
+                raise MetadataFetchError("the producer is closed")
             try:
                 answer = asking_around(partial(Producer.list_topics, producer, topic), deadline)
             except (KafkaException, RuntimeError) as error:  # RuntimeError: the handle was closed

@@ -175,10 +175,8 @@ class Ordering(_PLAIN):  # type: ignore[misc]
 
     def _start(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
-            place, offset = (
-                (each.topic, each.partition),
-                0 if each.offset == OFFSET_BEGINNING else each.offset,
-            )
+            place, offset = (each.topic, each.partition), each.offset
+            offset = 0 if offset == OFFSET_BEGINNING else offset
             self._unstored.pop(place, None)
             self._order.starts(place, offset if offset >= 0 else None)
 

@@ -14,17 +14,12 @@ from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
 from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events.clients.confluent import settings
-from kafka_partition_events.clients.confluent.adapter import (
-    CLOSED,
-    ConfluentAdapter,
-    Unmade,
-    lost_broker,
-)
+from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, Unmade, lost_broker
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.cleanup_policy import policies_by
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.confluent.stats import ProducerStats
-from kafka_partition_events.clients.confluent.subscription import ProducerSubscription
+from kafka_partition_events.clients.confluent.subscription import CLOSED, ProducerSubscription
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.confluent.turns import CHUNK_S, Turn
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
@@ -282,11 +277,11 @@ class PartitioningProducer(Handle):
             timeout: Seconds.
 
         Raises:
-            TimeoutError: it is not, after so many seconds.
-            PollerClosedError: the producer or its poller is closed.
+            KafkaException: ``_UNKNOWN_TOPIC``: it is not, after so many seconds; as from `produce`.
+            RuntimeError: the producer or its poller is closed.
         """
         self._chooser.turn(topic)
-        self._subscription.wait_for_topic(topic, time.monotonic() + timeout)
+        self._subscription.wait_for_topic(topic, timeout)
 
     @property
     def stats(self) -> ProducerStats:
@@ -384,18 +379,14 @@ class PartitioningProducer(Handle):
         return bool(self._end(super().close))
 
     def _end(self, close: Callable[[], object]) -> object:
-        if self._is_open:
-            self._chooser.process.check()  # librdkafka would wait for its threads, which are the parent's
+        if self._subscription.ended:
+            return close()
+        self._chooser.process.check()  # librdkafka would wait for its threads, which are the parent's
         try:
-            if self._is_open:
-                self._finish()
+            self._finish()
         finally:  # the application's callback may have raised
             result = close()
         return result
-
-    @property
-    def _is_open(self) -> bool:
-        return not self._subscription.ended
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

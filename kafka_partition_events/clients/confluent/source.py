@@ -7,7 +7,6 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from attrs import evolve
 from confluent_kafka import KafkaException, TopicCollection
 
 from kafka_partition_events.clients.confluent.answers import (
@@ -35,9 +34,6 @@ other, and tries to connect in a loop that takes a whole core.
 
 _NO_TOPIC = "."
 """Asked for when only the brokers are wanted: a name that Kafka forbids, so there is no such topic."""
-
-_LATER = 0.0
-"""Filled in by `ConfluentMetadataSource.fetch`."""
 
 
 class ConfluentMetadataSource:
@@ -82,10 +78,10 @@ class ConfluentMetadataSource:
             MetadataFetchError: there was no answer, and why.
         """
         deadline = time.monotonic() + timeout
-        answer = self._ask(topics, deadline)
+        answer = self._ask(topics, started_at, deadline)
         self._connection.succeeded()
         self._refusals.report(answer.errors, self._connection.config)
-        return evolve(answer, started_at=started_at)
+        return answer
 
     def log_in(self, username: str, password: str) -> None:
         """Use other credentials from the next connection on."""
@@ -97,12 +93,12 @@ class ConfluentMetadataSource:
 
     # -- asking --------------------------------------------------------------------------------------
 
-    def _ask(self, topics: frozenset[str] | None, deadline: float) -> Observation:
+    def _ask(self, topics: frozenset[str] | None, started_at: float, deadline: float) -> Observation:
         """Describe if brokers name a controller among them, which the mock cluster does not; else list."""
         if self._suspects() and _queries(topics) != [None]:
-            return self._list(topics, deadline)[0]
+            return self._list(topics, started_at, deadline)[0]
         began = time.monotonic()
-        listed, controller = self._list(None if topics is None else frozenset(), deadline)
+        listed, controller = self._list(None if topics is None else frozenset(), started_at, deadline)
         now = time.monotonic()
         patience = min(
             max(_LEAST_DESCRIBE_S, _MOST_FACTOR * (now - began)), _MOST_SHARE * time_left(deadline)
@@ -110,11 +106,11 @@ class ConfluentMetadataSource:
         if any(node.id == controller for node in listed.nodes):
             names = {*listed.topics, *listed.errors} if topics is None else topics
             with contextlib.suppress(KafkaException, TimeoutError):
-                return self._describe(topics, names, now + patience)
-        return listed if topics is None else self._list(topics, deadline)[0]
+                return self._describe(topics, names, started_at, now + patience)
+        return listed if topics is None else self._list(topics, started_at, deadline)[0]
 
     def _describe(
-        self, topics: frozenset[str] | None, names: Collection[str], deadline: float
+        self, topics: frozenset[str] | None, names: Collection[str], started_at: float, deadline: float
     ) -> Observation:
         admin = self._connection.admin()
         left = time_left(deadline)
@@ -134,7 +130,7 @@ class ConfluentMetadataSource:
                     raise
                 errors[name] = error_name(reason)
         return Observation(
-            started_at=_LATER,
+            started_at=started_at,
             nodes=described_nodes(cluster.nodes),
             topics=found,
             errors=errors,
@@ -142,7 +138,9 @@ class ConfluentMetadataSource:
             cluster_id=cluster.cluster_id,
         )
 
-    def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[Observation, int]:
+    def _list(
+        self, topics: frozenset[str] | None, started_at: float, deadline: float
+    ) -> tuple[Observation, int]:
         listed: dict[str, Any] = {}
         try:
             for query in _queries(topics):
@@ -162,7 +160,7 @@ class ConfluentMetadataSource:
             else:
                 found[name] = listed_topic(metadata)
         seen = Observation(
-            started_at=_LATER,
+            started_at=started_at,
             nodes=listed_nodes(answer.brokers),
             topics=found,
             errors=errors,

@@ -6,17 +6,20 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.handle_metadata import HandleMetadata
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
-from kafka_partition_events.errors import MetadataFetchError, PollerClosedError
+from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.process import forget_in_children, leak
+
+CLOSED = "Producer has been closed"
+"""What a plain producer raises then, word for word."""
 
 _LEARN_S = 2.0  # that a handle may take to learn of a partition, before the partitioner does
 
@@ -77,34 +80,34 @@ class ProducerSubscription:
         """Return whether the partitioner knows a topic."""
         return self._partitioner.route(topic) is not None
 
-    def wait_for_topic(self, topic: str, deadline: float) -> None:
+    def wait_for_topic(self, topic: str, timeout: float) -> None:
         """Return when partitioner and handle know the topic; one that is missing is created where it may be.
 
         Raises:
-            TimeoutError: they do not, by the deadline.
-            PollerClosedError: the producer or the poller is closed, so that they never will.
+            KafkaException: ``_UNKNOWN_TOPIC``: they do not, after so many seconds.
+            RuntimeError: the producer is closed (or its poller, a `PollerClosedError`): they never will.
         """
-        while True:
-            if self.ended:
-                raise PollerClosedError("this producer is closed, and follows nothing any more")
-            with contextlib.suppress(MetadataFetchError):  # another attempt follows, as long as there is time
-                if self._knows(topic, deadline):
-                    return
-                self._handle_metadata.ask_for(topic, deadline)
+        deadline = time.monotonic() + timeout
+        while not self._learns(topic, deadline):
             left = deadline - time.monotonic()
             if left <= 0:
                 why = self.poller.health.last_error
-                raise TimeoutError(f"nothing is known of topic {topic}" + (f": {why}" if why else ""))
+                text = f"nothing is known of topic {topic}" + (f": {why}" if why else "")
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC, text))  # noqa: SLF001 - so named
             self.poller.refresh(f"a record waits for topic {topic}", wait=left)
             time.sleep(min(_PAUSE_S, max(0.0, deadline - time.monotonic())))
 
-    def _knows(self, topic: str, deadline: float) -> bool:
+    def _learns(self, topic: str, deadline: float) -> bool:
+        """Return whether partitioner and handle know a topic by now; the handle asks where they do not."""
+        if self.ended:
+            raise RuntimeError(CLOSED)
         cluster = self.poller.cluster
-        info = None if cluster is None else cluster.by_topic.get(topic)
-        if info is None or self._partitioner.route(topic) is None:
-            return False
-        self._handle_metadata.ensure_known({topic: info}, deadline)
-        return True
+        with contextlib.suppress(MetadataFetchError):  # another attempt follows, as long as there is time
+            if cluster is not None and topic in cluster.by_topic and self.knows(topic):
+                self._handle_metadata.ensure_known({topic: cluster.by_topic[topic]}, deadline)
+                return True
+            self._handle_metadata.ask_for(topic, deadline)
+        return False
 
     def _forget(self) -> None:
         """Leave the producer alone in a forked child, also when the interpreter ends there."""

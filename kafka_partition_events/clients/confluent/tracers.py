@@ -22,10 +22,10 @@ class Handle(PlainProducer):
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Any:
         """Make a handle that tracers see."""
-        return super().__new__(seen_by_tracers(cls))
+        return super().__new__(_seen_by_tracers(cls))
 
 
-def seen_by_tracers(cls: type[Any]) -> type[Any]:
+def _seen_by_tracers(cls: type[Any]) -> type[Any]:
     """Return the class to make a producer of ``cls`` of: itself, unless a tracer is installed."""
     current: Any = confluent_kafka.Producer
     # Applications may put a function there, or `PartitioningProducer` itself.
