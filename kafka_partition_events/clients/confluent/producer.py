@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -14,19 +14,14 @@ from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
 from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events.clients.confluent import settings
-from kafka_partition_events.clients.confluent.adapter import (
-    CLOSED,
-    ConfluentAdapter,
-    Unmade,
-    lost_broker,
-)
+from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, Unmade, lost_broker
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.cleanup_policy import policies_by
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.subscription import ProducerSubscription
 from kafka_partition_events.clients.confluent.tracers import Handle
-from kafka_partition_events.clients.confluent.turns import CHUNK_S, Turn
+from kafka_partition_events.clients.confluent.turns import CHUNK_S, ShortCuts, Turn
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys, checked_keys
@@ -49,8 +44,7 @@ _OTHER_SLICE_S = 0.002  # that ``poll`` waits for the first handle while there i
 _POLL_EVERY_S = 0.0002  # between two calls of ``poll(0)`` that ask librdkafka: so late a callback may be
 _JUDGE_EVERY_S = 0.005  # between two that judge brokers; silence is found after 25 ms at the soonest
 
-_LIBRDKAFKAS = (UNASSIGNED,)
-_NO_TURNS: dict[str, Turn] = {}
+_NO_CUTS = ShortCuts()
 
 
 class PartitioningProducer(Handle):
@@ -74,10 +68,18 @@ class PartitioningProducer(Handle):
         poller: Who follows the cluster; register listeners there.
     """
 
-    __slots__ = ("_next_poll", "_turns")  # read in 5 ns; what is in the dictionary of a class of C, in 60
+    # Read in 5 ns; what is in the dictionary of a class of C, in 60:
+    __slots__ = ("_keyless", "_log_keys", "_next_poll", "_turns", "_unkeyed")
     partitioner: Partitioner
     poller: MetadataPoller
     _judge_at = -math.inf  # when brokers are judged next
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Any:
+        """Make a producer whose subclass need not have called ``__init__`` for its errors to be right."""
+        producer = super().__new__(cls, *arguments, **named)
+        producer._turns, producer._keyless, producer._next_poll = {}, False, -math.inf
+        producer._take(_NO_CUTS)
+        return producer
 
     def __init__(
         self,
@@ -162,7 +164,8 @@ class PartitioningProducer(Handle):
         super().__init__(full)
         self._chooser = chooser = Chooser(partitioner, full, chunks=mode is None)
         self._turns: dict[str, Turn] = chooser.turns
-        self._next_poll = -math.inf
+        self._keyless = chooser.keyless
+        self._take(chooser.cuts)
         self._policies = policies = None if moves is None or moves.compacted_ok else policies_by(full)
         self._subscription = subscription = ProducerSubscription(
             self, partitioner, poller, full, poller_options or {}, chooser, reports.ended, policies
@@ -210,47 +213,69 @@ class PartitioningProducer(Handle):
         """
         # The hot path: every line was measured (benchmarks/produce.py). Both names of the callback are one
         # argument to confluent-kafka, and a None of the first would win over the second.
-        try:
-            turn = self._turns[topic]
-        except (KeyError, AttributeError):
-            turn = self._chooser.turn(topic)
-            if self._turns is not self._chooser.turns:  # `poll` found that a record is to be tracked
-                self._turns = self._chooser.turns
-                turn.drop()
         if partition != UNASSIGNED:
+            if topic not in self._turns:
+                self._chooser.turn(topic)  # which is followed
             callback = on_delivery if callback is None else callback
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
-        # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
-        chunk: Iterable[int]
-        if key is None:
-            chunk = turn.next_partitions
-        elif key and (is_counted := turn.counts_key) is not None:
-            chunk = () if is_counted(key) else _LIBRDKAFKAS  # see `KeyOrder`
-        else:
-            chunk = turn.next_keyed
-        for partition in chunk:  # noqa: B007, PLR1704
-            break  # a `next` that needs no call
-        else:
-            chosen, is_plain = self._chooser.begin_chunk(topic, key, self._flight.next_sample)
-            if chosen is None or not is_plain:
-                callback = on_delivery if callback is None else callback
-                self._adapter.send(Record(topic, value, key, callback, timestamp, headers), chosen)
+        where: int | None = UNASSIGNED
+        log_key = None
+        try:
+            if key is None or self._keyless:
+                for where in self._unkeyed[topic]:  # noqa: B007
+                    break  # a `next` that needs no call
+                else:
+                    where = None
+            elif key:
+                log_key = self._log_keys[topic]
+            else:  # librdkafka's ``consistent_random`` takes an empty key for none at all
+                where = None
+        except KeyError:
+            where = None
+        if where is None:
+            callback = on_delivery if callback is None else callback
+            where, log_key = self._ask(Record(topic, value, key, callback, timestamp, headers))
+            if where is None:
                 return
-            partition = chosen
         try:
             if callback is None and on_delivery is None and headers is None and timestamp == 0:
-                self.plain(topic, value, key, partition)
+                self.plain(topic, value, key, where)
             else:
                 callback = on_delivery if callback is None else callback
-                self.plain(topic, value, key, partition, callback, None, timestamp, headers)
-            if key:
-                turn.log_key(key)
+                self.plain(topic, value, key, where, callback, None, timestamp, headers)
+            if log_key is not None:
+                log_key(key)
         except KafkaException as error:
-            if partition == UNASSIGNED or not self._adapter.knows_no_such_partition(error):
+            if where == UNASSIGNED or not self._adapter.knows_no_such_partition(error):
                 raise
             self._chooser.fall_back(topic)
             self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+
+    def _ask(self, record: Record) -> tuple[int | None, Callable[[Any], None] | None]:
+        """Return where a record goes that found no short cut, and what logs its key; None: it is sent."""
+        chooser, topic, key = self._chooser, record.topic, record.key
+        turn = chooser.turn(topic)
+        if self._unkeyed is not chooser.cuts.unkeyed:  # `poll` found that a record is to be tracked
+            self._take(chooser.cuts)
+            turn.drop()
+        if key and turn.counted_keys is not None:  # see `KeyOrder`
+            is_counted, log_key = turn.counted_keys
+            if not is_counted(key):
+                return UNASSIGNED, log_key
+        chosen, is_plain = chooser.begin_chunk(topic, key, self._flight.next_sample)
+        if chosen is not None and is_plain:
+            return chosen, None
+        self._adapter.send(record, chosen)
+        return None, None
+
+    def _take(self, cuts: ShortCuts) -> None:
+        self._unkeyed, self._log_keys = cuts.unkeyed, cuts.log_keys
+
+    def _track_next(self, now: float) -> None:
+        """Have the next record, of whichever topic, be tracked if none was lately."""
+        if now >= self._flight.next_sample + CHUNK_S:
+            self._take(_NO_CUTS)
 
     def produce_batch(
         self,
@@ -302,12 +327,7 @@ class PartitioningProducer(Handle):
     def poll(self, timeout: float = -1) -> int:
         """Serve callbacks, and send the copies that follow; see ``confluent_kafka.Producer.poll``."""
         if timeout == 0:  # as many applications do for each record
-            now = time.monotonic()
-            try:
-                is_early = now < self._next_poll
-            except AttributeError:  # a subclass has not called `__init__`
-                raise RuntimeError(CLOSED) from None
-            return 0 if is_early else self._poll_once(0.0)
+            return 0 if time.monotonic() < self._next_poll else self._poll_once(0.0)
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
         while True:
             most = _POLL_SLICE_S if len(self) else _IDLE_SLICE_S
@@ -330,8 +350,7 @@ class PartitioningProducer(Handle):
             now = time.monotonic()
             if now >= self._judge_at or (served and not flight.is_idle):
                 self._judge_at = now + _JUDGE_EVERY_S
-                if now >= flight.next_sample + CHUNK_S:  # none was tracked lately: the next record is
-                    self._turns = _NO_TURNS
+                self._track_next(now)
                 flight.served()
         return served
 
@@ -342,6 +361,7 @@ class PartitioningProducer(Handle):
         """
         self._chooser.process.check()
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
+        self._track_next(time.monotonic())
         while True:
             left = deadline - time.monotonic()
             try:
