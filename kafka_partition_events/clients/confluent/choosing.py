@@ -72,9 +72,9 @@ class Chooser:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn, is_keyed = self._partitioner, self.turn(topic), self.is_keyed(key)
         if is_keyed:
-            if key and self.leaves_keys(topic):
-                if self.keys is None or not self.keys.places_all(partitioner.route(topic)):
-                    turn.open_short_cut(self.keys)
+            are_placed = self.keys is not None and self.keys.places_all(partitioner.route(topic))
+            if key and not are_placed and self.leaves_keys(topic):
+                turn.open_short_cut(self.keys)
                 # A limit is first set, then drops what is here. If it did both before we put something
                 # here, we see it now.
                 if not self.leaves_keys(topic):
