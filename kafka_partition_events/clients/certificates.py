@@ -1,9 +1,7 @@
 """What TLS certificates say: whose they are, and what is wrong with them. Imports no client."""
 
 import contextlib
-import socket
 import ssl
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,8 +11,6 @@ _SHORT: Final = {
     "userId": "UID",
 }  # fmt: skip
 """OpenSSL's names of a distinguished name's parts, and those of RFC 2253, as Kafka writes them."""
-
-_HANDSHAKE_S: Final = 2.0  # to see what is wrong with a broker's certificate
 
 
 def subject(certificate: str) -> str | None:
@@ -43,30 +39,6 @@ def why_of_no_use(config: Mapping[str, Any], now: float) -> str | None:
     if ends is None or ssl.cert_time_to_seconds(ends) > now:
         return None
     return f"the client's own certificate, {path}, has expired: it was good until {ends}"
-
-
-def why_brokers_is_refused(config: Mapping[str, Any]) -> str | None:
-    """Return what is wrong with the certificate of the first broker that has one, by a handshake of our own.
-
-    librdkafka says that it can't be verified, and not why. None if it can be, or no broker answers.
-
-    Args:
-        config: How the client connects, in librdkafka's words.
-    """
-    ca, deadline = config.get("ssl.ca.location"), time.monotonic() + _HANDSHAKE_S
-    for address in str(config.get("bootstrap.servers", "")).split(","):
-        host, _, port = address.strip().rpartition(":")
-        host, left = host.strip("[]"), max(0.05, deadline - time.monotonic())
-        try:
-            context = ssl.create_default_context(cafile=None if ca is None else str(ca))
-            with socket.create_connection((host, int(port)), left) as plain:
-                context.wrap_socket(plain, server_hostname=host).close()
-                return None
-        except ssl.SSLCertVerificationError as error:
-            return f"{address}: {error.verify_message}"
-        except (OSError, ValueError):
-            continue
-    return None
 
 
 def _decoded(path: str) -> dict[str, Any]:

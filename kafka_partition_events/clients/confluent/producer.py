@@ -28,7 +28,7 @@ from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys, 
 from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, checked_mode
+from kafka_partition_events.clients.flight.rescue import RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.subscriptions import check_feeder
@@ -88,7 +88,6 @@ class PartitioningProducer(Handle):
         poller: MetadataPoller | None = None,
         *,
         rescue: RescueMode | None = None,
-        rescue_limits: RescueLimits | None = None,
         standby: StandbyMode = "auto",
         keys: KeysMode | MoveKeys = "stay",
         poller_options: Mapping[str, Any] | None = None,
@@ -106,7 +105,6 @@ class PartitioningProducer(Handle):
                 ``"failed"`` (when they time out) or ``"hedge"`` (also when they wait for a suspect broker, or
                 behind such a record; then also those with a key, if these move). Delivery is then
                 at-least-once: see ``docs/guarantees.md``.
-            rescue_limits: How many copies, and how many bytes are kept for them.
             standby: Whether records may go by a second handle where a replica blocks the connections of the
                 first (``acks=all``, without transactions): ``"auto"`` (made when it is needed, closed when it
                 was idle for a minute; has threads, connections and a byte limit of its own) or ``"off"``.
@@ -140,7 +138,7 @@ class PartitioningProducer(Handle):
         full = settings.with_requests_in_flight(settings.with_hash(given, partitioner))
         transaction = None if full.get("transactional.id") is None else "transactional.id"
         acks = settings.acks(full)
-        mode = checked_mode(rescue, rescue_limits, transaction=transaction, acknowledged=acks != "0")
+        mode = checked_mode(rescue, transaction=transaction, acknowledged=acks != "0")
         tracks = not settings.is_true(full, "delivery.report.only.error")
         if mode is not None and not tracks:
             raise ConfigurationError(
@@ -183,9 +181,7 @@ class PartitioningProducer(Handle):
             weakref.ref(self), chooser, subscription, detours, full.get("on_delivery"),
             settings.most_waiting(full), settings.delivery_seconds(full),
         )  # fmt: skip
-        self._flight = adapter.flight = flight = Flight(
-            partitioner, adapter, reports, mode, rescue_limits, tracks=tracks
-        )
+        self._flight = adapter.flight = flight = Flight(partitioner, adapter, reports, mode, tracks=tracks)
         if (handles or moves is not None) and tracks:
             may_move, probe = None if policies is None else policies.may_move, tracker.take_keyed_probe
             chooser.keys = KeyOrder(chooser.close_short_cut, moves, may_move, probe, recalls=flight.hedges)

@@ -48,7 +48,7 @@ class Flight:
     _client: Client
     reports: ProducerReports  # the failure detector's door
     _rescue: RescueMode | None = None  # whether records get copies, and when
-    _limits: RescueLimits | None = None
+    _limits: RescueLimits = field(factory=RescueLimits)  # of copies
     _tracks: bool = field(default=True, kw_only=True)  # every delivery is reported; else nothing is tracked
     _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)  # monotonic seconds
     copies: Copies | None = field(default=None, init=False)  # None without a rescue
@@ -62,7 +62,7 @@ class Flight:
 
     def __attrs_post_init__(self) -> None:
         """Have room for copies."""
-        self._copies = Copies(self._limits or RescueLimits(), self._clock)
+        self._copies = Copies(self._limits, self._clock)
         self.copies = None if self._rescue is None else self._copies
 
     @property
