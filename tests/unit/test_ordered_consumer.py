@@ -89,14 +89,6 @@ class TestWaiting:
 
 
 class TestGone:
-    def test_what_retention_removed_counts_after_a_second(self, group: Group, clock: Any) -> None:
-        group.partitions[1] = Partition(begin=10)
-        group.partitions[0].append("second", headers({1: 9}))
-        member = reader(group, 0)
-        assert polled(member) == []
-        clock.advance(1.0)
-        assert polled(member) == ["second"]
-
     @pytest.mark.parametrize("named", [1, 77], ids=["truncated", "no such partition"])
     def test_what_is_beyond_the_end_counts_after_45_s(self, group: Group, clock: Any, named: int) -> None:
         group.partitions[0].append("second", headers({named: 9}))
@@ -109,17 +101,6 @@ class TestGone:
             if polled(member, 3):
                 return
         pytest.fail("waits for what is gone")
-
-    def test_what_is_left_of_a_truncated_log_comes_first(self, group: Group, clock: Any) -> None:
-        group.partitions[1].append("first")
-        group.partitions[0].append("second", headers({1: 9}))
-        member = reader(group, 0)
-        for _ in range(60):
-            clock.advance(1.0)
-            assert polled(member, 3) == []
-        group.committed[1] = 1
-        clock.advance(1.0)
-        assert polled(member, 3) == ["second"]
 
 
 class TestLongWaits:
@@ -167,18 +148,6 @@ class TestLongWaits:
 
 
 class TestCopies:
-    @pytest.mark.parametrize("first", [0, 1])
-    def test_the_second_of_two_is_dropped(self, group: Group, first: int) -> None:
-        group.partitions[first].append("one", headers(id_=b"a-1"))
-        member = reader(group, 0, 1)
-        assert polled(member) == ["one"]
-        group.partitions[1 - first].append("one", headers(id_=b"a-1"))
-        group.partitions[1 - first].append("two")
-        assert polled(member) == ["two"]
-        group.clock.advance(0.1)
-        polled(member)
-        assert member.stored == {first: 1, 1 - first: 2}
-
     def test_ids_are_remembered_within_bounds(self) -> None:
         ids = RecentIds(remembered=10)
         for number in range(100):

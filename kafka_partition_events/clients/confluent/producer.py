@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
 from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events.clients.confluent import settings
-from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, Unmade, lost_broker
+from kafka_partition_events.clients.confluent.adapter import CLOSED, ConfluentAdapter, Unmade, lost_broker
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.cleanup_policy import policies_by
 from kafka_partition_events.clients.confluent.detours import Detours
@@ -73,13 +73,6 @@ class PartitioningProducer(Handle):
     partitioner: Partitioner
     poller: MetadataPoller
     _judge_at = -math.inf  # when brokers are judged next
-
-    def __new__(cls, *arguments: Any, **named: Any) -> Any:
-        """Make a producer whose subclass need not have called ``__init__`` for its errors to be right."""
-        producer = super().__new__(cls, *arguments, **named)
-        producer._turns, producer._keyless, producer._next_poll = {}, False, -math.inf
-        producer._take(_NO_CUTS)
-        return producer
 
     def __init__(
         self,
@@ -163,6 +156,7 @@ class PartitioningProducer(Handle):
         self._chooser = chooser = Chooser(partitioner, full, chunks=mode is None)
         self._turns: dict[str, Turn] = chooser.turns
         self._keyless = chooser.keyless
+        self._next_poll = -math.inf
         self._take(chooser.cuts)
         self._policies = policies = None if moves is None or moves.compacted_ok else policies_by(full)
         self._subscription = subscription = ProducerSubscription(
@@ -210,8 +204,12 @@ class PartitioningProducer(Handle):
         # The hot path: every line was measured (benchmarks/produce.py). Both names of the callback are one
         # argument to confluent-kafka, and a None of the first would win over the second.
         if partition != UNASSIGNED:
-            if topic not in self._turns:
-                self._chooser.turn(topic)  # which is followed
+            try:
+                is_followed = topic in self._turns
+            except AttributeError:  # a subclass has not called `__init__`, here and below
+                is_followed = False
+            if not is_followed:
+                self._chooser.turn(topic)
             callback = on_delivery if callback is None else callback
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
@@ -227,7 +225,7 @@ class PartitioningProducer(Handle):
                 log_key = self._log_keys[topic]
             else:  # librdkafka's ``consistent_random`` takes an empty key for none at all
                 where = None
-        except KeyError:
+        except (KeyError, AttributeError):
             where = None
         if where is None:
             callback = on_delivery if callback is None else callback
@@ -323,7 +321,12 @@ class PartitioningProducer(Handle):
     def poll(self, timeout: float = -1) -> int:
         """Serve callbacks, and send the copies that follow; see ``confluent_kafka.Producer.poll``."""
         if timeout == 0:  # as many applications do for each record
-            return 0 if time.monotonic() < self._next_poll else self._poll_once(0.0)
+            now = time.monotonic()
+            try:
+                is_early = now < self._next_poll
+            except AttributeError:  # a subclass has not called `__init__`
+                raise RuntimeError(CLOSED) from None
+            return 0 if is_early else self._poll_once(0.0)
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
         while True:
             most = _POLL_SLICE_S if len(self) else _IDLE_SLICE_S

@@ -13,7 +13,6 @@ from kafka_partition_events.clients.flight.record import (
     RescuableRecord,
 )
 from kafka_partition_events.clients.flight.rescue import (
-    ID_HEADER,
     RescueLimits,
     RescueStats,
 )
@@ -65,15 +64,6 @@ def test_a_record_that_arrives_is_let_go(rig: Rig) -> None:
     assert rig.copies.arrived(record, rig.latest[record])
     rig.copies.finish(record)
     assert rig.copies.stats == RescueStats()
-
-
-def test_a_copy_has_the_id_of_its_original(rig: Rig) -> None:
-    record = record_of()
-    original = record.to_send()
-    assert original.headers == [("h", b"1"), (ID_HEADER, b"id")]
-    rig.copies.admit(record)
-    rig.launch(record, 3)
-    assert record.to_send() == original
 
 
 def test_the_attempts_come_to_an_end(rig: Rig) -> None:
