@@ -201,8 +201,10 @@ class PartitioningProducer(Handle):
             KafkaException: librdkafka refuses the record; ``_UNKNOWN_TOPIC`` if the partitioner requires the
                 topic's metadata to place the key, and nothing is known of the topic after `METADATA_WAIT_S`.
         """
-        # The hot path: every line was measured (benchmarks/produce.py). Both names of the callback are one
-        # argument to confluent-kafka, and a None of the first would win over the second.
+        # The hot path: every line was measured (benchmarks/produce.py), and each argument passed costs
+        # a little. Both names of the callback are one to confluent-kafka; a None of the first would win.
+        if callback is None:
+            callback = on_delivery
         if partition != UNASSIGNED:
             try:
                 is_followed = topic in self._turns
@@ -210,7 +212,6 @@ class PartitioningProducer(Handle):
                 is_followed = False
             if not is_followed:
                 self._chooser.turn(topic)
-            callback = on_delivery if callback is None else callback
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
         where: int | None = UNASSIGNED
@@ -228,16 +229,16 @@ class PartitioningProducer(Handle):
         except (KeyError, AttributeError):
             where = None
         if where is None:
-            callback = on_delivery if callback is None else callback
             where, log_key = self._ask(Record(topic, value, key, callback, timestamp, headers))
             if where is None:
                 return
         try:
-            if callback is None and on_delivery is None and headers is None and timestamp == 0:
-                self.plain(topic, value, key, where)
-            else:
-                callback = on_delivery if callback is None else callback
+            if headers is not None or timestamp != 0:
                 self.plain(topic, value, key, where, callback, None, timestamp, headers)
+            elif callback is not None:
+                self.plain(topic, value, key, where, callback)
+            else:
+                self.plain(topic, value, key, where)
             if log_key is not None:
                 log_key(key)
         except KafkaException as error:
