@@ -98,16 +98,6 @@ def test_what_has_its_copy_is_searched_no_more(rig: Rig) -> None:
     assert rig.copies._uncopied == {(0, "t", 1): {other: None}}
 
 
-def test_a_record_that_a_copy_arrived_of_first_is_saved(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    original = rig.latest[record]
-    rig.copies.copy_stuck({(0, "t", 0): 7})
-    rig.copies.take()
-    assert rig.copies.arrived(record, rig.launch(record, 1))
-    assert not rig.copies.arrived(record, original)
-    assert rig.copies.stats.saved == 1
-
-
 def test_what_is_too_much_to_keep_goes_without_the_prospect_of_a_copy() -> None:
     copies = Copies(RescueLimits(held_bytes=RECORD_BYTES + 210))
     assert copies.admit(record_of(b"1234567"))
