@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.clients.confluent import OrderedConsumer, PartitioningProducer
+from kafka_partition_events.clients.confluent import OrderedConsumer
 from kafka_partition_events.health import avoiding
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from kafka_partition_events.health.observations import Observations
