@@ -13,7 +13,7 @@ from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import KeysMode, KeyStats, MoveKeys, checked_keys
 from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, RescueStats, checked_mode
+from kafka_partition_events.clients.flight.rescue import RescueMode, RescueStats, checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.subscriptions import Subscription, check_feeder
@@ -71,14 +71,12 @@ class Plan:
 
     Attributes:
         mode: When records without a key get copies.
-        limits: How many.
         moves: How keys move.
         has_second: Whether there may be a second handle.
         acks: ``"0"``, ``"1"`` or ``"all"``.
     """
 
     mode: RescueMode | None
-    limits: RescueLimits | None
     moves: MoveKeys | None
     has_second: bool
     acks: str
@@ -89,7 +87,6 @@ class Plan:
         producer: Any,
         partitioner: Partitioner,
         rescue: RescueMode | None,
-        rescue_limits: RescueLimits | None,
         standby: StandbyMode,
         keys: KeysMode | MoveKeys,
         *,
@@ -97,14 +94,14 @@ class Plan:
         acks: str,
     ) -> "Plan":
         """Return the plan, or raise `ConfigurationError`."""
-        mode = checked_mode(rescue, rescue_limits, transaction=transaction, acknowledged=acks != "0")
+        mode = checked_mode(rescue, transaction=transaction, acknowledged=acks != "0")
         if mode is not None and producer in _rescued:
             raise ConfigurationError(
                 "this producer has a rescue already, which lasts as long as the producer"
             )
         moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=True)
         second = checked_standby(standby, transaction, waits_for_replicas=acks == "all")
-        return cls(mode, rescue_limits, moves, second != "off", acks)
+        return cls(mode, moves, second != "off", acks)
 
     def begin(
         self,
@@ -124,7 +121,7 @@ class Plan:
         leaves it closes it, where ``last_closes``.
         """
         reports, deliveries = ProducerReports(partitioner, poller), partitioner.deliveries
-        flight, policies = Flight(partitioner, client, reports, self.mode, self.limits), None
+        flight, policies = Flight(partitioner, client, reports, self.mode), None
         if (self.has_second or self.moves is not None) and not partitioner.ignores_keys:
             if self.moves is not None and not self.moves.compacted_ok:
                 policies = policies_over()

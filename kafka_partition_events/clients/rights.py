@@ -3,11 +3,12 @@
 Imports no client.
 """
 
+import contextlib
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_partition_events.acls import Right, as_command
-from kafka_partition_events.clients.certificates import subject
 
 _REFUSALS: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
@@ -16,6 +17,13 @@ _REFUSALS: Final = {
     "CLUSTER_AUTHORIZATION_FAILED": "cluster",
 }
 """Kafka's errors that mean a lacking right, and on what kind of resource."""
+
+_SHORT: Final = {
+    "commonName": "CN", "organizationalUnitName": "OU", "organizationName": "O", "localityName": "L",
+    "stateOrProvinceName": "ST", "countryName": "C", "streetAddress": "STREET", "domainComponent": "DC",
+    "userId": "UID",
+}  # fmt: skip
+"""OpenSSL's names of a distinguished name's parts, and those of RFC 2253, as Kafka writes them."""
 
 _BY_USER_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
@@ -67,7 +75,7 @@ def principal(config: Mapping[str, Any]) -> str | None:
     if protocol != "ssl":
         return "User:ANONYMOUS"
     if (certificate := config.get("ssl.certificate.location")) is not None:
-        name = subject(str(certificate))
+        name = _subject(str(certificate))
         return None if name is None else f"User:{name}"
     other = {"ssl.certificate.pem", "ssl_certificate", "ssl.keystore.location"}
     return None if other & config.keys() else "User:ANONYMOUS"
@@ -81,3 +89,28 @@ def _in_words(right: Right) -> str:
 def _spaced(operation: str) -> str:
     """Return an operation as ACLs and authorizers' logs have it: DESCRIBE_CONFIGS."""
     return "".join(f"_{c}" if c.isupper() and place else c.upper() for place, c in enumerate(operation))
+
+
+def _subject(certificate: str) -> str | None:
+    """Return the subject of a certificate in a PEM file as Kafka writes it (RFC 2253); None if unknown."""
+    parts = reversed(_decoded(certificate).get("subject", ()))
+    try:
+        return (
+            ",".join("+".join(f"{_SHORT[n]}={_escaped(value)}" for n, value in part) for part in parts)
+            or None
+        )
+    except KeyError:  # a part that has no short name
+        return None
+
+
+def _decoded(path: str) -> dict[str, Any]:
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        # The standard library's one decoder of certificates; private, and in every version of it.
+        found: dict[str, Any] = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]  # noqa: SLF001
+        return found
+    return {}
+
+
+def _escaped(value: str) -> str:
+    escaped = "".join(f"\\{c}" if c in ',+"\\<>;' else c for c in value)
+    return f"\\{escaped}" if escaped[:1] in {" ", "#"} else escaped

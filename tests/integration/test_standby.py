@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.clients.confluent import OrderedConsumer, PartitioningProducer
+from kafka_partition_events.clients.confluent import OrderedConsumer
 from kafka_partition_events.health import avoiding
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from kafka_partition_events.health.observations import Observations
@@ -244,9 +244,3 @@ def test_both_ways_are_one_producer_to_its_user(cluster: KafkaCluster, topic: st
         assert application.errors, "what hung was purged"
         cluster.thaw(VICTIM)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kpe-")]
-
-
-def test_a_transaction_has_one_handle(cluster: KafkaCluster) -> None:
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"}
-    with PartitioningProducer(config) as producer:
-        assert producer._detours.get(STANDBY) is None

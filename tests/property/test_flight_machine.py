@@ -161,7 +161,7 @@ class FlightMachine(RuleBasedStateMachine):
             cast("Any", self.library),
             self.reports,
             rescue,
-            limits if rescue else None,
+            limits,
             clock=lambda: self.now,
         )
         self.library.flight = self.flight

@@ -1,7 +1,6 @@
 """How `PartitioningProducer` asks partitioners that ignore keys, and those that must place keys."""
 
 from collections.abc import Callable, Iterator
-from operator import length_hint
 from typing import Any
 
 import pytest
@@ -62,16 +61,16 @@ class TestALimitedTopic:
     def test_has_its_keys_placed_here_because_librdkafka_would_use_all_partitions(self, make: Make) -> None:
         partitioner = DefaultPartitioner()
         chooser = make(partitioner)
-        turn = chooser.turn("orders")
+        chooser.turn("orders")
         chooser.choose("orders", b"a", None)
-        assert turn.counts_key is not None
+        assert "orders" in chooser.cuts.log_keys
         partitioner.routing.limit({"orders": 2})
-        assert turn.counts_key is None
+        assert "orders" not in chooser.cuts.log_keys
         assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
-        assert turn.counts_key is None
+        assert "orders" not in chooser.cuts.log_keys
         partitioner.routing.limit(NO_LIMITS)
         chooser.choose("orders", b"a", None)
-        assert turn.counts_key is not None
+        assert "orders" in chooser.cuts.log_keys
 
     def test_is_left_to_librdkafka_again_only_if_the_limit_is_still_off(
         self, make: Make, monkeypatch: pytest.MonkeyPatch
@@ -87,7 +86,7 @@ class TestALimitedTopic:
 
         monkeypatch.setattr(type(turn), "open_short_cut", limited_meanwhile)
         chooser.choose("orders", b"a", None)
-        assert turn.counts_key is None
+        assert "orders" not in chooser.cuts.log_keys
 
 
 @pytest.mark.parametrize(
@@ -112,28 +111,20 @@ class TestAPartitionerThatIgnoresKeys:
         chooser = make(partitioner())
         for _ in range(2):  # no time passes in between: the longest chunk
             chosen = chooser.choose("orders", b"k", b"v")
-        turn = chooser.turns["orders"]
-        taken = [
-            partition
-            for chunk in (turn.next_keyed, turn.next_partitions) * 50
-            for partition, _ in zip(chunk, "x", strict=False)
-        ]
-        assert set(taken) == {chosen}
-        assert length_hint(turn.next_keyed) == length_hint(turn.next_partitions)
+        assert set(chooser.cuts.unkeyed["orders"]) == {chosen}
 
     def test_takes_nothing_from_a_chunk_of_old_routes(self, partitioner: Any, make: Make) -> None:
         chooser = make(partitioner(), ORDERS, observe({"orders": [None, None, 3]}, brokers=[3]))
         for _ in range(2):
             chooser.choose("orders", b"k", b"v")
         chooser.poller.poll_once()
-        turn = chooser.turns["orders"]
-        assert (list(turn.next_keyed), list(turn.next_partitions)) == ([], [])
+        assert list(chooser.cuts.unkeyed["orders"]) == []
         assert chooser.choose("orders", b"k", b"v") == 2
 
     def test_is_asked_for_each_where_records_may_be_rescued(self, partitioner: Any, make: Make) -> None:
         chooser = make(partitioner(), chunks=False)
         chooser.choose("orders", b"k", b"v")
-        assert (chooser.turns["orders"].next_keyed, chooser.turns["orders"].next_partitions) == ((), ())
+        assert chooser.cuts.unkeyed["orders"] == ()
 
 
 def test_round_robin_counts_keyed_records_as_it_counts_others(make: Make) -> None:
@@ -155,10 +146,7 @@ def test_a_probe_that_a_batch_takes_leaves_no_chunk_that_nobody_counts(
     partitioner.deliveries.probing = True
     monkeypatch.setattr(partitioner.deliveries, "take_probe", lambda *_: 1)
     assert chooser.choose_for("orders", 100) == (1, 1)
-    assert (list(chooser.turns["orders"].next_partitions), list(chooser.turns["orders"].next_keyed)) == (
-        [],
-        [],
-    )
+    assert list(chooser.cuts.unkeyed["orders"]) == []
 
 
 # -- keys that librdkafka must not place -------------------------------------------------------------
@@ -204,7 +192,7 @@ def test_a_topic_that_is_not_written_is_forgotten(make: Make, now: list[float]) 
 def test_a_short_cut_is_closed_while_a_topic_is_set_aside(make: Make, now: list[float]) -> None:
     chooser = make(DefaultPartitioner())
     chooser.choose("orders", b"k", b"v")
-    assert chooser.turns["orders"].counts_key is not None
+    assert "orders" in chooser.cuts.log_keys
     now[0] += MAX_IDLE_S
     chooser.written()
-    assert chooser.turn("orders").counts_key is None
+    assert "orders" not in chooser.cuts.log_keys

@@ -13,7 +13,7 @@ from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.flight.rescue import RescueStats
 from tests.docs_kit import ROOT
 
-OPTIONS = ("rescue", "rescue_limits", "standby", "keys", "poller")
+OPTIONS = ("rescue", "standby", "keys", "poller")
 CLIENTS: dict[str, Callable[..., Any]] = {
     "confluent-kafka": PartitioningProducer,
     "confluent-kafka, asyncio": AsyncPartitioningProducer,

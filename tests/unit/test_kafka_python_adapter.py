@@ -22,7 +22,6 @@ from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import (
     ID_HEADER,
-    RescueLimits,
     RescueMode,
     RescueStats,
 )
@@ -92,7 +91,7 @@ def make() -> Make:
         producer, way, closed = FakeProducer(partitioner=partitioner, **config), Way(), []
         adapter = Adapter(producer, partitioner, way)  # type: ignore[arg-type]
         flight = adapter.flight = Flight(
-            partitioner, adapter, ProducerReports(partitioner), rescue, RescueLimits(), clock=lambda: 0.0
+            partitioner, adapter, ProducerReports(partitioner), rescue, clock=lambda: 0.0
         )
         adapter.take_part(producer, lambda: closed.append(True))
         return Rig(partitioner, producer, adapter, flight, way, closed)

@@ -40,8 +40,12 @@ def hang(rig: Rig, stuck: dict[tuple[int, str, int], int]) -> None:
     serve(rig)
 
 
+def flight_of(rig: Any) -> Any:
+    return rig.adapter.flight if hasattr(rig, "adapter") else rig.producer._flight
+
+
 def serve(rig: Any) -> None:
-    flight = rig.adapter.flight if hasattr(rig, "adapter") else rig.producer._flight
+    flight = flight_of(rig)
     flight._next_search = flight.keyed._next_recall = 0.0
     flight.served()
 
@@ -64,12 +68,22 @@ def test_one_that_stays_gets_no_copy(make_either: Make, stuck: Any) -> None:
     assert rig.queued == (1, 0)
 
 
+<<<<<<< HEAD
+=======
+def test_a_key_of_which_not_all_can_be_copied_waits(make_either: Make, stuck: Any) -> None:
+    rig = make_either(**HEDGE)
+    flight_of(rig)._copies._limits = RescueLimits(held_bytes=1_000)
+    key = rig.a_key(1)
+    rig.produce(key, key)
+    hang(rig, stuck)
+    assert rig.queued == (2, 0)
+
+
+>>>>>>> flight
 def test_what_was_sent_over_two_seconds_waits(make_either: Make, stuck: Any) -> None:
     """Else the first may time out at home while a later one is written there, and is read before its copy."""
-    rig = make_either(**HEDGE)
-    flight = rig.adapter.flight if hasattr(rig, "adapter") else rig.producer._flight
-    now = [100.0]
-    flight._clock = lambda: now[0]
+    rig, now = make_either(**HEDGE), [100.0]
+    flight_of(rig)._clock = lambda: now[0]
     soon, late, *_ = (k for n in range(99) if rig.home_of(k := b"k%d" % n) == 1)
     rig.produce(soon, late)
     now[0] += 1.9

@@ -89,14 +89,6 @@ class TestWaiting:
 
 
 class TestGone:
-    def test_what_retention_removed_counts_after_a_second(self, group: Group, clock: Any) -> None:
-        group.partitions[1] = Partition(begin=10)
-        group.partitions[0].append("second", headers({1: 9}))
-        member = reader(group, 0)
-        assert polled(member) == []
-        clock.advance(1.0)
-        assert polled(member) == ["second"]
-
     @pytest.mark.parametrize("named", [1, 77], ids=["truncated", "no such partition"])
     def test_what_is_beyond_the_end_counts_after_45_s(self, group: Group, clock: Any, named: int) -> None:
         group.partitions[0].append("second", headers({named: 9}))

@@ -2,11 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kafka_partition_events.clients.certificates import why_of_no_use
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words, kafka_python_settings
 from kafka_partition_events.clients.librdkafka import FromFile, connecting, login_of, up_to_date
@@ -114,13 +112,3 @@ def test_a_connection_goes_on_as_before_while_only_half_of_a_pair_was_replaced(
     connection.failure("a test", TimeoutError())
     assert connection.admin() is not before
     connection.close()
-
-
-def test_an_expired_certificate_of_ones_own_is_told(openssl: str, tmp_path: Path) -> None:
-    authority = Authority(tmp_path, openssl)
-    certificate, _ = authority.issue("kpe", days=1)
-    config: dict[str, Any] = {"ssl.certificate.location": certificate}
-    assert why_of_no_use(config, now=0.0) is None
-    told = str(why_of_no_use(config, now=4e9))
-    assert told.startswith(f"the client's own certificate, {certificate}, has expired: it was good until ")
-    assert why_of_no_use({}, now=4e9) is None

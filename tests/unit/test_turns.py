@@ -1,5 +1,6 @@
 """Turns: how long unkeyed records stay with a partition, and when a producer looks at the clock."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 from operator import length_hint
 from typing import Any, cast
@@ -11,6 +12,7 @@ from kafka_partition_events.clients.confluent.turns import (
     LONGEST_CHUNK,
     Chunk,
     Pace,
+    ShortCuts,
     Turn,
     TurnLength,
     turn_length,
@@ -58,7 +60,16 @@ SHORT, LONG = TurnLength(0.025, 0.025), TurnLength(60.0, 60.0)
 
 
 def a_turn(partitioner: Any, length: TurnLength = LONG) -> Turn:
-    return Turn("orders", partitioner, length, Pace(), stay_with=partitioner)
+    cuts = ShortCuts(unkeyed={"orders": ()})
+    return Turn("orders", partitioner, length, Pace(), cuts, stay_with=partitioner)
+
+
+def rest(turn: Turn) -> Iterable[int]:
+    return turn._cuts.unkeyed["orders"]
+
+
+def is_open(turn: Turn) -> bool:
+    return "orders" in turn._cuts.log_keys
 
 
 def test_a_turn_asks_how_long_brokers_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +99,7 @@ def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.Monk
     turn, went = a_turn(partitioner, SHORT), []
     for _ in range(20):
         times.now += 1.0
-        assert list(turn.next_partitions) == []
+        assert list(rest(turn)) == []
         went.append(turn.renew())
     assert all(one != other for one, other in pairwise(went))
     poller.close()
@@ -98,7 +109,7 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     turn, looks, moves = a_turn(partitioner, SHORT), 0, 0
     for _ in range(20_000):
-        for partition in turn.next_partitions:
+        for partition in rest(turn):
             assert partition == turn.partition
             break
         else:
@@ -116,7 +127,7 @@ def test_the_records_of_a_turn_linger_together(monkeypatch: pytest.MonkeyPatch, 
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     turn, began = a_turn(partitioner, turn_length({"linger.ms": 5})), times.now
     for _ in range(round(0.2 / apart_s)):
-        for _ in turn.next_partitions:
+        for _ in rest(turn):
             break
         else:
             before = turn.partition
@@ -127,6 +138,25 @@ def test_the_records_of_a_turn_linger_together(monkeypatch: pytest.MonkeyPatch, 
     poller.close()
 
 
+<<<<<<< HEAD
+=======
+def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn = a_turn(partitioner)
+    turn.renew()
+    turn.renew()  # at once: the longest chunk
+    assert length_hint(rest(turn)) == LONGEST_CHUNK - 1
+    poller.poll_once()
+    assert list(rest(turn)) == []  # so a producer looks again, though the turn is not over
+    times.now += 1e-6
+    assert turn.renew() == 0
+    assert turn.counted() == (1, 0, 0)
+    assert [partition for partition, _ in zip(rest(turn), range(10), strict=False)] == [0] * 10
+    assert turn.counted() == (11 + 1, 0, 0)  # zip takes one more than it gives
+    poller.close()
+
+
+>>>>>>> flight
 def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     turn, current = a_turn(partitioner), partitioner.current
@@ -140,7 +170,7 @@ def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(partitioner, "current", overtaken)
     turn.renew()
     assert partitioner.routing.current is not turn.seen
-    assert list(turn.next_partitions) == []
+    assert list(rest(turn)) == []
     poller.close()
 
 
@@ -148,11 +178,11 @@ def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.M
     _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     poller.poll_once()
     turn = a_turn(partitioner)
-    for count, left in ((100, LONGEST_CHUNK - 100), (1000, 0)):
+    for count, left in ((100, LONGEST_CHUNK - 100), (3000, 0)):
         monkeypatch.setattr(turn._chunk, "_began_at", 1000.0)  # at once: the longest chunk
         turn.renew(count)
-        assert length_hint(turn.next_partitions) == left
-    assert turn.counted() == (1100, 0, 0)
+        assert length_hint(rest(turn)) == left
+    assert turn.counted() == (3100, 0, 0)
     poller.close()
 
 
@@ -175,11 +205,11 @@ def keys() -> KeyOrder:
 def test_the_short_cut_of_keyed_records_is_open_until_there_are_new_routes(order: KeyOrder | None) -> None:
     partitioner, poller = a_partitioner()
     turn = a_turn(partitioner)
-    assert turn.counts_key is None
+    assert not is_open(turn)
     turn.open_short_cut(order)
-    assert turn.counts_key is not None
+    assert is_open(turn)
     poller.poll_once()
-    assert turn.counts_key is None
+    assert not is_open(turn)
     poller.close()
 
 
@@ -188,9 +218,9 @@ def test_it_is_closed_while_a_broker_is_suspect_if_a_handle_is_to_be_chosen() ->
     turn = a_turn(partitioner)
     partitioner.deliveries = cast("Any", Suspicions(True))
     turn.open_short_cut(keys())
-    assert turn.counts_key is None
+    assert not is_open(turn)
     turn.open_short_cut(None)
-    assert turn.counts_key is not None
+    assert is_open(turn)
     poller.close()
 
 
@@ -200,7 +230,7 @@ def test_a_suspicion_that_comes_meanwhile_is_not_missed(order: KeyOrder | None) 
     turn = a_turn(partitioner)
     partitioner.deliveries = cast("Any", Suspicions(False, True))
     turn.open_short_cut(order)
-    assert turn.counts_key is None
+    assert not is_open(turn)
     poller.close()
 
 

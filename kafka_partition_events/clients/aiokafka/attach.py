@@ -23,7 +23,7 @@ from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSourc
 from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
-from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
+from kafka_partition_events.clients.flight.rescue import RescueMode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
@@ -33,7 +33,6 @@ from kafka_partition_events.partitioners.sticky import DefaultPartitioner
 def attach(
     producer: AIOKafkaProducer,
     rescue: RescueMode | None = None,
-    rescue_limits: RescueLimits | None = None,
     *,
     partitioner: Partitioner | None = None,
     standby: StandbyMode = "auto",
@@ -59,7 +58,6 @@ def attach(
             timed out; ``"hedge"``: also what is stuck on a broker that becomes suspect, with a key, too, if
             these move. At least once: a copy may arrive beside its original, idempotence or not.
             `rescue_stats` counts.
-        rescue_limits: How much may be sent again and kept for it.
         partitioner: Who places records; None: the producer's ``partitioner=``, if it is of this library, or a
             `DefaultPartitioner` where that was not set.
         standby: Whether records may go by other connections of the same client while a write that waits for a
@@ -86,7 +84,7 @@ def attach(
     settings, client = settings_of(producer), producer.client
     partitioner = _checked(partitioner, settings, poller, poller_options)
     plan = Plan.checked(
-        producer, partitioner, rescue, rescue_limits, standby, keys,
+        producer, partitioner, rescue, standby, keys,
         transaction=settings.transaction, acks=settings.acks,
     )  # fmt: skip
     suspects, owner, source = partitioner.deliveries.suspects, weakref.ref(producer), None
@@ -172,7 +170,6 @@ class PartitioningAIOKafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         *,
         partitioner: Partitioner | None = None,
         rescue: RescueMode | None = None,
-        rescue_limits: RescueLimits | None = None,
         standby: StandbyMode = "auto",
         keys: KeysMode | MoveKeys = "stay",
         poller: MetadataPoller | None = None,
@@ -184,7 +181,6 @@ class PartitioningAIOKafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         Args:
             partitioner: Who places records; None: a `DefaultPartitioner`.
             rescue: See `attach`, here and below.
-            rescue_limits: How much may be sent again and kept for it.
             standby: Whether records may go by other connections.
             keys: Whether keys wait for a sick broker.
             poller: A poller to follow.
@@ -193,7 +189,7 @@ class PartitioningAIOKafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         """
         self.partitioner = partitioner or DefaultPartitioner()
         self._asked = {
-            "rescue": rescue, "rescue_limits": rescue_limits, "standby": standby, "keys": keys,
+            "rescue": rescue, "standby": standby, "keys": keys,
             "poller": poller, **(poller_options or {}),
         }  # fmt: skip
         super().__init__(**config)

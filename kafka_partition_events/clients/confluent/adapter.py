@@ -193,8 +193,7 @@ class ConfluentAdapter:
         where = UNASSIGNED if keys else attempt.partition
         taken = _produce_batch(self._handle(attempt.handle), topic, [first, *part[1:]], where, outcome)
         if (order := self._chooser.keys) is not None:
-            for key in keys[attempt.tracked :]:
-                order.log(topic, key)
+            order.log_all(topic, keys[attempt.tracked :])
         error: Any = first.get("_error")  # it is there if none was taken
         if not taken and where != UNASSIGNED and error.code() == batches.UNKNOWN_PARTITION:
             for message in part:

@@ -18,7 +18,7 @@ from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.subscription import CLOSED, METADATA_WAIT_S
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
-from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
+from kafka_partition_events.clients.flight.rescue import RescueMode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
@@ -80,7 +80,6 @@ class AsyncPartitioningProducer:
         poller: MetadataPoller | None = None,
         *,
         rescue: RescueMode | None = None,
-        rescue_limits: RescueLimits | None = None,
         standby: StandbyMode = "auto",
         keys: KeysMode | MoveKeys = "stay",
         poller_options: Mapping[str, Any] | None = None,
@@ -94,7 +93,6 @@ class AsyncPartitioningProducer:
             partitioner: This and the next ones: as of `PartitioningProducer`.
             poller: A poller that is shared.
             rescue: Which records get copies.
-            rescue_limits: How many.
             standby: Whether there may be a second handle.
             keys: Whether keys may move.
             poller_options: For the producer's own poller.
@@ -124,7 +122,7 @@ class AsyncPartitioningProducer:
                 given[name] = partial(reports.call, theirs)
         self._default: Callback | None = given.pop("on_delivery", None)
         self._producer = producer = _Producer(
-            given, partitioner, poller, rescue=rescue, rescue_limits=rescue_limits, standby=standby,
+            given, partitioner, poller, rescue=rescue, standby=standby,
             keys=keys, poller_options=poller_options,
         )  # fmt: skip
         self.partitioner, self.poller = producer.partitioner, producer.poller

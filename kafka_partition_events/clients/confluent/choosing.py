@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.stats import ProducerStats
-from kafka_partition_events.clients.confluent.turns import Pace, Turn, turn_length
+from kafka_partition_events.clients.confluent.turns import Pace, ShortCuts, Turn, turn_length
 from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.cluster import is_topic_name
@@ -26,7 +26,8 @@ class Chooser:
     """One producer's turns, by topic. Thread-safe.
 
     Attributes:
-        turns: By topic; the producer's hot path reads it.
+        turns: By topic.
+        cuts: How records go without being asked about; the producer's hot path reads it.
         by_turns: The partitioner, if its choice for unkeyed records holds for a whole turn.
         keyless: Whether keyed records are placed and counted as if they had no key.
         keys: Keeps the order of keys over several places; None where each has one.
@@ -47,6 +48,7 @@ class Chooser:
             chunks: Whether records may be placed without our being asked for each.
         """
         self.turns: dict[str, Turn] = {}
+        self.cuts = ShortCuts()
         self.keys: KeyOrder | None = None
         self.by_turns = _by_turns(partitioner)
         self.keyless = partitioner.ignores_keys
@@ -62,19 +64,21 @@ class Chooser:
     def _forget(self) -> None:
         """Begin without turns in a forked child, so that `turn` raises there."""
         self.turns.clear()
+        self.cuts.unkeyed.clear()
+        self.cuts.log_keys.clear()
         self._before.clear()
 
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn, is_keyed = self._partitioner, self.turn(topic), self.is_keyed(key)
         if is_keyed:
-            if key and self.leaves_keys(topic):
-                if self.keys is None or not self.keys.places_all(partitioner.route(topic)):
-                    turn.open_short_cut(self.keys)
+            are_placed = self.keys is not None and self.keys.places_all(partitioner.route(topic))
+            if key and not are_placed and self.leaves_keys(topic):
+                turn.open_short_cut(self.keys)
                 # A limit is first set, then drops what is here. If it did both before we put something
                 # here, we see it now.
                 if not self.leaves_keys(topic):
-                    turn.counts_key = None
+                    turn.close_short_cut()
         elif self.by_turns is not None:
             return turn.renew()
         elif not turn.asked():
@@ -98,7 +102,7 @@ class Chooser:
     def close_short_cut(self, topic: str) -> None:
         """Have the next keyed record of a topic ask; see `KeyOrder`."""
         if (turn := self.turns.get(topic)) is not None:
-            turn.counts_key = None
+            turn.close_short_cut()
 
     def is_keyed(self, key: str | bytes | None) -> bool:
         """Return whether a record with this key is placed by it."""
@@ -128,14 +132,17 @@ class Chooser:
         if (turn := self.turns.get(topic)) is not None:
             return turn
         if (turn := self._before.get(topic)) is not None:
+            self.cuts.unkeyed.setdefault(topic, ())
             return self.turns.setdefault(topic, turn)
         new = Turn(
-            topic, self._partitioner, self._length, self._pace, stay_with=self.by_turns, chunks=self._chunks
-        )
+            topic, self._partitioner, self._length, self._pace, self.cuts,
+            stay_with=self.by_turns, chunks=self._chunks,
+        )  # fmt: skip
         if not is_topic_name(topic):
             # confluent-kafka or a broker refuses it. A metadata request that named it would fail for all.
             return new
         self.process.check()
+        self.cuts.unkeyed.setdefault(topic, ())
         turn = self.turns.setdefault(topic, new)  # in one step: two threads get the same
         self.ask_for(topic)
         return turn
@@ -158,7 +165,8 @@ class Chooser:
             self._before = dict(self.turns)
             for topic, turn in self._before.items():
                 del self.turns[topic]
-                turn.drop()  # its short cut would not be closed here
+                turn.drop()
+                self.cuts.forget(topic)  # a record takes no short cut past its turn
         return (*self.turns, *(self._before.keys() - self.turns.keys()))
 
     def fall_back(self, topic: str) -> None:

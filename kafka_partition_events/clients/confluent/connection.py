@@ -8,7 +8,6 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events.acls import Right
-from kafka_partition_events.clients.certificates import why_brokers_is_refused, why_of_no_use
 from kafka_partition_events.clients.librdkafka import connecting, login_of
 from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
@@ -134,10 +133,9 @@ class Connection:
         cause = next((f"{name}: {complaints[name]}" for name in _CAUSES if name in complaints), None)
         if not self._worked and set(complaints) == {"_ALL_BROKERS_DOWN"}:
             cause = _HUNG_UP
-        said = "; ".join(filter(None, (cause, self._trouble_with_certificates())))
         if login_of(self.config) != self._login:
             self._renew()
-        return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {said})" if said else ""))
+        return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {cause})" if cause else ""))
 
     def _renew(self) -> None:
         """Connect again; where librdkafka refuses that (half of a pair was replaced), go on as before."""
@@ -149,11 +147,6 @@ class Connection:
             self._admin, self._login, self._complaints = kept
         else:
             _close(kept[0])
-
-    def _trouble_with_certificates(self) -> str | None:
-        if "certificate verify failed" in self._complaints.get("_SSL", ""):
-            return why_brokers_is_refused(self.config)
-        return why_of_no_use(self.config, time.time())
 
     def succeeded(self) -> None:
         """Forget complaints: they explain nothing that comes later."""

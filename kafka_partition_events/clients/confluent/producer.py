@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -14,21 +14,25 @@ from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
 from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events.clients.confluent import settings
+<<<<<<< HEAD
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, Unmade, lost_broker
+=======
+from kafka_partition_events.clients.confluent.adapter import CLOSED, ConfluentAdapter, Unmade, lost_broker
+>>>>>>> flight
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.cleanup_policy import policies_by
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.subscription import CLOSED, ProducerSubscription
 from kafka_partition_events.clients.confluent.tracers import Handle
-from kafka_partition_events.clients.confluent.turns import CHUNK_S, Turn
+from kafka_partition_events.clients.confluent.turns import CHUNK_S, ShortCuts, Turn
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys, checked_keys
 from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode, checked_mode
+from kafka_partition_events.clients.flight.rescue import RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.subscriptions import check_feeder
@@ -44,8 +48,7 @@ _OTHER_SLICE_S = 0.002  # that ``poll`` waits for the first handle while there i
 _POLL_EVERY_S = 0.0002  # between two calls of ``poll(0)`` that ask librdkafka: so late a callback may be
 _JUDGE_EVERY_S = 0.005  # between two that judge brokers; silence is found after 25 ms at the soonest
 
-_LIBRDKAFKAS = (UNASSIGNED,)
-_NO_TURNS: dict[str, Turn] = {}
+_NO_CUTS = ShortCuts()
 
 
 class PartitioningProducer(Handle):
@@ -69,7 +72,8 @@ class PartitioningProducer(Handle):
         poller: Who follows the cluster; register listeners there.
     """
 
-    __slots__ = ("_next_poll", "_turns")  # read in 5 ns; what is in the dictionary of a class of C, in 60
+    # Read in 5 ns; what is in the dictionary of a class of C, in 60:
+    __slots__ = ("_keyless", "_log_keys", "_next_poll", "_turns", "_unkeyed")
     partitioner: Partitioner
     poller: MetadataPoller
     _judge_at = -math.inf  # when brokers are judged next
@@ -81,7 +85,6 @@ class PartitioningProducer(Handle):
         poller: MetadataPoller | None = None,
         *,
         rescue: RescueMode | None = None,
-        rescue_limits: RescueLimits | None = None,
         standby: StandbyMode = "auto",
         keys: KeysMode | MoveKeys = "stay",
         poller_options: Mapping[str, Any] | None = None,
@@ -99,7 +102,6 @@ class PartitioningProducer(Handle):
                 ``"failed"`` (when they time out) or ``"hedge"`` (also when they wait for a suspect broker, or
                 behind such a record; then also those with a key, if these move). Delivery is then
                 at-least-once: see ``docs/guarantees.md``.
-            rescue_limits: How many copies, and how many bytes are kept for them.
             standby: Whether records may go by a second handle where a replica blocks the connections of the
                 first (``acks=all``, without transactions): ``"auto"`` (made when it is needed, closed when it
                 was idle for a minute; has threads, connections and a byte limit of its own) or ``"off"``.
@@ -133,7 +135,7 @@ class PartitioningProducer(Handle):
         full = settings.with_requests_in_flight(settings.with_hash(given, partitioner))
         transaction = None if full.get("transactional.id") is None else "transactional.id"
         acks = settings.acks(full)
-        mode = checked_mode(rescue, rescue_limits, transaction=transaction, acknowledged=acks != "0")
+        mode = checked_mode(rescue, transaction=transaction, acknowledged=acks != "0")
         tracks = not settings.is_true(full, "delivery.report.only.error")
         if mode is not None and not tracks:
             raise ConfigurationError(
@@ -157,7 +159,9 @@ class PartitioningProducer(Handle):
         super().__init__(full)
         self._chooser = chooser = Chooser(partitioner, full, chunks=mode is None)
         self._turns: dict[str, Turn] = chooser.turns
+        self._keyless = chooser.keyless
         self._next_poll = -math.inf
+        self._take(chooser.cuts)
         self._policies = policies = None if moves is None or moves.compacted_ok else policies_by(full)
         self._subscription = subscription = ProducerSubscription(
             self, partitioner, poller, full, poller_options or {}, chooser, reports.ended, policies
@@ -175,9 +179,7 @@ class PartitioningProducer(Handle):
             weakref.ref(self), chooser, subscription, detours, full.get("on_delivery"),
             settings.most_waiting(full), settings.delivery_seconds(full),
         )  # fmt: skip
-        self._flight = adapter.flight = flight = Flight(
-            partitioner, adapter, reports, mode, rescue_limits, tracks=tracks
-        )
+        self._flight = adapter.flight = flight = Flight(partitioner, adapter, reports, mode, tracks=tracks)
         if (handles or moves is not None) and tracks:
             may_move, probe = None if policies is None else policies.may_move, tracker.take_keyed_probe
             chooser.keys = KeyOrder(chooser.close_short_cut, moves, may_move, probe, recalls=flight.hedges)
@@ -203,49 +205,76 @@ class PartitioningProducer(Handle):
             KafkaException: librdkafka refuses the record; ``_UNKNOWN_TOPIC`` if the partitioner requires the
                 topic's metadata to place the key, and nothing is known of the topic after `METADATA_WAIT_S`.
         """
-        # The hot path: every line was measured (benchmarks/produce.py). Both names of the callback are one
-        # argument to confluent-kafka, and a None of the first would win over the second.
-        try:
-            turn = self._turns[topic]
-        except (KeyError, AttributeError):
-            turn = self._chooser.turn(topic)
-            if self._turns is not self._chooser.turns:  # `poll` found that a record is to be tracked
-                self._turns = self._chooser.turns
-                turn.drop()
+        # The hot path: every line was measured (benchmarks/produce.py), and each argument passed costs
+        # a little. Both names of the callback are one to confluent-kafka; a None of the first would win.
+        if callback is None:
+            callback = on_delivery
         if partition != UNASSIGNED:
-            callback = on_delivery if callback is None else callback
+            try:
+                is_followed = topic in self._turns
+            except AttributeError:  # a subclass has not called `__init__`, here and below
+                is_followed = False
+            if not is_followed:
+                self._chooser.turn(topic)
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
-        # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
-        chunk: Iterable[int]
-        if key is None:
-            chunk = turn.next_partitions
-        elif key and (is_counted := turn.counts_key) is not None:
-            chunk = () if is_counted(key) else _LIBRDKAFKAS  # see `KeyOrder`
-        else:
-            chunk = turn.next_keyed
-        for partition in chunk:  # noqa: B007, PLR1704
-            break  # a `next` that needs no call
-        else:
-            chosen, is_plain = self._chooser.begin_chunk(topic, key, self._flight.next_sample)
-            if chosen is None or not is_plain:
-                callback = on_delivery if callback is None else callback
-                self._adapter.send(Record(topic, value, key, callback, timestamp, headers), chosen)
-                return
-            partition = chosen
+        where: int | None = UNASSIGNED
+        log_key = None
         try:
-            if callback is None and on_delivery is None and headers is None and timestamp == 0:
-                self.plain(topic, value, key, partition)
+            if key is None or self._keyless:
+                for where in self._unkeyed[topic]:  # noqa: B007
+                    break  # a `next` that needs no call
+                else:
+                    where = None
+            elif key:
+                log_key = self._log_keys[topic]
+            else:  # librdkafka's ``consistent_random`` takes an empty key for none at all
+                where = None
+        except (KeyError, AttributeError):
+            where = None
+        if where is None:
+            where, log_key = self._ask(Record(topic, value, key, callback, timestamp, headers))
+            if where is None:
+                return
+        try:
+            if headers is not None or timestamp != 0:
+                self.plain(topic, value, key, where, callback, None, timestamp, headers)
+            elif callback is not None:
+                self.plain(topic, value, key, where, callback)
             else:
-                callback = on_delivery if callback is None else callback
-                self.plain(topic, value, key, partition, callback, None, timestamp, headers)
-            if key:
-                turn.log_key(key)
+                self.plain(topic, value, key, where)
+            if log_key is not None:
+                log_key(key)
         except KafkaException as error:
-            if partition == UNASSIGNED or not self._adapter.knows_no_such_partition(error):
+            if where == UNASSIGNED or not self._adapter.knows_no_such_partition(error):
                 raise
             self._chooser.fall_back(topic)
             self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+
+    def _ask(self, record: Record) -> tuple[int | None, Callable[[Any], None] | None]:
+        """Return where a record goes that found no short cut, and what logs its key; None: it is sent."""
+        chooser, topic, key = self._chooser, record.topic, record.key
+        turn = chooser.turn(topic)
+        if self._unkeyed is not chooser.cuts.unkeyed:  # `poll` found that a record is to be tracked
+            self._take(chooser.cuts)
+            turn.drop()
+        if key and turn.counted_keys is not None:  # see `KeyOrder`
+            is_counted, log_key = turn.counted_keys
+            if not is_counted(key):
+                return UNASSIGNED, log_key
+        chosen, is_plain = chooser.begin_chunk(topic, key, self._flight.next_sample)
+        if chosen is not None and is_plain:
+            return chosen, None
+        self._adapter.send(record, chosen)
+        return None, None
+
+    def _take(self, cuts: ShortCuts) -> None:
+        self._unkeyed, self._log_keys = cuts.unkeyed, cuts.log_keys
+
+    def _track_next(self, now: float) -> None:
+        """Have the next record, of whichever topic, be tracked if none was lately."""
+        if now >= self._flight.next_sample + CHUNK_S:
+            self._take(_NO_CUTS)
 
     def produce_batch(
         self,
@@ -325,8 +354,7 @@ class PartitioningProducer(Handle):
             now = time.monotonic()
             if now >= self._judge_at or (served and not flight.is_idle):
                 self._judge_at = now + _JUDGE_EVERY_S
-                if now >= flight.next_sample + CHUNK_S:  # none was tracked lately: the next record is
-                    self._turns = _NO_TURNS
+                self._track_next(now)
                 flight.served()
         return served
 
@@ -337,6 +365,7 @@ class PartitioningProducer(Handle):
         """
         self._chooser.process.check()
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
+        self._track_next(time.monotonic())
         while True:
             left = deadline - time.monotonic()
             try:

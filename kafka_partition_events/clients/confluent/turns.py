@@ -20,13 +20,12 @@ broker is suspect: see ``clients/flight/key_order.py``.
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import length_hint
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_partition_events.clients.confluent.settings import LEAST_LINGER_S, linger_seconds, number
 from kafka_partition_events.clients.flight.key_order import NONE, KeyOrder
@@ -44,8 +43,9 @@ ANSWERS_A_TURN, LONGEST_TURN_S = 3.0, 0.25
 CHUNK_S = 0.001
 """How far the beginnings of two chunks of a producer are apart, in seconds."""
 
-LONGEST_CHUNK = 512
-"""In records; if they become rare, so few are placed without a clock."""
+LONGEST_CHUNK = 2048
+"""In records, those of `CHUNK_S` at two million a second; if they become rare, so few are placed without a
+clock."""
 
 _MANY_TOPICS_CHUNK = 32
 """How many records a chunk has where many topics have few each, however long that takes."""
@@ -56,7 +56,25 @@ _LONGEST_S = 0.25
 _WINDOW = 32
 """After how many chunks their length is adapted."""
 
-_forget = deque[Any](maxlen=0).append  # takes a key where none need be logged
+
+@frozen
+class ShortCuts:
+    """How one producer's next records go without being asked about, by topic. Its hot path reads it.
+
+    Attributes:
+        unkeyed: The partitions of records without a key, or with one that is as good as none; taking one is
+            atomic. Empty: the partitioner is asked.
+        log_keys: Where librdkafka may place a record with a key: what takes the key once the record is handed
+            over, None if nothing need. An empty key is no short cut. A topic that is not there: it is asked.
+    """
+
+    unkeyed: dict[str, Iterable[int]] = field(factory=dict)
+    log_keys: dict[str, Callable[[Any], None] | None] = field(factory=dict)
+
+    def forget(self, topic: str) -> None:
+        """Forget a topic that is not written."""
+        self.unkeyed.pop(topic, None)
+        self.log_keys.pop(topic, None)
 
 
 @frozen
@@ -158,23 +176,20 @@ class Pace:
 class Turn:
     """One topic's turn. Any thread may use it.
 
-    Producers take each record's partition from `next_partitions`, which is atomic without a lock. When it has
-    no more, they `renew` it. Each record is counted once, by whichever thread it was taken.
+    Producers take each record's partition from `ShortCuts`, which is atomic without a lock. When it has no
+    more, they `renew` it. Each record is counted once, by whichever thread it was taken.
 
     Attributes:
-        next_partitions: The partitions of the next records; empty if the partitioner is asked for each.
-        next_keyed: The same for records with a key, where that is as good as none.
-        counts_key: The short cut of records with a key (an empty one is none): if it returns False of a key,
-            librdkafka may place the record. None: the short cut is closed.
-        log_key: Takes the key of a record that went that way, once it is handed over.
+        counted_keys: The short cut of records with a key, while some keys are counted: says whether one is,
+            and takes the key of another one, whose record librdkafka may place, once it is handed over.
         partition: Where the chunk goes, or the last record went if the partitioner is asked for each.
         seen: The partitioner's routes when the chunk began.
     """
 
     __slots__ = (
-        "__weakref__", "_avoided", "_capped", "_chunk", "_chunks", "_ends_at", "_length", "_lock", "_pace",
-        "_partitioner", "_rerouted", "_route", "_stay_with", "_topic", "counts_key", "log_key",
-        "next_keyed", "next_partitions", "partition", "seen",
+        "__weakref__", "_avoided", "_capped", "_chunk", "_chunks", "_cuts", "_ends_at", "_length", "_lock",
+        "_pace", "_partitioner", "_rerouted", "_route", "_stay_with", "_topic", "counted_keys", "partition",
+        "seen",
     )  # fmt: skip
 
     def __init__(
@@ -183,6 +198,7 @@ class Turn:
         partitioner: Partitioner,
         length: TurnLength,
         pace: Pace,
+        cuts: ShortCuts,
         *,
         stay_with: StickyPartitioner | None,
         chunks: bool = True,
@@ -194,16 +210,14 @@ class Turn:
             partitioner: Who chooses.
             length: How long a turn lasts.
             pace: How long the producer's chunks last, as far as the turn does; a turn lasts as long at least.
+            cuts: Where the producer takes its records' partitions from.
             stay_with: Says to which partition the whole chunk goes; None: ``partitioner`` is asked for each
                 record.
             chunks: Whether producers may take records from the chunk; else they `renew` it for each.
         """
         self._topic, self._partitioner, self._length, self._pace = topic, partitioner, length, pace
-        self._stay_with, self._chunks = stay_with, chunks
-        self.next_partitions: Iterable[int] = ()
-        self.next_keyed: Iterable[int] = ()
-        self.counts_key: Callable[[Any], bool] | None = None
-        self.log_key: Callable[[Any], None] = _forget
+        self._cuts, self._stay_with, self._chunks = cuts, stay_with, chunks
+        self.counted_keys: tuple[Callable[[Any], bool], Callable[[Any], None]] | None = None
         self.partition = UNASSIGNED
         self.seen: Mapping[str, Route] | None = None
         self._lock = threading.RLock()  # a signal handler may produce in there
@@ -248,9 +262,7 @@ class Turn:
             self._chunk.begin(chosen, size, count)
             # On standby another handle takes each record: a chunk is for the producer's own.
             may_take = self._chunks and partitioner.deliveries.handle == MAIN
-            self.next_partitions = self._chunk.rest if may_take else ()
-            if partitioner.ignores_keys:
-                self.next_keyed = self.next_partitions
+            self._cuts.unkeyed[topic] = self._chunk.rest if may_take else ()
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
             # the old routes may have chosen, was there to be dropped, we see it now.
             if partitioner.routing.current is not self.seen:
@@ -265,17 +277,24 @@ class Turn:
         deliveries = self._partitioner.deliveries
         avoiding = deliveries.avoiding
         if keys is None:
-            self.counts_key = NONE
+            self._cuts.log_keys[self._topic] = None
         elif not avoiding:
             keys.open(self._topic, self._take_short_cut)
         # A suspicion first sets the flag, then drops what is here. If it did both since we read the flag,
         # what we have put here will not be dropped; but we see the flag now.
         if deliveries.avoiding is not avoiding:
-            self.counts_key = None
+            self.close_short_cut()
 
     def _take_short_cut(self, is_counted: Callable[[Any], bool], log_key: Callable[[Any], None]) -> None:
-        self.log_key = log_key  # before the short cut is open
-        self.counts_key = is_counted
+        if is_counted is NONE:
+            self._cuts.log_keys[self._topic] = log_key
+        else:
+            self.counted_keys = is_counted, log_key
+
+    def close_short_cut(self) -> None:
+        """Have the next record with a key be asked about."""
+        self._cuts.log_keys.pop(self._topic, None)
+        self.counted_keys = None
 
     def asked(self) -> bool:
         """Count a record that the partitioner is asked about; False if it is time to renew the chunk."""
@@ -284,9 +303,9 @@ class Turn:
 
     def drop(self) -> None:
         """Let the next record renew the chunk: the partitioner has new routes."""
-        self.next_partitions = ()
-        self.next_keyed = ()
-        self.counts_key = None
+        if self._topic in self._cuts.unkeyed:
+            self._cuts.unkeyed[self._topic] = ()
+        self.close_short_cut()
 
     def end(self) -> None:
         """Let the next record begin another turn."""

@@ -113,9 +113,10 @@ class Copies:
     def launched(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Note an attempt, of a record that was admitted or of a copy that was taken."""
         with self._changed:
-            attempt.is_copy = bool(record.tried)
-            self._counts["copies"] += attempt.is_copy
-            self._due(record, is_due=False)
+            if record.tried:
+                attempt.is_copy = True
+                self._counts["copies"] += 1
+                self._due(record, is_due=False)
             record.tried.append(attempt.partition)
             record.in_flight.append(attempt)
             self._note_place(record, attempt)
@@ -142,7 +143,8 @@ class Copies:
         with self._changed:
             if not self._landed(record, attempt) or record.finished:
                 return False
-            self._counts["saved"] += attempt.is_copy
+            if attempt.is_copy:
+                self._counts["saved"] += 1
             record.finished = True
             return True
 

@@ -48,7 +48,7 @@ class Flight:
     _client: Client
     reports: ProducerReports  # the failure detector's door
     _rescue: RescueMode | None = None  # whether records get copies, and when
-    _limits: RescueLimits | None = None
+    _limits: RescueLimits = field(factory=RescueLimits)  # of copies
     _tracks: bool = field(default=True, kw_only=True)  # every delivery is reported; else nothing is tracked
     _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)  # monotonic seconds
     copies: Copies | None = field(default=None, init=False)  # None without a rescue
@@ -62,7 +62,7 @@ class Flight:
 
     def __attrs_post_init__(self) -> None:
         """Have room for copies."""
-        self._copies = Copies(self._limits or RescueLimits(), self._clock)
+        self._copies = Copies(self._limits, self._clock)
         self.copies = None if self._rescue is None else self._copies
 
     @property
@@ -104,7 +104,8 @@ class Flight:
         """Return a record that may get a copy; None if too much is kept already."""
         # A copy is to have the time of the original, which librdkafka does not report of a failed record.
         timestamp_ms = record.timestamp_ms or int(time.time() * 1000)
-        given = record._replace(headers=as_list(record.headers), timestamp_ms=timestamp_ms)
+        topic, value, key, outcome, _, headers = record
+        given = Record(topic, value, key, outcome, timestamp_ms, as_list(headers))  # quicker than `_replace`
         rescuable = RescuableRecord(given, f"{self._producer_id}-{next(self._numbers)}", self._clock())
         return rescuable if self._copies.admit(rescuable) else None
 
@@ -127,13 +128,14 @@ class Flight:
         keyed = self.keyed if is_key(record.key) and not ignores_keys else None
         while True:
             route = self._route(record.topic, partition)
-            attempt = Attempt(record.topic, partition, FIRST, rescuable=rescuable)
-            if keyed is not None and self._must_place(keyed.order, attempt, record.key, route):
+            if keyed is not None and partition != UNASSIGNED and self._must_place(keyed.order, record, route):
                 return keyed.send(record, partition) if alone is None else alone()
+            attempt = Attempt(record.topic, partition, FIRST, rescuable=rescuable)
             if route is not None and not is_key(record.key):
                 attempt.handle = self._handle(record.topic, partition, route)
             try:
-                taken = self._hand_over(record, attempt, hand_over, None if keyed is None else keyed.order)
+                order = None if keyed is None else keyed.order
+                taken = self._hand_over(record, attempt, route, hand_over, order)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
             except BaseException as error:
@@ -151,11 +153,12 @@ class Flight:
         self,
         record: Record,
         attempt: Attempt,
+        route: Route | None,
         hand_over: Callable[[Record, Attempt], T],
         log: KeyOrder | None = None,
     ) -> T:
         """Track an attempt, have it marked in a log of keys, and hand it over; take it back if refused."""
-        self._report_sent(attempt, self._route(attempt.topic, attempt.partition))
+        self._report_sent(attempt, route)
         if log is not None and attempt.tracked:
             attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
         if attempt.rescuable is not None:
@@ -168,10 +171,8 @@ class Flight:
         attempt.taken = True
         return taken
 
-    def _must_place(self, order: KeyOrder, attempt: Attempt, key: Any, route: Route | None) -> bool:
-        if attempt.partition == UNASSIGNED:
-            return False
-        return self.reports.avoiding or order.must_place(attempt.topic, key, route)
+    def _must_place(self, order: KeyOrder, record: Record, route: Route | None) -> bool:
+        return self.reports.avoiding or order.must_place(record.topic, record.key, route)
 
     def places_keys(self, topic: str) -> bool:
         """Return whether some keyed records of a topic must be placed one by one."""
@@ -192,7 +193,7 @@ class Flight:
 
     def _report_sent(self, attempt: Attempt, route: Route | None) -> None:
         """Track an attempt: of a record that may get a copy, a probe, or one in `SAMPLE_S`."""
-        if route is None or not self._tracks:
+        if route is None or not self._tracks or not 0 <= attempt.partition < route.count:
             return
         is_tracked = attempt.rescuable is not None
         if not is_tracked and (now := self._clock()) >= self.next_sample:
@@ -209,7 +210,7 @@ class Flight:
         if attempt.rescuable is not None:
             self._copies.placed(attempt.rescuable, attempt, partition)
         attempt.partition = partition
-        self._report_sent(attempt, self._route(attempt.topic, partition))
+        self._report_sent(attempt, self._partitioner.route(attempt.topic))
 
     def take_back(self, attempt: Attempt) -> None:
         """Note that the client did not take an attempt."""

@@ -60,13 +60,14 @@ class Mark:
 
 
 class KeyLog:
-    """The log of one topic. All but ``append`` is for one thread at a time."""
+    """The log of one topic. All but ``append`` and ``extend`` is for one thread at a time."""
 
     def __init__(self, room: int) -> None:
         """Keep so many entries at the most; what is older is forgotten."""
         self._room = room
         self._entries: deque[Any] = deque(maxlen=room + _SPARE)
         self.append = self._entries.append  # takes a key, or a mark, in one step
+        self.extend = self._entries.extend  # takes the keys of a batch
         self._sequence = 0
         self._gone = 0  # what was before this sequence is forgotten
         self._last: dict[bytes, int] = {}

@@ -128,6 +128,10 @@ class KeyOrder:
         """Log the key of a record that went home by the first handle, once that has taken it."""
         self._of(topic).log.append(key)
 
+    def log_all(self, topic: str, keys: Iterable[Any]) -> None:
+        """Log the keys of a batch, once the first handle has taken it."""
+        self._of(topic).log.extend(keys)
+
     def mark(self, topic: str, key: Any, partition: int) -> Mark:
         """Log a record that is followed, and will be `reported`, before it is handed over."""
         mark = Mark(key, partition)

@@ -62,7 +62,7 @@ class KeyedRecords:
     _client: Client
     _reports: ProducerReports  # has the handle for records that need no suspect
     _route: Callable[[str, int], Route | None]  # of a topic, and a partition of it
-    _hand_over: Callable[[Record, Attempt, Callable[[Record, Attempt], Any]], Any]  # `Flight`'s
+    _hand_over: Callable[[Record, Attempt, Route | None, Callable[[Record, Attempt], Any]], Any]  # `Flight`'s
     _copies: Copies
     _admit: Callable[[Record], RescuableRecord | None]  # what may be recalled from now on; None: it may not
     _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
@@ -76,7 +76,9 @@ class KeyedRecords:
         Whatever the client raises: the record was not taken then.
         """
         key = as_bytes(record.key)
-        rescuable = self._admit(record._replace(key=key)) if self.order.recalls else None
+        rescuable = None
+        if self.order.recalls:
+            rescuable = self._admit(record if key is record.key else record._replace(key=key))
         it = _KeyedRecord(record, home, self._clock(), rescuable)
         try:
             is_sent, result = self._send(it, key, held=False)
@@ -103,7 +105,7 @@ class KeyedRecords:
                 topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
             )
             try:
-                return True, self._hand_over(it.to_send(after), attempt, self._client.hand_over)
+                return True, self._hand_over(it.to_send(after), attempt, route, self._client.hand_over)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
             except Exception as error:

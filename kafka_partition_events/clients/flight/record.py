@@ -90,5 +90,6 @@ class RescuableRecord:
 
     def to_send(self) -> Record:
         """Return the record as each attempt sends it, with the header that names it."""
+        topic, value, key, _, timestamp_ms, headers = self.given
         name = [] if self.bare else [(ID_HEADER, self.id.encode())]
-        return self.given._replace(outcome=None, headers=[*self.given.headers, *name])
+        return Record(topic, value, key, None, timestamp_ms, [*headers, *name])

@@ -44,12 +44,6 @@ class RescueLimits:
     attempts: int = 4
     held_bytes: int = 32 * 1024 * 1024
 
-    def __attrs_post_init__(self) -> None:
-        """Refuse limits that allow for no copy."""
-        if not (self.share > 0 and self.burst >= 1 and self.attempts >= 2 and self.held_bytes >= 1):
-            least = "share > 0, burst >= 1, attempts >= 2 and held_bytes >= 1"
-            raise ConfigurationError(f"rescue limits must allow for a copy: {least}, not {self}")
-
 
 @frozen(kw_only=True)
 class RescueStats:
@@ -71,16 +65,12 @@ class RescueStats:
     held_bytes: int = 0
 
 
-def checked_mode(
-    mode: str | None, limits: RescueLimits | None, *, transaction: str | None, acknowledged: bool
-) -> RescueMode | None:
+def checked_mode(mode: str | None, *, transaction: str | None, acknowledged: bool) -> RescueMode | None:
     """Return the mode, or raise `ConfigurationError` where the producer's settings leave nothing to rescue.
 
     ``transaction``: the setting that makes the producer transactional; None when it is not.
     ``acknowledged``: whether brokers acknowledge records (``acks`` is not 0).
     """
-    if mode is None and limits is not None:
-        raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')
     if mode is None:
         return None
     if mode not in get_args(RescueMode):

@@ -10,7 +10,7 @@ from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, che
 from kafka_partition_events.clients.embedding import is_embedded
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
-from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
+from kafka_partition_events.clients.flight.rescue import RescueMode
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
@@ -26,7 +26,6 @@ from kafka_partition_events.partitioners.base import Partitioner
 def attach(
     producer: KafkaProducer,
     rescue: RescueMode | None = None,
-    rescue_limits: RescueLimits | None = None,
     *,
     standby: StandbyMode = "auto",
     keys: KeysMode | MoveKeys = "stay",
@@ -50,7 +49,6 @@ def attach(
             timed out; ``"hedge"``: also what is stuck on a broker that becomes suspect, with a key, too, if
             these move. At least once: a copy may arrive beside its original, idempotence or not.
             `rescue_stats` counts. It ends with the producer, not with the poller.
-        rescue_limits: How much may be sent again and kept for it.
         standby: Whether records may go by a second ``KafkaProducer`` while a write that waits for a replica
             blocks the connections of this one (``acks="all"``): ``"auto"`` (made when it is needed, closed
             when it was idle for a minute) or ``"off"``. Never used with transactions or another ``acks``.
@@ -73,9 +71,7 @@ def attach(
     config, partitioner = producer.config, _checked(producer, poller, poller_options)
     transaction = None if config["transactional_id"] is None else "transactional_id"
     acks = "all" if config["acks"] in {-1, "all"} else str(config["acks"])
-    plan = Plan.checked(
-        producer, partitioner, rescue, rescue_limits, standby, keys, transaction=transaction, acks=acks
-    )
+    plan = Plan.checked(producer, partitioner, rescue, standby, keys, transaction=transaction, acks=acks)
     source = None
     if poller is None:
         source = _AttachedSource(producer)

@@ -1,12 +1,10 @@
 """Metadata through kafka-python."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from kafka import KafkaProducer
 
-from kafka_partition_events.clients.certificates import why_of_no_use
 from kafka_partition_events.clients.kafka_python.links import Link, ProducerLink
 from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words
 from kafka_partition_events.clients.refused_topics import RefusedTopics
@@ -59,12 +57,9 @@ class KafkaPythonMetadataSource:
         link = self._link
         try:
             answer = link.ask(link.wanted(topics), started_at, timeout)
-        except MetadataFetchError as error:
+        except MetadataFetchError:
             link.failed()
-            trouble = why_of_no_use(in_librdkafkas_words(link.config()), time.time())
-            if trouble is None:
-                raise
-            raise MetadataFetchError(f"{error}; {trouble}") from error
+            raise
         self._refusals.report(answer.errors, in_librdkafkas_words(link.config()))
         return answer
 

@@ -13,7 +13,6 @@ from kafka_partition_events.clients.flight.record import (
     RescuableRecord,
 )
 from kafka_partition_events.clients.flight.rescue import (
-    ID_HEADER,
     RescueLimits,
     RescueStats,
 )
@@ -67,15 +66,6 @@ def test_a_record_that_arrives_is_let_go(rig: Rig) -> None:
     assert rig.copies.stats == RescueStats()
 
 
-def test_a_copy_has_the_id_of_its_original(rig: Rig) -> None:
-    record = record_of()
-    original = record.to_send()
-    assert original.headers == [("h", b"1"), (ID_HEADER, b"id")]
-    rig.copies.admit(record)
-    rig.launch(record, 3)
-    assert record.to_send() == original
-
-
 def test_the_attempts_come_to_an_end(rig: Rig) -> None:
     (record,) = rig.admitted(0)
     for partition in (1, 2, 3):
@@ -106,16 +96,6 @@ def test_what_has_its_copy_is_searched_no_more(rig: Rig) -> None:
     _first, _second, other = rig.admitted(0, 0, 1)
     rig.copies.copy_stuck({(0, "t", 0): 7})
     assert rig.copies._uncopied == {(0, "t", 1): {other: None}}
-
-
-def test_a_record_that_a_copy_arrived_of_first_is_saved(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    original = rig.latest[record]
-    rig.copies.copy_stuck({(0, "t", 0): 7})
-    rig.copies.take()
-    assert rig.copies.arrived(record, rig.launch(record, 1))
-    assert not rig.copies.arrived(record, original)
-    assert rig.copies.stats.saved == 1
 
 
 def test_what_is_too_much_to_keep_goes_without_the_prospect_of_a_copy() -> None:

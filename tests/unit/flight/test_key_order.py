@@ -1,6 +1,5 @@
 """Where the records of a key go, and which of them wait."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -68,9 +67,6 @@ def moving() -> Keys:
 
 
 class TestAKeyThatStays:
-    def test_takes_the_handle_that_is_wanted_if_nothing_of_it_is_outstanding(self, keys: Keys) -> None:
-        assert keys.send() == (HOME, SECOND)
-
     def test_returns_to_the_first_handle_where_nobody_follows_the_topic_any_more(self, keys: Keys) -> None:
         assert keys.send() == (HOME, SECOND)
         assert keys.send(route=None) is None, "the second handle may be closed"
@@ -81,9 +77,6 @@ class TestAKeyThatStays:
         assert keys.send(route=SICK) == (HOME, FIRST)
         assert keys.after is None
 
-    def test_shows_by_a_further_handle_whether_its_leader_is_suspect_by_mistake(self, keys: Keys) -> None:
-        assert keys.send(route=LED_BADLY) == (HOME, SECOND)
-
     def test_waits_for_its_suspect_leader_where_its_records_are(self, keys: Keys) -> None:
         assert keys.send(handle=FIRST) == (HOME, FIRST)
         assert keys.send(route=LED_BADLY) == (HOME, FIRST)
@@ -93,28 +86,8 @@ class TestAKeyThatStays:
         route = evolve(compile_route(topic), safe=frozenset({0, 2, 3}))
         assert keys.send(route=route) == (HOME, FIRST)
 
-    def test_follows_what_was_logged_where_no_report_will_say_when_it_is_finished(self, keys: Keys) -> None:
-        keys.log()
-        assert keys.send() == (HOME, FIRST)
-
 
 class TestAKeyThatMoves:
-    def test_leaves_a_sick_home_and_names_its_last_record_there(self, moving: Keys) -> None:
-        moving.log(offset=41)
-        assert moving.send(route=SICK) == (stand_in(SICK, KEY), SECOND)
-        assert moving.after == b"1:41"
-
-    def test_comes_home_when_that_is_well_and_names_the_stand_in(self, moving: Keys) -> None:
-        moving.log(offset=41)
-        away, _ = moving.send(route=SICK) or (0, 0)
-        moving.report(7)
-        assert moving.send(handle=FIRST) == (HOME, FIRST)
-        assert moving.after == b"%d:7" % away
-        assert moving.order.stats.displaced == 0
-        assert moving.order.counts_some("t"), "not before a record is acknowledged there"
-        moving.report(42)
-        assert not moving.order.counts_some("t")
-
     def test_names_its_record_in_a_partition_to_which_it_came_back_in_vain(self, moving: Keys) -> None:
         away, _ = moving.send(route=SICK) or (0, 0)
         moving.report(7)
@@ -145,10 +118,6 @@ class TestAKeyThatMoves:
 
     def test_may_be_a_probe(self) -> None:
         keys = Keys(MoveKeys(), probe=lambda _topic, _route, partition: FIRST if partition == HOME else None)
-        assert keys.send(route=SICK) == (HOME, FIRST)
-
-    def test_stays_in_a_topic_where_it_may_not(self) -> None:
-        keys = Keys(MoveKeys(), may_move=lambda _topic: False)
         assert keys.send(route=SICK) == (HOME, FIRST)
 
     def test_stays_if_too_many_are_away(self) -> None:
@@ -222,14 +191,6 @@ class TestWhatIsHeld:
         assert self.mark is not None
         keys.order.reported(attempt(KEY, self.mark), 3)
 
-    def test_that_finds_no_room_is_tried_again(self, keys: Keys) -> None:
-        self.held(keys, "a")
-        self.report(keys)
-        keys.order.take_ready(ask_again=True)
-        keys.order.begin_release("t", KEY)
-        keys.order.end_release("t", KEY, released=False, again=True)
-        assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
-
     @pytest.mark.parametrize("offset", [3, None], ids=["sent", "not taken"])
     def test_is_not_forgotten_if_two_threads_ask_about_it(self, keys: Keys, offset: int | None) -> None:
         self.held(keys, "a")
@@ -260,19 +221,6 @@ class TestARecall:
     def recall(self, keys: Keys, attempts: list[Attempt], route: Route = SICK) -> bool:
         return keys.order.recall(attempts, route, SECOND, lambda _home: [it.partition for it in attempts])
 
-    def test_sends_all_of_a_key_elsewhere_at_once(self, hedging: Keys) -> None:
-        attempts = self.sent(hedging, 2)
-        assert self.recall(hedging, attempts)
-        assert hedging.order.waiting == 2
-        assert [it.key for it in attempts] == [None, None]
-        placed = hedging.order.place("t", KEY, HOME, SICK, SECOND, held=True, recalled=True)
-        assert placed is not None
-        assert placed[0] == (stand_in(SICK, KEY), SECOND), "though no report has come in of the former ones"
-
-    def test_leaves_a_key_of_which_not_all_can_be_sent_again(self, hedging: Keys) -> None:
-        first, _ = self.sent(hedging, 2)
-        assert not self.recall(hedging, [first])
-
     def test_forgets_no_offset_that_was_acknowledged_by_a_further_handle(self, hedging: Keys) -> None:
         first, second = self.sent(hedging, 2, handle=SECOND)
         hedging.order.reported(first, 7)
@@ -286,43 +234,11 @@ class TestARecall:
         self.sent(hedging, handle=SECOND, route=SICK)
         assert hedging.after == b"1:7"
 
-    def test_leaves_a_key_of_which_something_was_just_reported(self, hedging: Keys) -> None:
-        first, _ = self.sent(hedging, 2)
-        hedging.order.reported(first, 7)
-        assert not self.recall(hedging, [first])
-        assert hedging.order.waiting == 0
-
     def test_that_is_purged_leaves_nothing(self, hedging: Keys) -> None:
         assert self.recall(hedging, self.sent(hedging))
         assert hedging.order.begin_release("t", KEY) is not None
         hedging.order.end_release("t", KEY, released=True)
         assert not hedging.order.counts_some("t")
-
-
-class TestAShortCut:
-    @pytest.fixture
-    def open_one(self, keys: Keys) -> Callable[[], Any]:
-        def open_one() -> Any:
-            taken: list[Any] = []
-            keys.order.open("t", lambda *short_cut: taken.extend(short_cut))
-            return taken
-
-        return open_one
-
-    def test_logs_by_itself(self, keys: Keys, open_one: Callable[[], Any]) -> None:
-        is_counted, log = open_one()
-        assert not is_counted(KEY)
-        log(KEY)
-        assert keys.send() == (HOME, FIRST)
-
-    def test_is_closed_before_a_key_is_counted(self, keys: Keys) -> None:
-        keys.send()
-        assert keys.closed == ["t"]
-
-    def test_knows_a_key_that_is_counted(self, keys: Keys, open_one: Callable[[], Any]) -> None:
-        keys.send()
-        is_counted, _ = open_one()
-        assert [is_counted(key) for key in (b"\2", KEY)] == [False, True]
 
 
 def test_a_topic_that_is_not_written_is_forgotten_if_keys_stay(keys: Keys, moving: Keys) -> None:
