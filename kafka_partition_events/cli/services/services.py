@@ -1,6 +1,7 @@
 """What commands use of the world outside; tests hand in their own."""
 
 import contextlib
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
@@ -66,6 +67,7 @@ _USUAL = (
     "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "client.id",
 )  # fmt: skip
 """What is given by -X; one of them is meant by a name that is nearly it."""
+_CONNECTING_S = 2.0
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
 
 
@@ -88,6 +90,7 @@ def open_confluent_source(config: Mapping[str, str]) -> "MetadataSource":
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 
         check_options(config)
+        check_addresses(config)
         return ConfluentMetadataSource({**_QUIET, **config})
 
 
@@ -114,6 +117,28 @@ def check_options(config: Mapping[str, str]) -> None:
         raise CliError(f"librdkafka refuses an option: {refusal}{hint}") from error
 
 
+def check_addresses(config: Mapping[str, str]) -> None:
+    """Connect to the brokers that are named, and go away: librdkafka tries its whole time where nobody is.
+
+    Raises:
+        CliError: each of them refuses, or has a name that there is not.
+    """
+    causes: list[str] = []
+    for address in config["bootstrap.servers"].split(","):
+        host, _, port = address.strip().rpartition("://")[2].rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECTING_S).close()
+        except ConnectionRefusedError:
+            causes.append(f"Connection refused by {address}: is the address right, and is a broker up there?")
+        except socket.gaierror as error:
+            causes.append(f"Failed to resolve {address}: {error.strerror}; is the name right?")
+        except (OSError, ValueError):  # librdkafka says more of what else there is
+            return
+        else:
+            return
+    raise CliError(causes[0])
+
+
 def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
     """Read the latest records of a topic with confluent-kafka, and tell how far it is.
 
@@ -126,6 +151,7 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     except ImportError as error:
         raise CliError(one_line(error)) from error
     check_options(config)
+    check_addresses(config)
     return sample_topic(config, request, tell)
 
 
@@ -139,6 +165,7 @@ def open_confluent_client(config: Mapping[str, str], prefix: str) -> "ControlCli
         from kafka_partition_events.control.operate.client import ControlClient
 
         check_options(config)
+        check_addresses(config)
         return ControlClient(config, prefix)
 
 
