@@ -198,7 +198,6 @@ DECODERS: Final[dict[str, Decoder]] = {
         for name, use, real in (
             ("for", options.parse_duration, [b"10m", b"1.5h"]),
             ("topics", TopicFilter, [b"orders|payments", b"a{1,3}.*"]),
-            ("partitions", partial(options.parse_partitions, "--partitions"), [b"0-2,5"]),
             (
                 "since",
                 partial(parse_moment, now=NOW),

@@ -7,7 +7,6 @@ from kafka_partition_events.cli.common.options import (
     check_out,
     parse_duration,
     parse_pairs,
-    parse_partitions,
     write_out,
 )
 from kafka_partition_events.cli.common.topic_filter import TopicFilter
@@ -142,13 +141,3 @@ def test_a_file_that_can_not_be_written_is_told(tmp_path: Path) -> None:
 def test_a_bad_pattern_is_told() -> None:
     with pytest.raises(CliError, match="is not a regular expression"):
         TopicFilter("(")
-
-
-def test_partition_ids_are_as_many_as_a_topic_may_have_unless_a_command_takes_fewer() -> None:
-    assert len(parse_partitions("--partitions", "0-999999")) == 1_000_000
-    with pytest.raises(
-        CliError, match="--partitions must be partition ids such as 3 or 0-2,5: more than 1,000,000"
-    ):
-        parse_partitions("--partitions", "0-1000000")
-    with pytest.raises(CliError, match="more than 3 ids"):
-        parse_partitions("--offline", "0-3", 3)

@@ -105,7 +105,7 @@ def test_the_gravest_comes_first_and_says_for_how_long_and_which_partitions() ->
     assert first.cells == (
         "critical",
         "fires",
-        "1 m 15 s",
+        "1 min 15 s",
         "broker 2 is missing (offline 1: orders 1; out of sync 1: orders 0)",
     )
 

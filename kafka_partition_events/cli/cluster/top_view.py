@@ -14,7 +14,7 @@ from attrs import frozen
 from rich.console import Group
 from rich.table import Table
 
-from kafka_partition_events.cli.common.event_text import describe, styled, subject, totals
+from kafka_partition_events.cli.common.event_text import describe, lasted, styled, subject, totals
 from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
@@ -143,15 +143,9 @@ def wrong_rows(look: Look) -> list[Row]:
             if name in notes
         )
         fires = "fires" if frozenset(alert.labels.items()) in firing else "waits"
-        cells = (severity, fires, _lasting(stood), f"{summary} ({more})" if more else summary)
+        cells = (severity, fires, lasted(stood), f"{summary} ({more})" if more else summary)
         found.append((list(_COLOURS).index(severity), -stood, Row(cells, _COLOURS[severity])))
     return [row for *_, row in sorted(found, key=lambda each: each[:2])]
-
-
-def _lasting(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} m" if hours else f"{minutes} m {rest} s" if minutes else f"{rest} s"
 
 
 def broker_rows(cluster: Cluster) -> list[Row]:

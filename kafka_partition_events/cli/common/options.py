@@ -14,10 +14,8 @@ from attrs import NOTHING, fields, has
 from kafka_partition_events.cli.common.completing import topic_names
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.clients.librdkafka import FromFile
-from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.observe import quantities
 from kafka_partition_events.observe.setting_kinds import Address, read, secret_property
-from kafka_partition_events.ranges import ids_in
 
 Bootstrap = Annotated[
     str | None,
@@ -106,21 +104,6 @@ def parse_duration(text: str) -> float:
         return quantities.parse_duration(text)
     except ValueError as error:
         raise CliError(str(error)) from None
-
-
-def parse_partitions(option: str, text: str, most: int = MOST_PARTITIONS) -> frozenset[int]:
-    """Return the partition ids that ``0-2,5`` names; up to so many, by default as many as a topic may have.
-
-    Raises:
-        CliError: it names none, or more.
-    """
-    try:
-        if found := frozenset(ids_in(text, most)):
-            return found
-        why = "it names none"
-    except ValueError as error:
-        why = str(error)
-    raise CliError(f"{option} must be partition ids such as 3 or 0-2,5: {why}")
 
 
 def parse_address(text: str, option: str) -> tuple[str, int]:

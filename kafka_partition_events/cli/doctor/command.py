@@ -17,7 +17,7 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by
 from kafka_partition_events.cli.doctor.findings import Finding, Status
-from kafka_partition_events.cli.services.services import check_addresses, check_options, refusals_in_one_line
+from kafka_partition_events.cli.services.services import refusals_in_one_line
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings
 
@@ -76,10 +76,7 @@ def _ask(config: Mapping[str, str], event_topics: Sequence[str], observed: str) 
     try:
         with refusals_in_one_line():
             from kafka_partition_events.cli.doctor.questions import ask_cluster
-
-            check_options(config)
-            check_addresses(config)
-            return [*ask_cluster(config, event_topics, observed)]
+        return [*ask_cluster(config, event_topics, observed)]
     except CliError as error:
         raise CliError(redacted(str(error), config)) from None
 

@@ -11,13 +11,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.errors import one_line
 from kafka_partition_events.cli.doctor.findings import Asker, Finding, of_broker, of_event_topic, of_visible
-from kafka_partition_events.cli.services.services import FIRST_ANSWER_S
+from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, connected, list_topics
 from kafka_partition_events.clients.confluent.answers import described_topic, listed_nodes
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.rights import principal
-from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Node
 
 _BROKER_S = 5.0
@@ -35,16 +34,9 @@ def ask_cluster(config: Mapping[str, str], event_topics: Sequence[str], observed
     Raises:
         CliError: no broker answers at all.
     """
-    try:
-        connection = Connection(config)
-    except ConfigurationError as error:
-        raise CliError(one_line(error)) from error
     asker = Asker(where=config["bootstrap.servers"], who=principal(config) or "User:...")
-    with contextlib.closing(connection):
-        try:
-            listed = connection.admin().list_topics(timeout=FIRST_ANSWER_S)
-        except KafkaException as error:
-            raise CliError(one_line(connection.failure("no answer from the brokers", error))) from error
+    with connected(config) as connection:
+        listed = list_topics(connection)
         connection.succeeded()
         nodes = listed_nodes(listed.brokers)
         with ThreadPoolExecutor(_AT_ONCE) as pool:

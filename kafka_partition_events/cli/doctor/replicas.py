@@ -1,12 +1,10 @@
 """``kpe doctor replicas``: what of each topic can be written if a broker hangs, and what helps."""
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import typer
-from attrs import frozen
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, one_line
@@ -22,8 +20,8 @@ from kafka_partition_events.cli.common.output import (
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import (
     FIRST_ANSWER_S,
+    connected,
     look_once,
-    refusals_in_one_line,
 )
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.diagnose.replicas import TopicOutages, outages
@@ -34,19 +32,6 @@ _MOST_NAMES: Final = 3
 _SETTING: Final = "min.insync.replicas"
 _AT_ONCE: Final = 500
 """Topics in one request: a broker answers with all settings of each."""
-
-
-@frozen(kw_only=True)
-class MinInsync:
-    """``min.insync.replicas`` of topics.
-
-    Attributes:
-        known: What it is, by topic; one that is missing is unknown.
-        trouble: Why some are unknown; None if none is.
-    """
-
-    known: Mapping[str, int]
-    trouble: str | None = None
 
 
 @with_options
@@ -79,10 +64,10 @@ def replicas_command(
     """  # noqa: D301
     config = where.config()
     cluster = look_once(context.obj, config, topics)
-    settings = ask_min_insync(config, sorted(cluster.by_topic))
-    found = outages(cluster.by_topic.values(), settings.known)
+    known, trouble = ask_min_insync(config, sorted(cluster.by_topic))
+    found = outages(cluster.by_topic.values(), known)
     if choose_output(output) is Output.TABLE:
-        for line in _lines(cluster, found, settings.trouble):
+        for line in _lines(cluster, found, trouble):
             write_line(line)
     else:
         for topic in found:
@@ -93,25 +78,21 @@ def replicas_command(
 # -- what is asked -----------------------------------------------------------------------------------------
 
 
-def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> MinInsync:
-    """Return ``min.insync.replicas`` of those topics that show it, and why not of the others.
+def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> tuple[Mapping[str, int], str | None]:
+    """Return ``min.insync.replicas`` of the topics that show it; and why others do not.
 
     Blocks for some seconds for each 500 topics; stops asking when no broker answers.
 
     Raises:
         CliError: confluent-kafka is missing or refuses a setting.
     """
-    with refusals_in_one_line():
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
-
-        from kafka_partition_events.clients.confluent.connection import Connection
-
-        connection = Connection(config)
     known: dict[str, int] = {}
     trouble: str | None = None
     waiting = iter(topics)
-    with contextlib.closing(connection):
+    with connected(config) as connection:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
         while names := list(islice(waiting, _AT_ONCE)):
             resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
             futures = connection.admin().describe_configs(resources, request_timeout=FIRST_ANSWER_S)
@@ -125,7 +106,7 @@ def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> MinInsyn
                     trouble = trouble or redacted(one_line(failure), config)
             if len(known) == before:
                 break
-    return MinInsync(known=known, trouble=trouble)
+    return known, trouble
 
 
 # -- how it is shown ---------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import field, frozen
 
@@ -15,6 +15,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
 
 if TYPE_CHECKING:
+    from kafka_partition_events.clients.confluent.connection import Connection
     from kafka_partition_events.control.operate.client import ControlClient
     from kafka_partition_events.metadata.cluster import Cluster
     from kafka_partition_events.metadata.events import Event
@@ -25,8 +26,7 @@ FIRST_ANSWER_S = 7.0
 """How long the first answer may take: a wrong address must be told within 10 s, start-up included."""
 
 
-@frozen(kw_only=True)
-class SampleRequest:
+class SampleRequest(NamedTuple):
     """Which records to read: about so many of the latest, for so many seconds at the most."""
 
     topic: str
@@ -84,14 +84,46 @@ def open_confluent_source(config: Mapping[str, str]) -> "MetadataSource":
     """Return a source on a confluent-kafka client of its own.
 
     Raises:
-        CliError: confluent-kafka is missing or refuses an option.
+        CliError: confluent-kafka is missing or refuses an option, or nobody listens.
     """
     with refusals_in_one_line():
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 
-        check_options(config)
-        check_addresses(config)
+        check(config)
         return ConfluentMetadataSource({**_QUIET, **config})
+
+
+@contextlib.contextmanager
+def connected(config: Mapping[str, str]) -> "Iterator[Connection]":
+    """Open a connection to ask over; as `open_confluent_source`."""
+    with refusals_in_one_line():
+        from kafka_partition_events.clients.confluent.connection import Connection
+
+        check(config)
+        connection = Connection(config)
+    with contextlib.closing(connection):
+        yield connection
+
+
+def list_topics(connection: "Connection", topic: str | None = None) -> Any:
+    """Return the brokers and topics that there are, or one topic.
+
+    Raises:
+        CliError: no broker answers.
+    """
+    from confluent_kafka import KafkaException
+
+    asked = [] if topic is None else [topic]
+    try:
+        return connection.admin().list_topics(*asked, timeout=FIRST_ANSWER_S)
+    except KafkaException as error:
+        raise CliError(one_line(connection.failure("no answer from the brokers", error))) from error
+
+
+def check(config: Mapping[str, str]) -> None:
+    """Check options and addresses, as `check_options` and `check_addresses`."""
+    check_options(config)
+    check_addresses(config)
 
 
 def check_options(config: Mapping[str, str]) -> None:
@@ -143,15 +175,10 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     """Read the latest records of a topic with confluent-kafka, and tell how far it is.
 
     Raises:
-        CliError: confluent-kafka is missing or refuses an option; no answer, no such topic, or no right to
-            read it.
+        CliError: as `open_confluent_source`; or no answer, no such topic, or no right to read it.
     """
-    try:
+    with refusals_in_one_line():
         from kafka_partition_events.cli.services.sampling import sample_topic
-    except ImportError as error:
-        raise CliError(one_line(error)) from error
-    check_options(config)
-    check_addresses(config)
     return sample_topic(config, request, tell)
 
 
@@ -164,8 +191,7 @@ def open_confluent_client(config: Mapping[str, str], prefix: str) -> "ControlCli
     with refusals_in_one_line():
         from kafka_partition_events.control.operate.client import ControlClient
 
-        check_options(config)
-        check_addresses(config)
+        check(config)
         return ControlClient(config, prefix)
 
 
