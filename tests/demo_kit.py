@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.key_order import KeyOrder
 from kafka_partition_events.demo.plan import CAST, REAL, SCENES, Part
-from kafka_partition_events.demo.story import METADATA, Deed, Mark, Performance, Played, Story
+from kafka_partition_events.demo.story import METADATA, Mark, Performance, Played, Story
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
 S = 1_000_000_000
@@ -44,12 +44,8 @@ def performance(part: Part, rows: Sequence[Row], lost: Sequence[int] = (), doubl
     return Performance(part=part, rows=rows, causes=causes, account=account)
 
 
-def deed(kind: str, broker: int, begin: float, end: float) -> Deed:
-    return Deed(kind=kind, broker=broker, begin_ns=BEGIN + round(begin * S), end_ns=BEGIN + round(end * S))  # type: ignore[arg-type]
-
-
-def mark(who: str, kind: str, broker: int, at: float) -> Mark:
-    return Mark(who=who, kind=kind, broker=broker, at_ns=BEGIN + round(at * S))  # type: ignore[arg-type]
+def mark(who: str, broker: int, at: float) -> Mark:
+    return Mark(who=who, broker=broker, at_ns=BEGIN + round(at * S))
 
 
 def story(*performances: Performance) -> Story:
@@ -57,19 +53,12 @@ def story(*performances: Performance) -> Story:
     return Story(
         layout=REAL,
         scenes=scenes(),
-        deeds=[
-            deed("frozen", 2, 10, 20),
-            deed("dead", 5, 20.5, 40),
-            deed("starting", 5, 40, 45),
-            deed("dead", 3, 50.5, 60),
-        ],
+        deeds=[(broker, BEGIN + round(at * S)) for broker, at in ((2, 10), (5, 20.5), (3, 50.5))],
         marks=[
-            mark(OURS.key, "suspected", 2, 10.3),
-            mark(HEDGE.key, "suspected", 2, 10.25),
-            mark(HEDGE.key, "trusted", 2, 22),
-            mark(OURS.key, "suspected", 5, 20.56),
-            mark(METADATA, "gone", 5, 29.5),
-            mark(METADATA, "listed", 5, 43),
+            mark(OURS.key, 2, 10.3),
+            mark(HEDGE.key, 2, 10.25),
+            mark(OURS.key, 5, 20.56),
+            mark(METADATA, 5, 29.5),
         ],
         performances=performances or default_cast(),
         end_ns=BEGIN + 61 * S,

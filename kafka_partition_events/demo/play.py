@@ -110,28 +110,26 @@ class Play:
 
     def _brown_out(self, end_ns: int) -> None:
         broker = self._victim("brown-out")
-        self._progress.note(
-            f"kill -STOP broker {broker} for {FROZEN_S} s, kill -CONT for {THAWED_S} s, and again"
+        self._progress.did(
+            broker, f"kill -STOP broker {broker} for {FROZEN_S} s, kill -CONT for {THAWED_S} s, and again"
         )
-        with self._progress.doing_to(broker, "frozen"):
-            step = time.monotonic_ns()
-            try:
-                while step < end_ns:
-                    self._cluster.freeze(broker)
-                    self._rest_until(step + round(FROZEN_S * _NS))
-                    self._cluster.thaw(broker)
-                    step += round((FROZEN_S + THAWED_S) * _NS)
-                    self._rest_until(step)
-            finally:
+        step = time.monotonic_ns()
+        try:
+            while step < end_ns:
+                self._cluster.freeze(broker)
+                self._rest_until(step + round(FROZEN_S * _NS))
                 self._cluster.thaw(broker)
+                step += round((FROZEN_S + THAWED_S) * _NS)
+                self._rest_until(step)
+        finally:
+            self._cluster.thaw(broker)
 
     def _kill(self, end_ns: int) -> None:
         self._kill_broker(self._victim("kill"), end_ns)
 
     def _restart(self, end_ns: int) -> None:
         broker = self._victim("back")
-        with self._progress.doing_to(broker, "starting"):
-            self._cluster.restart(broker)
+        self._cluster.restart(broker)
         self._progress.note(f"broker {broker} is in sync")
         for load in self._loads:
             self._cluster.elect(load.part.topic)
@@ -150,10 +148,9 @@ class Play:
 
     def _kill_broker(self, broker: int, end_ns: int) -> None:
         self._rest_until(time.monotonic_ns() + round(_BREATH_S * _NS))
-        self._progress.note(f"kill -9 broker {broker}")
-        with self._progress.doing_to(broker, "dead"):
-            self._cluster.kill(broker)
-            self._rest_until(end_ns)
+        self._progress.did(broker, f"kill -9 broker {broker}")
+        self._cluster.kill(broker)
+        self._rest_until(end_ns)
 
     def _rest_until(self, moment_ns: int) -> None:
         while (left := (moment_ns - time.monotonic_ns()) / _NS) > 0:

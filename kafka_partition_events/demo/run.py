@@ -15,23 +15,19 @@ from rich.console import Console
 
 from kafka_partition_events.demo import plan
 from kafka_partition_events.demo.account import reconcile
-from kafka_partition_events.demo.board import Board
 from kafka_partition_events.demo.key_order import KeyOrder
 from kafka_partition_events.demo.loads import Load, open_loads
 from kafka_partition_events.demo.page import render
 from kafka_partition_events.demo.plan import CAST, SMALL, Layout, layout_for
 from kafka_partition_events.demo.play import Play
 from kafka_partition_events.demo.progress import Progress
-from kafka_partition_events.demo.screen import Screen, open_screen
+from kafka_partition_events.demo.screen import Screen
 from kafka_partition_events.demo.stored import read_in_order, read_numbers
 from kafka_partition_events.demo.story import Performance, Story
 from kafka_partition_events.demo.verdict import show_verdict
 from kafka_partition_events.demo.witness import open_witness
 from kafka_partition_events.jvm import kafka_lock
 from kafka_partition_events.testing import KafkaCluster
-
-_AROUND_S = 35.0
-"""About what brokers, clients and reading back take beside the scenes."""
 
 _ROOM_S = 120.0
 """For how much longer than planned a producer may go on writing."""
@@ -70,9 +66,9 @@ def run_demo(demo: Demo, console: Console) -> bool:
             soft_wrap=True,
         )
     began = datetime.now(UTC)
-    board = Board(Progress(layout), demo.seconds + _AROUND_S)
-    with open_screen(console, board) as screen:
-        story, rate = _play(demo, layout, board, screen)
+    progress = Progress(layout)
+    with Screen(console, progress) as screen:
+        story, rate = _play(demo, layout, progress, screen)
     settings = {
         "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {layout.in_words}, "
         f"{layout.partitions} partitions, broker session {plan.SESSION_MS / 1000:.0f} s",
@@ -90,8 +86,7 @@ def run_demo(demo: Demo, console: Console) -> bool:
     return story.adds_up and story.key_order.holds
 
 
-def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Story, int]:
-    progress = board.progress
+def _play(demo: Demo, layout: Layout, progress: Progress, screen: Screen) -> tuple[Story, int]:
     with (
         tempfile.TemporaryDirectory(prefix="kpe-demo-") as scratch,
         KafkaCluster(layout.brokers, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
@@ -104,12 +99,11 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Sto
         records = round(demo.rate * (demo.seconds + _ROOM_S))
         with (
             open_loads(CAST, bootstrap, records, Path(scratch), progress.heard) as loads,
-            open_witness(bootstrap.split(",")[0], progress.testified) as witness,
+            open_witness(bootstrap.split(",")[0], progress.testified),
         ):
-            progress.metadata = witness.says
             for load in loads:
                 load.await_ready()
-            with board.showing(loads):
+            with screen.showing(loads):
                 play = Play(cluster, layout, loads, progress, demo.seconds, demo.rate)
                 play.run()
             end_ns = time.monotonic_ns()
@@ -121,7 +115,7 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Sto
     story = Story(
         layout=layout,
         scenes=progress.scenes,
-        deeds=sorted(progress.deeds, key=lambda deed: deed.begin_ns),
+        deeds=progress.deeds,
         marks=sorted(progress.marks, key=lambda mark: mark.at_ns),
         performances=performances,
         end_ns=end_ns,
