@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.key_order import KeyOrder
-from kafka_partition_events.demo.plan import CAST, REAL, SCENES, Part
+from kafka_partition_events.demo.plan import CAST, LAYOUT, SCENES, Part
 from kafka_partition_events.demo.story import METADATA, Mark, Performance, Played, Story
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
@@ -15,10 +15,10 @@ BEGIN = 100 * S
 STARTS = dict(zip((scene.name for scene in SCENES), (0, 10, 20, 40, 50, 60), strict=False))
 
 
-def row(at_s: float, ms: float, *, partition: int = 0, outcome: int = DELIVERED) -> Row:
+def row(at_s: float, ms: float, *, outcome: int = DELIVERED) -> Row:
     """Return a record that was sent so long after the beginning, and took so long."""
     sent = BEGIN + round(at_s * S)
-    return Row(sent, sent + round(ms * MS) if outcome != UNANSWERED else 0, partition + 1, outcome)
+    return Row(sent, sent + round(ms * MS) if outcome != UNANSWERED else 0, outcome)
 
 
 def scenes() -> list[Played]:
@@ -28,7 +28,7 @@ def scenes() -> list[Played]:
             scene=scene,
             begin_ns=BEGIN + STARTS[scene.name] * S,
             end_ns=BEGIN + end * S,
-            broker=REAL.victims.get(scene.name),
+            broker=LAYOUT.victims.get(scene.name),
         )
         for scene, end in zip(SCENES, ends, strict=True)
     ]
@@ -51,7 +51,7 @@ def mark(who: str, broker: int, at: float) -> Mark:
 def story(*performances: Performance) -> Story:
     """Return a run: broker 2 stalls from 10 to 20 s, 5 is dead from 20.5 to 40, 3 from 50.5 on."""
     return Story(
-        layout=REAL,
+        layout=LAYOUT,
         scenes=scenes(),
         deeds=[(broker, BEGIN + round(at * S)) for broker, at in ((2, 10), (5, 20.5), (3, 50.5))],
         marks=[
@@ -71,6 +71,6 @@ def story(*performances: Performance) -> Story:
 def default_cast() -> list[Performance]:
     """Return four producers of a record a second each: the plain ones late in the stall, ours not."""
     return [
-        performance(part, [row(at, slow if 10 <= at < 20 else 6, partition=1) for at in range(60)])
+        performance(part, [row(at, slow if 10 <= at < 20 else 6) for at in range(60)])
         for part, slow in ((PLAIN, 400), (KAFKA_PYTHON, 400), (OURS, 20), (HEDGE, 9))
     ]

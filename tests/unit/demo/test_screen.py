@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kafka_partition_events.demo.plan import CAST, REAL, SCENES
+from kafka_partition_events.demo.plan import CAST, LAYOUT, SCENES
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.demo.screen import Screen
 from kafka_partition_events.demo.story import METADATA, Mark
@@ -22,7 +22,7 @@ FINE = Said(EVERYBODY, 0)
 
 @pytest.fixture
 def progress() -> Progress:
-    return Progress(REAL)
+    return Progress(LAYOUT)
 
 
 def test_metadata_is_a_witness(progress: Progress) -> None:
