@@ -1,6 +1,5 @@
 """`kpe assets export`: the files are there, what is yours is kept."""
 
-import configparser
 import contextlib
 import re
 import runpy
@@ -109,22 +108,6 @@ def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None
     assert [sink.name for sink in settings.sinks] == ["journal", "hook", "alerts"]
     assert settings.kafka.properties["sasl.password"] == "https://pager.example/x"
     assert settings.http.client_ca == "/etc/kpe/clients-ca.pem"
-
-
-def test_the_unit_runs_the_service(exported: Path) -> None:
-    unit = configparser.ConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]
-    unit.read(exported / "systemd" / "kpe.service")
-    assert unit["Service"]["ExecStart"].endswith("/kpe observe --config /etc/kpe/kpe.toml")
-    assert unit["Service"]["StateDirectory"] == "kpe"
-
-
-def test_the_container_runs_the_service_with_settings_that_there_are(exported: Path) -> None:
-    lines = (exported / "container" / "Containerfile").read_text().splitlines()
-    assert 'ENTRYPOINT ["kpe", "observe"]' in lines
-    (environment,) = (line.removeprefix("ENV ") for line in lines if line.startswith("ENV "))
-    settings = load_config(None, dict(pair.split("=") for pair in environment.split())).settings
-    assert settings.http.listen == ("0.0.0.0", 9404)  # noqa: S104 - inside a container
 
 
 def test_the_container_installs_what_is_tested(exported: Path) -> None:
