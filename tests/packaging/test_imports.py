@@ -273,7 +273,7 @@ WATCHER = (7_630, 7_630)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
 CONTROL = (6_094, 5_500)
 """The same for change control: its wing, and its commands in `cli/change`."""
-COMMANDS = (5_314, 4_500)
+COMMANDS = (4_610, 4_500)
 """The same for the command line without `cli/change`."""
 OTHERS = {"diagnose": 501, "spark": 6_297, "demo": 2_497}
 """The same for the wings that have no target."""

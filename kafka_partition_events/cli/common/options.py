@@ -165,15 +165,3 @@ def check_out(file: Path) -> None:
         raise CliError(f"{file} is a directory; name a file")
     if not os.access(file if file.exists() else directory, os.W_OK):
         raise CliError(f"{file}: no right to write there")
-
-
-def write_out(file: Path, text: str) -> None:
-    """Write a file.
-
-    Raises:
-        CliError: that can't be done.
-    """
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CliError(f"{file}: {error.strerror or error}") from error

@@ -1,6 +1,6 @@
 """``kpe doctor replicas``: what of each topic can be written if a broker hangs, and what helps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from kafka_partition_events.cli.common.output import (
     choose_output,
     write_json_line,
     write_line,
+    write_table,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import (
@@ -27,6 +28,7 @@ from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.diagnose.replicas import TopicOutages, outages
 from kafka_partition_events.metadata.cluster import Cluster
 
+_HEADERS: Final = ("TOPIC", "PARTITIONS", "MIN.ISR", "IT HANGS", "IT IS OUT", "WORST")
 _MOST_LINES: Final = 20
 _MOST_NAMES: Final = 3
 _SETTING: Final = "min.insync.replicas"
@@ -67,8 +69,7 @@ def replicas_command(
     known, trouble = ask_min_insync(config, sorted(cluster.by_topic))
     found = outages(cluster.by_topic.values(), known)
     if choose_output(output) is Output.TABLE:
-        for line in _lines(cluster, found, trouble):
-            write_line(line)
+        _write(cluster, found, trouble)
     else:
         for topic in found:
             write_json_line(_document(topic))
@@ -137,40 +138,42 @@ def _document(topic: TopicOutages) -> dict[str, Any]:
     }
 
 
-def _lines(cluster: Cluster, found: Sequence[TopicOutages], trouble: str | None) -> Iterator[str]:
-    """Yield everything as text, however many topics there are."""
+def _write(cluster: Cluster, found: Sequence[TopicOutages], trouble: str | None) -> None:
+    """Write everything for people, in few lines however many topics there are."""
     exposed = [topic for topic in found if topic.without_safe_alternative]
     partitions = sum(topic.partitions for topic in found)
     without = sum(topic.without_safe_alternative for topic in exposed)
     where = f", in {counted(len(exposed), 'topic')}" if exposed else ""
-    yield (
-        f"{counted(len(cluster.nodes), 'broker')}, {counted(len(found), 'topic')}, "
-        f"{counted(partitions, 'partition')}"
-    )
-    yield f"{counted(without, 'partition')} without a safe alternative{where}"
+    size = (counted(len(cluster.nodes), "broker"), counted(len(found), "topic"))
+    write_line(f"{', '.join(size)}, {counted(partitions, 'partition')}")
+    write_line(f"{counted(without, 'partition')} without a safe alternative{where}")
     if unwritable := partitions - sum(topic.writable for topic in found):
-        yield f"{counted(unwritable, 'partition')} can't be written with acks=all even now"
+        write_line(f"{counted(unwritable, 'partition')} can't be written with acks=all even now")
     if unknown := sum(topic.min_insync_replicas is None for topic in found):
-        yield f"min.insync.replicas of {counted(unknown, 'topic')} unknown: {trouble}"
+        write_line(f"min.insync.replicas of {counted(unknown, 'topic')} unknown: {trouble}")
     if not found:
         return
-    yield ""
-    yield "Partitions that can be written with acks=all if one broker fails:"
-    yield f"{'topic':<24}{'partitions':>11}{'min.isr':>8}{'it hangs':>13}{'it is out':>13}  worst"
-    for topic in found[:_MOST_LINES]:
-        worst = [broker.broker for broker in topic.brokers if broker.hanging == topic.hanging]
-        yield (
-            f"{topic.topic:<24}{topic.partitions:>11,}"
-            f"{'?' if topic.min_insync_replicas is None else topic.min_insync_replicas:>8}"
-            f"{_part(topic.hanging, topic.partitions):>13}{_part(topic.out, topic.partitions):>13}"
-            f"  {_listed(worst)}"
-        )
+    write_line("")
+    write_line("Partitions that can be written with acks=all if one broker fails:")
+    write_table([_cells(topic) for topic in found[:_MOST_LINES]], _HEADERS)
     if rest := found[_MOST_LINES:]:
         hidden = sum(topic.without_safe_alternative > 0 for topic in rest)
-        yield f"and {counted(len(rest), 'more topic')}, {hidden or 'none'} without a safe alternative"
+        write_line(f"and {counted(len(rest), 'more topic')}, {hidden or 'none'} without a safe alternative")
     if exposed:
-        yield ""
-        yield "Another placement, more partitions or more brokers help: see docs/replicas.md"
+        write_line("")
+        write_line("Another placement, more partitions or more brokers help: see docs/replicas.md")
+
+
+def _cells(topic: TopicOutages) -> tuple[str, ...]:
+    worst = [broker.broker for broker in topic.brokers if broker.hanging == topic.hanging]
+    return (
+        topic.topic,
+        f"{topic.partitions:,}",
+        "?" if topic.min_insync_replicas is None else str(topic.min_insync_replicas),
+        _part(topic.hanging, topic.partitions),
+        _part(topic.out, topic.partitions),
+        _listed(worst),
+    )
 
 
 def _share(part: int, whole: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import Verbose, check_out, write_out
+from kafka_partition_events.cli.common.options import Verbose, check_out
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.spark.options import CORES, Target, parse_target
 from kafka_partition_events.spark.session import opened_session
@@ -62,7 +62,7 @@ def report_command(
 
         kept = Tables(spark, tables, in_catalog=in_catalog)
         told = collect(kept, chosen, cluster=cluster, target=promised)
-    write_out(out, render(told))
+    out.write_text(render(told), encoding="utf-8")
     write_line(f"{out}: {verdict(told)}")
 
 

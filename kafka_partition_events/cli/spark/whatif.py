@@ -316,11 +316,6 @@ def percent(share: float) -> str:
     return "0" if share == 0 else f"{share:.1%}"
 
 
-def times(factor: float) -> str:
-    """Return how many times the mean something is."""
-    return f"{factor:.2f}x" if factor < 99.5 else f"{factor:,.0f}x"
-
-
 def size(number: int) -> str:
     """Return bytes in the unit that fits."""
     value, unit = float(number), 0
@@ -338,8 +333,8 @@ def _cells(outcome: Outcome, *, with_bytes: bool) -> Iterator[str]:
     if with_bytes:
         yield percent(outcome.moved_bytes_share)
         yield size(outcome.moved.bytes)
-    yield times(outcome.skew_before)
-    yield times(outcome.skew_after)
+    yield f"{outcome.skew_before:,.2f}x"
+    yield f"{outcome.skew_after:,.2f}x"
     yield str(outcome.busiest)
 
 
