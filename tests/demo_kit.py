@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.key_order import KeyOrder
-from kafka_partition_events.demo.plan import CAST, REAL, SCENES, Part
-from kafka_partition_events.demo.story import METADATA, Deed, Mark, Performance, Played, Story
+from kafka_partition_events.demo.plan import CAST, LAYOUT, SCENES, Part
+from kafka_partition_events.demo.story import METADATA, Mark, Performance, Played, Story
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
 S = 1_000_000_000
@@ -15,10 +15,10 @@ BEGIN = 100 * S
 STARTS = dict(zip((scene.name for scene in SCENES), (0, 10, 20, 40, 50, 60), strict=False))
 
 
-def row(at_s: float, ms: float, *, partition: int = 0, outcome: int = DELIVERED) -> Row:
+def row(at_s: float, ms: float, *, outcome: int = DELIVERED) -> Row:
     """Return a record that was sent so long after the beginning, and took so long."""
     sent = BEGIN + round(at_s * S)
-    return Row(sent, sent + round(ms * MS) if outcome != UNANSWERED else 0, partition + 1, outcome)
+    return Row(sent, sent + round(ms * MS) if outcome != UNANSWERED else 0, outcome)
 
 
 def scenes() -> list[Played]:
@@ -28,7 +28,7 @@ def scenes() -> list[Played]:
             scene=scene,
             begin_ns=BEGIN + STARTS[scene.name] * S,
             end_ns=BEGIN + end * S,
-            broker=REAL.victims.get(scene.name),
+            broker=LAYOUT.victims.get(scene.name),
         )
         for scene, end in zip(SCENES, ends, strict=True)
     ]
@@ -44,32 +44,21 @@ def performance(part: Part, rows: Sequence[Row], lost: Sequence[int] = (), doubl
     return Performance(part=part, rows=rows, causes=causes, account=account)
 
 
-def deed(kind: str, broker: int, begin: float, end: float) -> Deed:
-    return Deed(kind=kind, broker=broker, begin_ns=BEGIN + round(begin * S), end_ns=BEGIN + round(end * S))  # type: ignore[arg-type]
-
-
-def mark(who: str, kind: str, broker: int, at: float) -> Mark:
-    return Mark(who=who, kind=kind, broker=broker, at_ns=BEGIN + round(at * S))  # type: ignore[arg-type]
+def mark(who: str, broker: int, at: float) -> Mark:
+    return Mark(who=who, broker=broker, at_ns=BEGIN + round(at * S))
 
 
 def story(*performances: Performance) -> Story:
     """Return a run: broker 2 stalls from 10 to 20 s, 5 is dead from 20.5 to 40, 3 from 50.5 on."""
     return Story(
-        layout=REAL,
+        layout=LAYOUT,
         scenes=scenes(),
-        deeds=[
-            deed("frozen", 2, 10, 20),
-            deed("dead", 5, 20.5, 40),
-            deed("starting", 5, 40, 45),
-            deed("dead", 3, 50.5, 60),
-        ],
+        deeds=[(broker, BEGIN + round(at * S)) for broker, at in ((2, 10), (5, 20.5), (3, 50.5))],
         marks=[
-            mark(OURS.key, "suspected", 2, 10.3),
-            mark(HEDGE.key, "suspected", 2, 10.25),
-            mark(HEDGE.key, "trusted", 2, 22),
-            mark(OURS.key, "suspected", 5, 20.56),
-            mark(METADATA, "gone", 5, 29.5),
-            mark(METADATA, "listed", 5, 43),
+            mark(OURS.key, 2, 10.3),
+            mark(HEDGE.key, 2, 10.25),
+            mark(OURS.key, 5, 20.56),
+            mark(METADATA, 5, 29.5),
         ],
         performances=performances or default_cast(),
         end_ns=BEGIN + 61 * S,
@@ -82,6 +71,6 @@ def story(*performances: Performance) -> Story:
 def default_cast() -> list[Performance]:
     """Return four producers of a record a second each: the plain ones late in the stall, ours not."""
     return [
-        performance(part, [row(at, slow if 10 <= at < 20 else 6, partition=1) for at in range(60)])
+        performance(part, [row(at, slow if 10 <= at < 20 else 6) for at in range(60)])
         for part, slow in ((PLAIN, 400), (KAFKA_PYTHON, 400), (OURS, 20), (HEDGE, 9))
     ]

@@ -20,7 +20,8 @@ from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.output import Output
 from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.cli.events.recorded import parse_moment
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
+from kafka_partition_events.cli.spark.options import parse_target
+from kafka_partition_events.cli.spark.report import parse_days
 from kafka_partition_events.control.protocol import codec
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.observe.config import ConfigError, load_config
@@ -197,7 +198,6 @@ DECODERS: Final[dict[str, Decoder]] = {
         for name, use, real in (
             ("for", options.parse_duration, [b"10m", b"1.5h"]),
             ("topics", TopicFilter, [b"orders|payments", b"a{1,3}.*"]),
-            ("partitions", partial(options.parse_partitions, "--partitions"), [b"0-2,5"]),
             (
                 "since",
                 partial(parse_moment, now=NOW),

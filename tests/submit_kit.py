@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pyspark
 
+import kafka_partition_events
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.spark.session import DELTAS
 from tests.fleet_kit import BRIEF_JVM
+
+SCRIPT = Path(kafka_partition_events.__file__).parent / "spark" / "submit" / "kpe_spark.py"
+"""What spark-submit runs: ``kpe spark ...`` on the Spark that it gives."""
 
 
 def submit(*arguments: str, env: Mapping[str, str] = BRIEF_JVM) -> "subprocess.CompletedProcess[str]":

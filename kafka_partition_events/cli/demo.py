@@ -32,8 +32,7 @@ def demo_command(
     faults: a broker stalls while Kafka's metadata says that all is well, one is killed and comes back, one is
     killed while records have keys. In the end every record is accounted for: what callbacks said beside what
     the topics hold; and an OrderedConsumer reads the keys that moved. It takes about 75 s on two cores, Java
-    17 and 3.5 GiB of memory; with less there are three brokers without replication. Ctrl-C stops everything
-    that was started.
+    17 and 3.5 GiB of memory. Ctrl-C stops everything that was started.
 
     Exit codes: 0 every record is accounted for, and read in its key's order; 1 it was otherwise; 2 a part of
     the demo failed.

@@ -1,10 +1,10 @@
-"""The pictures of the page: a dot for each record, and who knew of the fault when. Pure.
+"""The picture of the page: a dot for each record. Pure.
 
 Widths are shares of the page's, so that text keeps its size when it is narrow.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Final
 
@@ -12,7 +12,7 @@ from attrs import frozen
 
 from kafka_partition_events.demo.figures import is_late, latency_ms
 from kafka_partition_events.demo.plan import LATE_MS
-from kafka_partition_events.demo.story import METADATA, Deed, Mark, Performance, Played, Story
+from kafka_partition_events.demo.story import Performance, Played, Story
 from kafka_partition_events.demo.tape import DELIVERED, Row
 
 _NS: Final = 1_000_000_000
@@ -20,13 +20,6 @@ _WIDTH, _HEIGHT = 1_000, 100
 _LOWEST_MS, _HIGHEST_MS = 2.0, 20_000.0
 _LEVELS: Final = ((10, "10 ms"), (100, "100 ms"), (1_000, "1 s"), (10_000, "10 s"))
 _TICK_S: Final = 10
-_RIGHTMOST: Final = 0.78
-"""Bars that end further to the right have their label on the left."""
-
-_SLACK_NS: Final = _NS
-"""For how long after its end a fault may still be what was noticed."""
-
-_DEEDS: Final = {"frozen": "stalls", "dead": "killed", "starting": "starts"}
 
 
 @frozen
@@ -48,14 +41,6 @@ class Scale:
     def percent(self, moment_ns: int) -> str:
         """Return the same as CSS has it."""
         return f"{100 * self.share(moment_ns):.2f}%"
-
-    def piece(self, kind: str, begin_ns: int, end_ns: int, title: str) -> str:
-        """Return a bar."""
-        width = 100 * (self.share(end_ns) - self.share(begin_ns))
-        return (
-            f'<b class="{kind}" style="left:{self.percent(begin_ns)};width:{width:.2f}%" '
-            f'title="{escape(title)}"></b>'
-        )
 
 
 def height_of(ms: float) -> float:
@@ -139,69 +124,3 @@ def _axis(scale: Scale) -> str:
         for tick in range(_TICK_S, seconds, _TICK_S)
     )
     return f'<div class="axis" aria-hidden="true">{"".join(ticks)}</div>'
-
-
-# -- who knew when -----------------------------------------------------------------------------------------
-
-
-def lanes(story: Story) -> str:
-    """Return what was done to brokers, and below it when metadata and each of our producers knew."""
-    scale = Scale.of(story)
-    brokers = dict.fromkeys(deed.broker for deed in story.deeds)  # in the order of the deeds
-    body = "".join(_broker(story, broker, scale) for broker in brokers)
-    return f'<div class="strips lanes">{_scenes(story.scenes, scale)}{body}{_axis(scale)}</div>'
-
-
-def _broker(story: Story, broker: int, scale: Scale) -> str:
-    deeds = [deed for deed in story.deeds if deed.broker == broker]
-    pieces = "".join(scale.piece(deed.kind, deed.begin_ns, deed.end_ns, _DEEDS[deed.kind]) for deed in deeds)
-    who = [(METADATA, "Kafka's metadata", "gone", "unlisted")]
-    who += [
-        (each.part.key, each.part.title, "suspected", "suspect")
-        for each in story.performances
-        if each.part.ours
-    ]
-    return _lane(f"done to broker {broker}", pieces) + "".join(
-        _lane(title, _knew(story, scale, deeds, key, kind, style)) for key, title, kind, style in who
-    )
-
-
-def _lane(name: str, track: str) -> str:
-    return f'<div class="name">{escape(name)}</div><div class="track">{track}</div>'
-
-
-def _knew(story: Story, scale: Scale, deeds: Sequence[Deed], key: str, kind: str, style: str) -> str:
-    marks = [mark for mark in story.marks if mark.who == key and mark.broker == deeds[0].broker]
-    drawn = []
-    for begin, end in spells(marks, kind, scale.end_ns):
-        if end <= scale.begin_ns:
-            continue
-        after = _after(deeds, begin)
-        drawn.append(scale.piece(style, begin, end, after or "nothing was done to it then"))
-        if after:
-            beside = f"left:{scale.percent(end)}"
-            if scale.share(end) >= _RIGHTMOST:
-                beside = f"right:{100 - 100 * scale.share(begin):.2f}%"
-            drawn.append(f'<em style="{beside}">{after}</em>')
-    return "".join(drawn) or f'<em style="left:{scale.percent(deeds[0].begin_ns)}">noticed nothing</em>'
-
-
-def _after(deeds: Sequence[Deed], moment_ns: int) -> str:
-    """Return how long after a fault had begun somebody knew; nothing where there was none at that time."""
-    for deed in deeds:
-        if deed.kind != "starting" and deed.begin_ns <= moment_ns <= deed.end_ns + _SLACK_NS:
-            return f"after {(moment_ns - deed.begin_ns) / _NS:.2f} s"
-    return ""
-
-
-def spells(marks: Iterable[Mark], kind: str, end_ns: int) -> Iterator[tuple[int, int]]:
-    """Yield from when until when somebody thought ill of a broker; the last may last to the end."""
-    since: int | None = None
-    for mark in marks:
-        if mark.kind == kind and since is None:
-            since = mark.at_ns
-        elif mark.kind != kind and since is not None:
-            yield since, mark.at_ns
-            since = None
-    if since is not None:
-        yield since, end_ns

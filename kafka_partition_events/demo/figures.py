@@ -79,18 +79,6 @@ def _quantile(ordered: Sequence[tuple[float, int]], share: float) -> tuple[float
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else (0.0, DELIVERED)
 
 
-def late_by_second(rows: Iterable[Row], now_ns: int, seconds: int) -> list[float | None]:
-    """Return the share of late records among those of each of the last seconds; None where none was sent."""
-    first = now_ns - seconds * 1_000_000_000
-    sent, late = [0] * seconds, [0] * seconds
-    for row in rows:
-        place = (row.sent_ns - first) // 1_000_000_000
-        if 0 <= place < seconds:
-            sent[place] += 1
-            late[place] += is_late(row, now_ns)
-    return [many / all_ if all_ else None for many, all_ in zip(late, sent, strict=True)]
-
-
 def p99_in_words(figures: Figures) -> str:
     """Return ``6 ms``, or ``2,200+ ms`` while the record that it is of still waits."""
     return f"{figures.p99_ms:,.0f}{'+' if figures.p99_open else ''} ms"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from typing import Final
 
-from kafka_partition_events.demo.chart import lanes, strips
+from kafka_partition_events.demo.chart import strips
 from kafka_partition_events.demo.figures import percent
 from kafka_partition_events.demo.plan import FROZEN_S, SESSION_MS, THAWED_S
 from kafka_partition_events.demo.story import METADATA, UNKEYED, Performance, Story
@@ -28,7 +28,6 @@ def render(story: Story, settings: Mapping[str, str]) -> str:
         figures=_figures(story),
         sections=(
             section("Every record", strips(story, _beside(story)), _DOTS),
-            section("Who knew, and when", lanes(story), _LANES),
             section("The verdict", _verdict(story), _VERDICT),
             section("Records with a key", _keys(story), _KEYS),
             section("The account", _account(story), _ACCOUNT),
@@ -64,10 +63,6 @@ def _beside(story: Story) -> Callable[[Performance], str]:
 _DOTS: Final = (
     "A dot is a record: when it was sent, and how long it took until the callback (logarithmic; the dashed "
     "line is 100 ms). A cross was given up, or never answered."
-)
-_LANES: Final = (
-    "The demo did it, so it knows when. Below: for how long Kafka's metadata did not list the broker, and "
-    "for how long each of our producers kept records away from it."
 )
 _VERDICT: Final = (
     f"Shares are of the records sent during the scene: a broker frozen {FROZEN_S} s of each "

@@ -32,18 +32,13 @@ class Layout:
     victims: Mapping[str, int]
     """Scene -> the broker that something is done to; never 1, which is asked for metadata meanwhile."""
 
-    free_mib: int
-    """How much memory must be available for it."""
-
     @property
     def in_words(self) -> str:
         """What an expert asks first."""
-        insync = f", min.insync.replicas {self.min_insync}" if self.replication > 1 else ""
-        return f"{self.brokers} brokers, replication factor {self.replication}{insync}, acks=all"
-
-    def leader_of(self, partition: int) -> int:
-        """Return the broker that leads a partition at first."""
-        return partition % self.brokers + 1
+        return (
+            f"{self.brokers} brokers, replication factor {self.replication}, "
+            f"min.insync.replicas {self.min_insync}, acks=all"
+        )
 
     def assignment(self) -> dict[int, list[int]]:
         """Return partition -> brokers; see `placement`."""
@@ -65,28 +60,15 @@ def placement(brokers: int, partitions: int, replication: int) -> dict[int, list
     return {partition: replicas(partition) for partition in range(partitions)}
 
 
-REAL: Final = Layout(
+LAYOUT: Final = Layout(
     brokers=6,
     partitions=24,
     replication=3,
     min_insync=2,
     victims={"brown-out": 2, "kill": 5, "back": 5, "keys": 3},
-    free_mib=3_500,
 )
-SMALL: Final = Layout(
-    brokers=3,
-    partitions=6,
-    replication=1,
-    min_insync=1,
-    victims={"brown-out": 2, "kill": 3, "back": 3, "keys": 2},
-    free_mib=0,
-)
-
-
-def layout_for(available_mib: int) -> Layout:
-    """Return the layout that a machine with so much available memory can carry."""
-    return REAL if available_mib >= REAL.free_mib else SMALL
-
+MEMORY_MIB: Final = 3_500
+"""How much must be available for six brokers and four producers."""
 
 # -- who takes part --------------------------------------------------------------------------------------
 

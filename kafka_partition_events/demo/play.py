@@ -9,6 +9,7 @@ from kafka_partition_events.demo.loads import Load
 from kafka_partition_events.demo.plan import (
     FROZEN_S,
     LATE_MS,
+    LAYOUT,
     LEAST_RATE,
     SCENES,
     SETTLED_S,
@@ -16,7 +17,6 @@ from kafka_partition_events.demo.plan import (
     THAWED_S,
     WARM_UP_LIMIT_S,
     WARM_UP_S,
-    Layout,
     Name,
 )
 from kafka_partition_events.demo.progress import Progress
@@ -34,7 +34,6 @@ class Play:
     def __init__(
         self,
         cluster: KafkaCluster,
-        layout: Layout,
         loads: Sequence[Load],
         progress: Progress,
         seconds: float,
@@ -44,14 +43,12 @@ class Play:
 
         Args:
             cluster: Whom it is done to.
-            layout: How that is laid out.
             loads: Who writes meanwhile; one that ends early ends the demo.
             progress: Where it is noted.
             seconds: How long all scenes take together.
             rate: How many records a second each sends; less where the machine is too slow for that.
         """
         self._cluster = cluster
-        self._layout = layout
         self._loads = loads
         self._progress = progress
         self._seconds = seconds
@@ -106,32 +103,30 @@ class Play:
         return False
 
     def _victim(self, name: Name) -> int:
-        return self._layout.victims[name]
+        return LAYOUT.victims[name]
 
     def _brown_out(self, end_ns: int) -> None:
         broker = self._victim("brown-out")
-        self._progress.note(
-            f"kill -STOP broker {broker} for {FROZEN_S} s, kill -CONT for {THAWED_S} s, and again"
+        self._progress.did(
+            broker, f"kill -STOP broker {broker} for {FROZEN_S} s, kill -CONT for {THAWED_S} s, and again"
         )
-        with self._progress.doing_to(broker, "frozen"):
-            step = time.monotonic_ns()
-            try:
-                while step < end_ns:
-                    self._cluster.freeze(broker)
-                    self._rest_until(step + round(FROZEN_S * _NS))
-                    self._cluster.thaw(broker)
-                    step += round((FROZEN_S + THAWED_S) * _NS)
-                    self._rest_until(step)
-            finally:
+        step = time.monotonic_ns()
+        try:
+            while step < end_ns:
+                self._cluster.freeze(broker)
+                self._rest_until(step + round(FROZEN_S * _NS))
                 self._cluster.thaw(broker)
+                step += round((FROZEN_S + THAWED_S) * _NS)
+                self._rest_until(step)
+        finally:
+            self._cluster.thaw(broker)
 
     def _kill(self, end_ns: int) -> None:
         self._kill_broker(self._victim("kill"), end_ns)
 
     def _restart(self, end_ns: int) -> None:
         broker = self._victim("back")
-        with self._progress.doing_to(broker, "starting"):
-            self._cluster.restart(broker)
+        self._cluster.restart(broker)
         self._progress.note(f"broker {broker} is in sync")
         for load in self._loads:
             self._cluster.elect(load.part.topic)
@@ -143,17 +138,13 @@ class Play:
     def _kill_with_keys(self, end_ns: int) -> None:
         for load in self._loads:
             load.order("keys")
-        broker = self._victim("keys")
-        self._kill_broker(broker, end_ns)
-        if self._layout.replication == 1:  # what it holds can be read from nobody else
-            self._cluster.restart(broker)
+        self._kill_broker(self._victim("keys"), end_ns)
 
     def _kill_broker(self, broker: int, end_ns: int) -> None:
         self._rest_until(time.monotonic_ns() + round(_BREATH_S * _NS))
-        self._progress.note(f"kill -9 broker {broker}")
-        with self._progress.doing_to(broker, "dead"):
-            self._cluster.kill(broker)
-            self._rest_until(end_ns)
+        self._progress.did(broker, f"kill -9 broker {broker}")
+        self._cluster.kill(broker)
+        self._rest_until(end_ns)
 
     def _rest_until(self, moment_ns: int) -> None:
         while (left := (moment_ns - time.monotonic_ns()) / _NS) > 0:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from attrs import frozen
 
 from kafka_partition_events.demo.plan import Layout, Name, Part, Scene
-from kafka_partition_events.demo.story import METADATA, Deed, Mark, Played
+from kafka_partition_events.demo.story import METADATA, Mark, Played
 from kafka_partition_events.demo.witness import Said
 
 _NS: Final = 1_000_000_000
@@ -37,10 +37,8 @@ class Progress:
     Attributes:
         scenes: Those that are over.
         scene: The one that is on, and when it began (ns, monotonic); None before the first.
-        metadata: What Kafka's metadata says now; None before it was asked.
+        deeds: The brokers that something was done to, and when (ns, monotonic).
         worst: The most partitions offline, and the fewest brokers listed, in the brown-out.
-        notes: Of the scene that is on.
-        doing: Broker -> what is being done to it, and since when.
         told: Called with each note.
     """
 
@@ -50,12 +48,9 @@ class Progress:
         self.told: Callable[[Note], None] = lambda _note: None
         self.scenes: list[Played] = []
         self.scene: tuple[Scene, int] | None = None
-        self.deeds: list[Deed] = []
+        self.deeds: list[tuple[int, int]] = []
         self.marks: list[Mark] = []
-        self.metadata: Said | None = None
         self.worst = (0, layout.brokers)
-        self.notes: list[Note] = []
-        self.doing: dict[int, tuple[str, int]] = {}
         self._lock = threading.Lock()
         self._copies: set[tuple[str, Name]] = set()
 
@@ -68,30 +63,22 @@ class Progress:
         """Play a scene; gives when it begins (ns, monotonic)."""
         begin = time.monotonic_ns()
         with self._lock:
-            self.scene, self.notes = (scene, begin), []
+            self.scene = (scene, begin)
         yield begin
         self.scenes.append(
             Played(scene=scene, begin_ns=begin, end_ns=time.monotonic_ns(), broker=self.victim(scene))
         )
 
-    @contextmanager
-    def doing_to(self, broker: int, kind: Literal["frozen", "dead", "starting"]) -> Iterator[None]:
-        """Do something to a broker."""
-        begin = time.monotonic_ns()
-        self.doing[broker] = (kind, begin)
-        try:
-            yield
-        finally:
-            del self.doing[broker]
-            deed = Deed(kind=kind, broker=broker, begin_ns=begin, end_ns=time.monotonic_ns())
-            self.deeds.append(deed)
+    def did(self, broker: int, text: str) -> None:
+        """Note what was just done to a broker: from now on others may notice it."""
+        self.deeds.append((broker, time.monotonic_ns()))
+        self.note(text)
 
     def note(self, text: str, tone: Tone = "plain") -> None:
         """Tell something."""
         with self._lock:
             began = self.scene[1] if self.scene else time.monotonic_ns()
             note = Note((time.monotonic_ns() - began) / _NS, text, tone)
-            self.notes.append(note)
         self.told(note)
 
     # -- what others say ---------------------------------------------------------------------------------
@@ -100,11 +87,10 @@ class Progress:
         """Take what a producer's process says."""
         match said["kind"]:
             case "suspected":
-                self._mark(part.key, "suspected", said["broker"], said["at"])
+                self.marks.append(Mark(who=part.key, broker=said["broker"], at_ns=said["at"]))
                 why = _WHY.get(said["why"], said["why"])
                 self.note(f"{part.title}: avoids broker {said['broker']}, which {why}", "ours")
             case "trusted":
-                self._mark(part.key, "trusted", said["broker"], said["at"])
                 broker = said["broker"]
                 is_gone = said["why"] == "left"
                 word = f"leaves broker {broker} to metadata" if is_gone else f"trusts broker {broker} again"
@@ -115,16 +101,11 @@ class Progress:
 
     def testified(self, at_ns: int, before: Said, now: Said) -> None:
         """Take what metadata says now."""
-        self.metadata = now
         if self.scene and self.scene[0].name == "brown-out":
             offline, listed = self.worst
             self.worst = max(offline, now.offline), min(listed, len(now.brokers))
         for broker in before.brokers - now.brokers:
-            self._mark(METADATA, "gone", broker, at_ns)
+            self.marks.append(Mark(who=METADATA, broker=broker, at_ns=at_ns))
             self.note(f"Kafka's metadata no longer lists broker {broker}")
         for broker in now.brokers - before.brokers:
-            self._mark(METADATA, "listed", broker, at_ns)
             self.note(f"Kafka's metadata lists broker {broker} again")
-
-    def _mark(self, who: str, kind: Any, broker: int, at_ns: int) -> None:
-        self.marks.append(Mark(who=who, kind=kind, broker=broker, at_ns=at_ns))

@@ -13,25 +13,22 @@ from pathlib import Path
 from attrs import frozen
 from rich.console import Console
 
+from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.demo import plan
 from kafka_partition_events.demo.account import reconcile
-from kafka_partition_events.demo.board import Board
 from kafka_partition_events.demo.key_order import KeyOrder
 from kafka_partition_events.demo.loads import Load, open_loads
 from kafka_partition_events.demo.page import render
-from kafka_partition_events.demo.plan import CAST, SMALL, Layout, layout_for
+from kafka_partition_events.demo.plan import CAST, LAYOUT
 from kafka_partition_events.demo.play import Play
 from kafka_partition_events.demo.progress import Progress
-from kafka_partition_events.demo.screen import Screen, open_screen
+from kafka_partition_events.demo.screen import Screen
 from kafka_partition_events.demo.stored import read_in_order, read_numbers
 from kafka_partition_events.demo.story import Performance, Story
 from kafka_partition_events.demo.verdict import show_verdict
 from kafka_partition_events.demo.witness import open_witness
 from kafka_partition_events.jvm import kafka_lock
 from kafka_partition_events.testing import KafkaCluster
-
-_AROUND_S = 35.0
-"""About what brokers, clients and reading back take beside the scenes."""
 
 _ROOM_S = 120.0
 """For how much longer than planned a producer may go on writing."""
@@ -62,20 +59,18 @@ def run_demo(demo: Demo, console: Console) -> bool:
         CliError: a part of it failed.
         KafkaPartitionEventsError: the cluster did, or its jars could not be had.
     """
-    layout = layout_for(available_mib())
-    if layout is SMALL:
-        console.print(
-            f"less than {plan.REAL.free_mib:,} MiB of memory are available: {layout.in_words}; with less "
-            "replication than in production, so a broker's partitions have nowhere to go",
-            soft_wrap=True,
+    if (available := available_mib()) < plan.MEMORY_MIB:
+        raise CliError(
+            f"the brokers need {plan.MEMORY_MIB:,} MiB of memory, and {available:,} are available: end other "
+            "programs, or run it elsewhere"
         )
     began = datetime.now(UTC)
-    board = Board(Progress(layout), demo.seconds + _AROUND_S)
-    with open_screen(console, board) as screen:
-        story, rate = _play(demo, layout, board, screen)
+    progress = Progress(LAYOUT)
+    with Screen(console, progress) as screen:
+        story, rate = _play(demo, progress, screen)
     settings = {
-        "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {layout.in_words}, "
-        f"{layout.partitions} partitions, broker session {plan.SESSION_MS / 1000:.0f} s",
+        "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {LAYOUT.in_words}, "
+        f"{LAYOUT.partitions} partitions, broker session {plan.SESSION_MS / 1000:.0f} s",
         "Producers": f"a process each; {rate} records/s of {plan.VALUE_BYTES} B, linger "
         f"{plan.LINGER_MS} ms, delivery limit {plan.DELIVERY_LIMIT_MS / 1000:.0f} s; else the defaults",
         "Clients": ", ".join(f"{name} {_version(name)}" for name in ("confluent-kafka", "kafka-python")),
@@ -90,38 +85,36 @@ def run_demo(demo: Demo, console: Console) -> bool:
     return story.adds_up and story.key_order.holds
 
 
-def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Story, int]:
-    progress = board.progress
+def _play(demo: Demo, progress: Progress, screen: Screen) -> tuple[Story, int]:
     with (
         tempfile.TemporaryDirectory(prefix="kpe-demo-") as scratch,
-        KafkaCluster(layout.brokers, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
+        KafkaCluster(LAYOUT.brokers, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
     ):
         bootstrap = cluster.bootstrap_servers
         for part in CAST:
-            config = {"min.insync.replicas": str(layout.min_insync)}
-            cluster.create_topic(part.topic, config=config, assignment=layout.assignment())
-        screen.line(f"{len(CAST)} topics of {layout.partitions} partitions; the producers connect")
+            config = {"min.insync.replicas": str(LAYOUT.min_insync)}
+            cluster.create_topic(part.topic, config=config, assignment=LAYOUT.assignment())
+        screen.line(f"{len(CAST)} topics of {LAYOUT.partitions} partitions; the producers connect")
         records = round(demo.rate * (demo.seconds + _ROOM_S))
         with (
             open_loads(CAST, bootstrap, records, Path(scratch), progress.heard) as loads,
-            open_witness(bootstrap.split(",")[0], progress.testified) as witness,
+            open_witness(bootstrap.split(",")[0], progress.testified),
         ):
-            progress.metadata = witness.says
             for load in loads:
                 load.await_ready()
-            with board.showing(loads):
-                play = Play(cluster, layout, loads, progress, demo.seconds, demo.rate)
+            with screen.showing(loads):
+                play = Play(cluster, loads, progress, demo.seconds, demo.rate)
                 play.run()
             end_ns = time.monotonic_ns()
             progress.note("the topics are read back")
-            performances = _accounted(loads, bootstrap, layout)
-            key_order = _key_order(performances[-1], bootstrap, layout)
+            performances = _accounted(loads, bootstrap)
+            key_order = _key_order(performances[-1], bootstrap)
             progress.note(f"{CAST[-1].title}, by an OrderedConsumer: {key_order.in_words}", "ours")
     offline, listed = progress.worst
     story = Story(
-        layout=layout,
+        layout=LAYOUT,
         scenes=progress.scenes,
-        deeds=sorted(progress.deeds, key=lambda deed: deed.begin_ns),
+        deeds=progress.deeds,
         marks=sorted(progress.marks, key=lambda mark: mark.at_ns),
         performances=performances,
         end_ns=end_ns,
@@ -132,10 +125,10 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> tuple[Sto
     return story, play.rate
 
 
-def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Performance]:
+def _accounted(loads: Sequence[Load], bootstrap: str) -> list[Performance]:
     def accounted(load: Load) -> Performance:
         rows = list(load.tape.rows())
-        stored = read_numbers(bootstrap, load.part.topic, layout.partitions)
+        stored = read_numbers(bootstrap, load.part.topic, LAYOUT.partitions)
         account = reconcile(rows, stored, must_answer=load.part.ours)
         return Performance(part=load.part, rows=rows, causes=load.causes, account=account)
 
@@ -143,8 +136,8 @@ def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Pe
         return list(readers.map(accounted, loads))
 
 
-def _key_order(moved: Performance, bootstrap: str, layout: Layout) -> KeyOrder:
-    handed = read_in_order(bootstrap, moved.part.topic, layout.partitions)
+def _key_order(moved: Performance, bootstrap: str) -> KeyOrder:
+    handed = read_in_order(bootstrap, moved.part.topic, LAYOUT.partitions)
     return KeyOrder.of(handed, moved.rows)
 
 

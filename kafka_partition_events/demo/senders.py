@@ -37,9 +37,9 @@ class Notes:
     causes: Counter[str] = field(factory=Counter)
     _lock: threading.Lock = field(factory=threading.Lock)
 
-    def report(self, number: int, partition: int | None, error: str | None) -> None:
+    def report(self, number: int, error: str | None) -> None:
         """Note what a callback said."""
-        self.tape.report(number, partition, delivered=error is None)
+        self.tape.report(number, delivered=error is None)
         if error is not None:
             with self._lock:
                 self.causes[error] += 1
@@ -102,10 +102,10 @@ class ConfluentSender:
         try:
             self._producer.produce(self._topic, value, key, on_delivery=partial(self._reported, number))
         except (self._refusal, BufferError) as error:
-            self._notes.report(number, None, type(error).__name__)
+            self._notes.report(number, type(error).__name__)
 
-    def _reported(self, number: int, error: Any, message: Any) -> None:
-        self._notes.report(number, message.partition(), None if error is None else error.name())
+    def _reported(self, number: int, error: Any, _message: Any) -> None:
+        self._notes.report(number, None if error is None else error.name())
 
     def wait(self, seconds: float) -> None:
         """Let delivery reports in; the wait ends early when one comes."""
@@ -171,13 +171,10 @@ class KafkaPythonSender:
         try:
             future = self._producer.send(self._topic, value, key)
         except Exception as error:  # noqa: BLE001 - whatever it is, the record is not sent
-            self._notes.report(number, None, type(error).__name__)
+            self._notes.report(number, type(error).__name__)
             return
-        # An error doesn't say where the record was meant to go; the future does.
-        if (produced := getattr(future, "_produce_future", None)) is not None:
-            self._notes.tape.choose(number, produced.topic_partition.partition)
-        future.add_callback(lambda metadata: self._notes.report(number, metadata.partition, None))
-        future.add_errback(lambda error: self._notes.report(number, None, type(error).__name__))
+        future.add_callback(lambda _metadata: self._notes.report(number, None))
+        future.add_errback(lambda error: self._notes.report(number, type(error).__name__))
 
     def wait(self, seconds: float) -> None:
         """Sleep: this client has a thread of its own."""

@@ -1,7 +1,6 @@
 """What happened, put together: scenes, deeds, what was noticed when, and what it came to. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from attrs import field, frozen
 
@@ -32,28 +31,10 @@ class Played:
 
 
 @frozen(kw_only=True)
-class Deed:
-    """What the demo did to a broker: nobody else knows it so exactly."""
-
-    kind: Literal["frozen", "dead", "starting"]
-    broker: int
-    begin_ns: int
-    end_ns: int
-
-
-@frozen(kw_only=True)
 class Mark:
-    """What somebody found out.
-
-    Attributes:
-        who: A part's key, or `METADATA`.
-        kind: ``suspected`` and ``trusted`` of our producers, ``gone`` and ``listed`` of metadata.
-        broker: Which.
-        at_ns: When (monotonic).
-    """
+    """That somebody found out: a part, by its key, or `METADATA`; of which broker, and when (monotonic)."""
 
     who: str
-    kind: Literal["suspected", "trusted", "gone", "listed"]
     broker: int
     at_ns: int
 
@@ -74,7 +55,8 @@ class Story:
 
     Attributes:
         scenes: In the order in which they were played.
-        deeds, marks: In the order of their times.
+        deeds: The brokers that something was done to, and when (ns, monotonic), in order.
+        marks: Who found out, in the order of their times.
         performances: In the order of the rows.
         end_ns: When the last answer had been waited for.
         most_offline: The most partitions that metadata named offline in the brown-out.
@@ -84,7 +66,7 @@ class Story:
 
     layout: Layout
     scenes: Sequence[Played]
-    deeds: Sequence[Deed]
+    deeds: Sequence[tuple[int, int]]
     marks: Sequence[Mark]
     performances: Sequence[Performance]
     end_ns: int
@@ -110,14 +92,10 @@ class Story:
     def noticed_s(self, who: str, name: Name) -> float | None:
         """Return how long after a scene's deed had begun somebody knew; None if never in that scene."""
         played = self.scene(name)
-        begin = next(
-            deed.begin_ns
-            for deed in self.deeds
-            if deed.begin_ns >= played.begin_ns and deed.broker == played.broker
-        )
+        begin = next(at for broker, at in self.deeds if at >= played.begin_ns and broker == played.broker)
         for mark in self.marks:
-            known = mark.kind in {"suspected", "gone"} and mark.broker == played.broker
-            if known and mark.who == who and begin <= mark.at_ns < played.end_ns:
+            meant = mark.who == who and mark.broker == played.broker
+            if meant and begin <= mark.at_ns < played.end_ns:
                 return (mark.at_ns - begin) / _NS
         return None
 

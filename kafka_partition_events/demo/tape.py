@@ -1,6 +1,6 @@
 """What a producer's process saw of each record, in a file that another process reads meanwhile.
 
-A row of four 64-bit integers for each record, in the order of sending, in the machine's byte order. Both
+A row of three 64-bit integers for each record, in the order of sending, in the machine's byte order. Both
 processes map the file into their memory, so a row is there as soon as it is written. Times are those of the
 machine's monotonic clock in ns, which all its processes share.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-_COLUMNS: Final = 4
+_COLUMNS: Final = 3
 _ROW_BYTES: Final = 8 * _COLUMNS
 _NEVER: Final = 1 << 62
 UNANSWERED, DELIVERED, FAILED = 0, 1, 2
@@ -26,13 +26,11 @@ class Row(NamedTuple):
     Attributes:
         sent_ns: When the producer was called; 0 as long as it was not.
         done_ns: When the callback came; 0 as long as it did not.
-        partition: Where the record went, plus 1; 0 if the client does not say.
         outcome: `UNANSWERED`, `DELIVERED` or `FAILED`.
     """
 
     sent_ns: int
     done_ns: int
-    partition: int
     outcome: int
 
 
@@ -70,17 +68,11 @@ class Tape:
         """Note that a record is about to be sent."""
         self._cells[number * _COLUMNS] = time.monotonic_ns()
 
-    def choose(self, number: int, partition: int) -> None:
-        """Note where it is meant to go, from a client whose reports do not always say it."""
-        self._cells[number * _COLUMNS + 2] = partition + 1
-
-    def report(self, number: int, partition: int | None, *, delivered: bool) -> None:
+    def report(self, number: int, *, delivered: bool) -> None:
         """Note what the callback said; the outcome last, because it is what readers go by."""
         first = number * _COLUMNS
         self._cells[first + 1] = time.monotonic_ns()
-        if partition is not None and partition >= 0:
-            self._cells[first + 2] = partition + 1
-        self._cells[first + 3] = DELIVERED if delivered else FAILED
+        self._cells[first + 2] = DELIVERED if delivered else FAILED
 
     def first_since(self, moment_ns: int) -> int:
         """Return the number of the first record that was sent at a moment or later, or will be sent next."""
@@ -92,4 +84,4 @@ class Tape:
     def rows(self, first: int = 0) -> Iterator[Row]:
         """Yield the rows of the records that have been sent, from one number on."""
         sent = self.first_since(_NEVER)
-        return map(Row._make, struct.iter_unpack("=4q", self._map[first * _ROW_BYTES : sent * _ROW_BYTES]))
+        return map(Row._make, struct.iter_unpack("=3q", self._map[first * _ROW_BYTES : sent * _ROW_BYTES]))

@@ -26,55 +26,34 @@ class Said:
         partitions = [each for topic in view.topics.values() for each in topic.values()]
         return cls(view.brokers, sum(each.leader not in view.brokers for each in partitions))
 
-    def in_words(self, brokers: int) -> str:
-        """Return it as a sentence."""
-        return f"{len(self.brokers)} of {brokers} brokers, {self.offline} partitions offline"
-
-
-class Witness:
-    """Asks one broker again and again.
-
-    Attributes:
-        says: The last answer.
-    """
-
-    def __init__(self, address: str, changed: Callable[[int, Said, Said], None]) -> None:
-        """Ask for the first time.
-
-        Args:
-            address: ``host:port`` of a broker that nothing is done to.
-            changed: Called with the moment (ns, monotonic), what it said before, and what it says now.
-        """
-        host, _, port = address.rpartition(":")
-        self._where = host, int(port)
-        self._changed = changed
-        self._stop = threading.Event()
-        self.says = Said.of(ask_broker(*self._where, timeout=_LIMIT_S))
-
-    def run(self) -> None:
-        """Ask until `stop`."""
-        while not self._stop.wait(_INTERVAL_S):
-            try:
-                said = Said.of(ask_broker(*self._where, timeout=_LIMIT_S))
-            except ProbeError:
-                continue  # a busy machine; the next question comes soon
-            before, self.says = self.says, said
-            if said != before:
-                self._changed(time.monotonic_ns(), before, said)
-
-    def stop(self) -> None:
-        """Ask no more."""
-        self._stop.set()
-
 
 @contextmanager
-def open_witness(address: str, changed: Callable[[int, Said, Said], None]) -> Iterator[Witness]:
-    """Let a witness ask in a thread of its own."""
-    witness = Witness(address, changed)
-    thread = threading.Thread(target=witness.run, name="kpe-demo-witness", daemon=True)
+def open_witness(address: str, changed: Callable[[int, Said, Said], None]) -> Iterator[None]:
+    """Ask one broker again and again, in a thread of its own.
+
+    Args:
+        address: ``host:port`` of a broker that nothing is done to.
+        changed: Called with the moment (ns, monotonic), what it said before, and what it says now.
+    """
+    host, _, port = address.rpartition(":")
+    stop = threading.Event()
+    first = Said.of(ask_broker(host, int(port), timeout=_LIMIT_S))
+
+    def run() -> None:
+        before = first
+        while not stop.wait(_INTERVAL_S):
+            try:
+                said = Said.of(ask_broker(host, int(port), timeout=_LIMIT_S))
+            except ProbeError:
+                continue  # a busy machine; the next question comes soon
+            if said != before:
+                changed(time.monotonic_ns(), before, said)
+            before = said
+
+    thread = threading.Thread(target=run, name="kpe-demo-witness", daemon=True)
     thread.start()
     try:
-        yield witness
+        yield
     finally:
-        witness.stop()
+        stop.set()
         thread.join(2 * _LIMIT_S)

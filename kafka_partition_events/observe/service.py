@@ -80,9 +80,9 @@ class Service:
                 "/livez": lambda: (self.why_not_live(), "ok"),
                 "/readyz": lambda: (self.why_not_ready(), "ok"),
             }
-            self._http = HttpServer(settings.http.listen, self._registry, probes, settings.http)
-            parts.callback(self._http.close)
             self._outbox = parts.enter_context(self._open_outbox())
+            self._http = HttpServer(settings.http.listen, self._registry, probes, settings.http)
+            parts.callback(self._http.close)  # before the outbox, which a scrape reads
             queued = [sink for sink in settings.sinks if not isinstance(sink, AlertmanagerSinkSettings)]
             self._runner = SinkRunner(self._outbox, queued, settings.kafka, clock=self._clock)
             parts.callback(self._runner.stop)

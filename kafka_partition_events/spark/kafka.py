@@ -73,7 +73,7 @@ def read_topic(
     except AnalysisException as error:
         raise SparkJobError(
             "Spark's Kafka connector is not on the class path; run it by: "
-            f"spark-submit --packages {CONNECTOR} ... (the whole line: kpe spark fleet --print-submit), or "
+            f"spark-submit --packages {CONNECTOR} ... (the whole line is in docs/fleet.md), or "
             f"name the jars by --jars. {cause_of(error)}"
         ) from error
 

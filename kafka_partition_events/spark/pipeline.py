@@ -81,7 +81,7 @@ class Pipeline:
         if getattr(spark, "_jvm", None) is None:
             raise SparkJobError(
                 "the fleet pipeline needs a classic Spark session, not one of Spark Connect: run it by "
-                "spark-submit (see kpe spark fleet --print-submit)"
+                "spark-submit (see docs/fleet.md)"
             )
         self._fleet = fleet
         self._spark = own_session(spark)

@@ -223,9 +223,8 @@ class KafkaCluster:
             config: Topic settings (Kafka's names and values as text).
             assignment: Partition -> brokers that hold it, the first of which leads: ``{0: [1], 1: [2]}``.
         """
-        self._admin.create(name, partitions, replication_factor, config or {}, assignment)
-        count = len(assignment) if assignment is not None else partitions
-        assert count is not None  # noqa: S101  # else `create` has raised
+        count = len(assignment or ()) if partitions is None else partitions
+        self._admin.create(name, count, replication_factor, config or {}, assignment)
         self._nodes.await_everywhere(
             f"topic {name} with {count} partitions", lambda v: _is_served(v, name, count)
         )

@@ -40,8 +40,6 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rd_kafka_mock_topic_create": (_INT, (_POINTER, _TEXT, _INT, _INT)),
     "rd_kafka_mock_topic_delete": (_INT, (_POINTER, _TEXT)),
     "rd_kafka_mock_partition_set_leader": (_INT, (_POINTER, _TEXT, _INT, _INT)),
-    "rd_kafka_mock_broker_set_down": (_INT, (_POINTER, _INT)),
-    "rd_kafka_mock_broker_set_up": (_INT, (_POINTER, _INT)),
     "rd_kafka_mock_broker_set_rtt": (_INT, (_POINTER, _INT, _INT)),
     "rd_kafka_mock_broker_set_rack": (_INT, (_POINTER, _INT, _TEXT)),
     "rd_kafka_mock_set_apiversion": (
@@ -121,18 +119,6 @@ class MockCluster:
             raise KitError(f"there is no partition {partition} of {topic}, which has {count}")
         leader = _NO_LEADER if broker is None else self._known(broker)
         self._call("rd_kafka_mock_partition_set_leader", topic.encode(), partition, leader)
-
-    def set_broker_down(self, broker: int) -> None:
-        """Close a broker's connections and refuse new ones.
-
-        It leaves the list of brokers, but goes on being named as the leader of its partitions: use
-        `set_leader` for what a real controller would do then.
-        """
-        self._call("rd_kafka_mock_broker_set_down", self._known(broker))
-
-    def set_broker_up(self, broker: int) -> None:
-        """Let a broker accept connections again."""
-        self._call("rd_kafka_mock_broker_set_up", self._known(broker))
 
     def set_rtt(self, broker: int, ms: int) -> None:
         """Delay each of a broker's answers by `ms` milliseconds."""

@@ -24,7 +24,7 @@ class TopicAdmin:
     def create(
         self,
         name: str,
-        partitions: int | None,
+        partitions: int,
         replication_factor: int,
         config: Mapping[str, str],
         assignment: Mapping[int, Sequence[int]] | None,
@@ -34,19 +34,15 @@ class TopicAdmin:
         Raises:
             KitError: the arguments contradict each other, or Kafka refused.
         """
-        if assignment is not None:
-            if sorted(assignment) != list(range(len(assignment))):
-                raise KitError(f"assignment must have the partitions 0..n-1, not {sorted(assignment)}")
-            if partitions not in {None, len(assignment)}:
-                raise KitError(f"partitions={partitions}, but assignment has {len(assignment)}")
-            layout: dict[str, Any] = {
-                "num_partitions": len(assignment),
-                "replica_assignment": [list(assignment[partition]) for partition in range(len(assignment))],
+        if assignment is None:
+            layout: dict[str, Any] = {"num_partitions": partitions, "replication_factor": replication_factor}
+        elif sorted(assignment) == list(range(partitions)):
+            layout = {
+                "num_partitions": partitions,
+                "replica_assignment": [list(assignment[partition]) for partition in range(partitions)],
             }
-        elif partitions is None:
-            raise KitError(f"topic {name}: say how many partitions, or give an assignment")
         else:
-            layout = {"num_partitions": partitions, "replication_factor": replication_factor}
+            raise KitError(f"assignment must have partitions 0..{partitions - 1}, not {sorted(assignment)}")
         client = self._client()
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # noqa: PLC0415
 

@@ -14,8 +14,6 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaProducer
 
-from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, Partitioner
-from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 
@@ -56,13 +54,6 @@ def write_by_kafka_python(servers: str, topic: str, keys: Iterable[bytes]) -> No
     producer.close()
 
 
-def write_by_ours(servers: str, topic: str, keys: Iterable[bytes], partitioner: Partitioner) -> None:
-    with PartitioningProducer({"bootstrap.servers": servers}, partitioner) as producer:
-        for key in keys:
-            producer.produce(topic, b"v", key)
-        assert producer.flush(LIMIT_S) == 0
-
-
 def names(document: dict[str, Any]) -> list[tuple[str, int]]:
     return [(finding["hash"], finding["partitions"]) for finding in document["findings"]]
 
@@ -94,30 +85,6 @@ def test_both_on_one_topic_disagree(servers: str, kafka_topic: MakeTopic) -> Non
     code, document = diagnosed(servers, topic)
     assert (code, sorted(names(document))) == (1, [("crc32", 6), ("murmur2", 6)])
     assert document["split_keys"] > 500  # of 1,000 that both wrote, 5 in 6 are on two partitions
-
-
-@pytest.mark.kafka
-def test_keys_over_growth(kafka_cluster: KafkaCluster, servers: str, kafka_topic: MakeTopic) -> None:
-    """Both ways on both sides of a growth: kept keys are murmur2 of 6 partitions, rendezvous is itself."""
-    told = {}
-    for way in ("kept", "rendezvous"):
-        topic = kafka_topic(6)
-        for keys in (EARLIER, LATER):
-            partitioner = (
-                DefaultPartitioner(hash_name="murmur2", key_partitions={topic: 6})
-                if way == "kept"
-                else GrowthSafePartitioner(mapping="rendezvous", hash_name="murmur2")
-            )
-            write_by_ours(servers, topic, keys, partitioner)
-            if keys is EARLIER:
-                kafka_cluster.grow_topic(topic, 12)
-        code, document = diagnosed(servers, topic)
-        (finding,) = document["findings"]
-        told[way] = (code, finding["hash"], finding["partitions"])
-    assert told == {
-        "kept": (0, "murmur2", 6),
-        "rendezvous": (0, "rendezvous-murmur2", None),
-    }
 
 
 @pytest.mark.kafka
@@ -158,22 +125,6 @@ def test_an_unknown_topic_is_told_and_not_created(kafka_cluster: KafkaCluster, s
     assert done.stderr == "kpe: there is no topic nowhere, or you may not see it\n"
     admin = AdminClient({"bootstrap.servers": servers})
     assert "nowhere" not in admin.list_topics(timeout=LIMIT_S).topics
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("topic", ["", "or ders"])
-def test_what_can_not_be_a_topic_is_told(topic: str, servers: str) -> None:
-    done = doctor(servers, topic)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"kpe: {topic!r} can't be the name of a topic\n"
-
-
-@pytest.mark.kafka
-def test_no_group_of_the_users_is_taken(servers: str, kafka_topic: MakeTopic) -> None:
-    """Least of all an empty one, which librdkafka answers with SIGABRT."""
-    topic = kafka_topic(3)
-    write_by_confluent(servers, topic, EARLIER)
-    assert doctor(servers, topic, "-X", "group.id=").returncode == 0
 
 
 def test_a_short_time_is_kept(mock_cluster: MockCluster) -> None:

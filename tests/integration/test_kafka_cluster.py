@@ -78,9 +78,9 @@ def test_a_killed_broker_takes_its_partitions_offline_until_restarted(
 def test_wrong_requests_say_what_is_wrong(kafka_cluster: KafkaCluster, topic: str) -> None:
     with pytest.raises(KitError, match="no broker 7, only 1, 2, 3"):
         kafka_cluster.kill(7)
-    with pytest.raises(KitError, match="must have the partitions 0"):
+    with pytest.raises(KitError, match="must have partitions 0"):
         kafka_cluster.create_topic(topic, assignment={1: [1]})
-    with pytest.raises(KitError, match="say how many"):
+    with pytest.raises(KitError, match=f"could not create topic {topic}"):
         kafka_cluster.create_topic(topic)
     with pytest.raises(KitError, match=f"could not grow topic {topic} to 3 partitions"):
         kafka_cluster.grow_topic(topic, 3)

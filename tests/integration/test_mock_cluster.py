@@ -36,18 +36,6 @@ def test_set_leader_moves_a_partition_and_takes_it_offline(cluster: MockCluster)
     assert leaders(cluster, "orders") == {0: 3, 1: -1}
 
 
-def test_a_broker_that_is_down_leaves_the_list_but_is_still_named_as_leader(cluster: MockCluster) -> None:
-    cluster.create_topic("orders", partitions=1)
-    cluster.set_leader("orders", 0, 2)
-
-    cluster.set_broker_down(2)
-    assert ask(cluster, 1).brokers == {1, 3}
-    assert leaders(cluster, "orders") == {0: 2}
-
-    cluster.set_broker_up(2)
-    assert ask(cluster, 2).brokers == {1, 2, 3}
-
-
 def test_rtt_delays_one_broker_only(cluster: MockCluster) -> None:
     cluster.set_rtt(2, 300)
 

@@ -5,8 +5,6 @@ import re
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.cluster.check import Thresholds, parse_thresholds
-from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.source import Observation
@@ -56,10 +54,10 @@ def test_a_replica_out_of_sync_is_a_warning(capsys: Captured) -> None:
 
 def test_the_worst_decides_and_comes_first(capsys: Captured) -> None:
     observation = observe({"orders": [{"leader": 1, "replicas": [1, 2], "isr": [1]}, None]}, brokers=[1, 2])
-    assert check(observation, "--min-brokers", "3,2") == 2
+    assert check(observation, "--min-brokers", "3") == 2
     line = capsys.readouterr().out
-    assert re.match(r"KPE CRITICAL - .* offline; .* under-replicated; only 2 brokers; ", line)
-    assert line.endswith(" brokers=2;3:;2:;0\n")
+    assert re.match(r"KPE CRITICAL - .* offline; only 2 brokers; .* under-replicated; ", line)
+    assert line.endswith(" brokers=2;;3:;0\n")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +65,6 @@ def test_the_worst_decides_and_comes_first(capsys: Captured) -> None:
     [
         (["--max-offline", "2"], 0),
         (["--max-offline", "1"], 2),
-        (["--max-offline", "0,5"], 1),
-        (["--max-offline", "1,"], 1),
         (["--topics", "nosuch"], 3),
         (["--min-brokers", "3"], 2),
         (["--max-offline", "9"], 0),
@@ -78,26 +74,6 @@ def test_thresholds(options: list[str], code: int) -> None:
     assert check(OFFLINE, *options) == code
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("5", Thresholds(critical=5.0)),
-        ("5,", Thresholds(warning=5.0)),
-        (",5", Thresholds(critical=5.0)),
-        ("1,5", Thresholds(warning=1.0, critical=5.0)),
-        ("0.3", Thresholds(critical=0.3)),
-    ],
-)
-def test_what_a_threshold_means(text: str, wanted: Thresholds) -> None:
-    assert parse_thresholds(text) == wanted
-
-
-@pytest.mark.parametrize("text", ["", ",", "many", "1;2", "1,2,3"])
-def test_what_is_no_threshold(text: str) -> None:
-    with pytest.raises(CliError, match="WARNING,CRITICAL"):
-        parse_thresholds(text)
-
-
 def test_who_can_not_be_asked_is_unknown(capsys: Captured) -> None:
     assert check(MetadataFetchError("connection\n refused")) == 3
     assert capsys.readouterr().out == "KPE UNKNOWN - no metadata from x:1: connection refused\n"
@@ -105,6 +81,6 @@ def test_who_can_not_be_asked_is_unknown(capsys: Captured) -> None:
 
 def test_a_wrong_option_is_unknown_too(capsys: Captured) -> None:
     assert check(WELL, "--max-offline", "many") == 3
-    assert capsys.readouterr().out.startswith("KPE UNKNOWN - 'many' is no threshold; ")
+    assert "--max-offline" in capsys.readouterr().err
     assert check(WELL, "--nosuch") == 3
     assert run(["check"], Services()) == 3

@@ -61,8 +61,3 @@ def test_everything_that_is_wrong_is_told_each_in_a_line(file: Path, capsys: Cap
     first, second = told.err.splitlines()
     assert first.startswith(f"kpe: file {file}: observer.intervall: there is no such setting; there are name")
     assert second.startswith(f"kpe: file {file}: outbox.max_age: 7 is not a duration")
-
-
-def test_a_file_that_is_not_there(capsys: Captured) -> None:
-    assert run(["config", "show", "--config", "/nowhere/kpe.toml"]) == 2
-    assert capsys.readouterr().err == "kpe: /nowhere/kpe.toml: No such file or directory\n"

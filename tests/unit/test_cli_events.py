@@ -17,7 +17,6 @@ from kafka_partition_events.cli.events.recorded import parse_moment
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.outbox import DeliveryError, Entry, SqliteOutbox, Write
 from kafka_partition_events.testing import ManualClock
-from tests.control_kit import EVIL, SHOWN
 from tests.outbox_kit import NOW, ScriptedSink, entry
 
 Captured = pytest.CaptureFixture[str]
@@ -95,16 +94,6 @@ def test_ls_in_words(kpe: Callable[..., int], capsys: Captured) -> None:
     assert line.split() == ["2023-12-31", "23:50:00.000Z", "broker.left", "broker/2", "e"]
 
 
-def test_a_name_that_is_made_for_a_terminal_is_shown_and_not_obeyed(
-    path: Path, kpe: Callable[..., int], capsys: Captured
-) -> None:
-    with contextlib.closing(SqliteOutbox(path, clock=ManualClock())) as outbox:
-        outbox.write(Write(entries=[event("x", name="topic.created", subject=f"topic/{EVIL}")]))
-    assert kpe("ls", "--since", "1m", "--output", "table") == 0
-    _headers, line = capsys.readouterr().out.splitlines()
-    assert " ".join(line.split()) == f"2024-01-01 00:00:00.000Z topic.created topic/{SHOWN} x"
-
-
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -163,30 +152,6 @@ def test_follow_shows_what_comes(
         following.join(0.01)
     assert codes == [0]
     assert told_ids(capsys) == told
-
-
-def test_follow_looks_at_nothing_twice(
-    path: Path, kpe: Callable[..., int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[int] = []
-    history = SqliteOutbox.history
-
-    def noting(outbox: SqliteOutbox, *given: Any, **options: Any) -> Any:
-        looked.append(options["after_seq"])
-        return history(outbox, *given, **options)
-
-    monkeypatch.setattr(SqliteOutbox, "history", noting)
-    clock = ManualClock()
-    following = threading.Thread(
-        target=lambda: kpe("follow", "--since", "9d", "--type", "no.such", "--for", "2s", clock=clock)
-    )
-    following.start()
-    while following.is_alive():
-        clock.advance(0.5)
-        following.join(0.01)
-    with contextlib.closing(SqliteOutbox(path, clock=clock)) as outbox:
-        end = outbox.last_seq
-    assert (looked[0], {*looked[1:]}) == (0, {end})
 
 
 # -- replay ------------------------------------------------------------------------------------------------

@@ -88,18 +88,11 @@ def test_names_that_are_words_in_any_language_stay_readable_in_json() -> None:
 
 
 def test_nothing_is_written_past_these() -> None:
-    """Names get to a terminal by these, or by `styled`; the tables of Spark and the demo are rich's own.
-
-    Those of `kpe top` are Textual's: ``top_view.py`` makes its cells legible.
-    """
+    """Names get to a terminal by these, or by `styled`; the tables of Spark and the demo are rich's own."""
     past = re.compile(r"sys\.std(out|err)\.write|typer\.echo|(?<![.\w])print\(|\bText\(")
     files = Path(kafka_partition_events.cli.__file__).parent.rglob("*.py")
     told = {file.name for file in files if past.search(file.read_text(encoding="utf-8"))}
-    assert told == {
-        "__init__.py",
-        "output.py",
-        "top_screen.py",
-    }  # the first one, before anything can be imported
+    assert told == {"__init__.py", "output.py"}  # the first one, before anything can be imported
 
 
 ROWS: list[dict[str, Any]] = [

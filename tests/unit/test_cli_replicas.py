@@ -8,7 +8,6 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.doctor import replicas
-from kafka_partition_events.cli.doctor.replicas import MinInsync
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.testing import ScriptedSource
@@ -34,9 +33,9 @@ def as_it_was() -> Iterator[None]:
 def services(cluster: Cluster, unknown: frozenset[str] = frozenset()) -> Services:
     """Return a cluster whose topics have min.insync.replicas 2, but for some of which nobody knows."""
 
-    def ask(_config: Mapping[str, str], names: Sequence[str]) -> MinInsync:
+    def ask(_config: Mapping[str, str], names: Sequence[str]) -> tuple[Mapping[str, int], str | None]:
         known = {name: 2 for name in names if name not in unknown}
-        return MinInsync(known=known, trouble=REFUSED if len(known) < len(names) else None)
+        return known, REFUSED if len(known) < len(names) else None
 
     answer = observe(dict(cluster.by_topic), brokers=list(cluster.nodes.values()))
     PATCHED.setattr(replicas, "ask_min_insync", ask)

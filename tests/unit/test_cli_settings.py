@@ -1,15 +1,12 @@
 """Where commands look for clusters: -b and -X, the environment, files; and groups of options."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import frozen
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.settings import ClusterOptions, ControlOptions
 
 Captured = pytest.CaptureFixture[str]
@@ -94,34 +91,6 @@ def test_a_plugin_says_unknown_where_its_configuration_is_wrong(home: Path, caps
     (home / "test.toml").write_text("[kafka]\nbrokers = 1\n")
     assert run(["check", "--config", f"{home}/test.toml"]) == 3
     assert capsys.readouterr().out.startswith("KPE UNKNOWN - the configuration is wrong")
-
-
-def test_a_group_of_options_arrives_as_one_object() -> None:
-    @frozen(kw_only=True)
-    class Group:
-        first: int = 1
-        second: str = "b"
-
-    seen = []
-
-    @with_options
-    def command(word: str, *, own: int = 0, group: Group) -> None:
-        seen.append((word, own, group))
-
-    command(word="w", own=2, first=3, second="c")
-    assert seen == [("w", 2, Group(first=3, second="c"))]
-    assert list(command.__annotations__) == ["word", "own", "first", "second"]
-
-
-def test_the_environment_names_a_cluster(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    monkeypatch.setenv("KPE_CONFIG", f"{home}/prod.toml")
-    assert run(["config", "show"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {"kafka.bootstrap_servers": "prod:9093"}.items() <= {
-        row["key"]: row["value"] for row in rows
-    }.items()
 
 
 @pytest.mark.parametrize(

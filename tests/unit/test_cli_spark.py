@@ -1,21 +1,19 @@
-"""`kpe spark fleet`: its options, the line for spark-submit, and what it counts. Without Spark."""
+"""`kpe spark fleet`: its options, and what it counts. Without Spark."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
-from kafka_partition_events.cli.spark.submit import SCRIPT
+from kafka_partition_events.cli.spark.options import parse_target
+from kafka_partition_events.cli.spark.report import parse_days
 from kafka_partition_events.spark.progress import Lines, Refreshed
 from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
-from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
 
@@ -59,67 +57,16 @@ class TestOptions:
     @pytest.mark.parametrize("command", [["spark"], ["spark", "fleet"]])
     def test_help_has_examples(self, command: Sequence[str], capsys: Captured) -> None:
         assert run([*command, "--help"]) == 0
-        told = capsys.readouterr().out
-        assert "kpe spark fleet -b localhost:9092 --out /data/kpe --once" in told
-        assert "--print-submit" in told
+        assert "kpe spark fleet -b localhost:9092 --out /data/kpe --once" in capsys.readouterr().out
 
 
-class TestSubmitLine:
-    """All commands print it alike: what was given, and nothing else."""
+def test_the_page_has_the_line_for_spark_submit() -> None:
+    from kafka_partition_events.spark.kafka import CONNECTOR, DELTA  # noqa: PLC0415 - needs PySpark
+    from kafka_partition_events.spark.session import DELTAS  # noqa: PLC0415
 
-    def line(self, capsys: Captured, *arguments: str) -> list[str]:
-        assert run(["spark", *arguments, "--print-submit"]) == 0
-        return shlex.split(capsys.readouterr().out)
-
-    def test_it_names_the_connector_and_what_was_given_and_no_secret(self, capsys: Captured) -> None:
-        import pyspark  # noqa: PLC0415
-
-        login = login_options({"sasl.jaas.config": "secret"})
-        given = ["-b", "kafka:9092", "--topic", "orders", *login, "--mapping", "kept", "--show-keys"]
-        line = self.line(capsys, "whatif", "--to", "13,24", *given)
-        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-        assert line[:5] == ["spark-submit", "--packages", package, str(SCRIPT), "whatif"]
-        assert SCRIPT.is_file()
-        pairs = list(pairwise(line[5:]))
-        assert ("--to", "13,24") in pairs
-        assert ("--bootstrap-server", "kafka:9092") in pairs
-        assert ("--topic", "orders") in pairs
-        assert ("-X", "sasl.jaas.config_file=...") in pairs
-        assert ("--mapping", "kept") in pairs
-        assert "--show-keys" in line
-        assert not {"--print-submit", "--hash", "--hottest", "--verbose"} & set(line)
-
-    def test_the_pipeline_s_words_are_kept_as_they_were_written(self, capsys: Captured) -> None:
-        given = {"--every": "90s", "--target": "99.95%", "--work": "s3a://w"}
-        words = [word for pair in given.items() for word in pair]
-        line = self.line(
-            capsys, "fleet", "-b", "kafka:9092", "--out", "lake.kpe", *words, "--output", "jsonl"
-        )
-        assert line[1] == "--packages"
-        assert given.items() <= set(pairwise(line))
-        assert ("--output", "jsonl") in set(pairwise(line))
-        assert not {"--once", "--events-topic", "--cores"} & set(line)
-
-    @pytest.mark.parametrize(
-        "words",
-        [
-            ["whatif", "--to", "13", "--file", "s3a://lake/keys.parquet", "--partitions", "12"],
-            ["report", "--tables", "s3a://lake/kpe", "--days", "2026-11-01..2026-11-02", "--out", "w.html"],
-        ],
-        ids=["files", "a report"],
-    )
-    def test_what_reads_no_topic_needs_no_connector(
-        self, words: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
-        line = self.line(capsys, *words)
-        assert not any("spark-sql-kafka" in word for word in line)
-        assert any("io.delta" in word for word in line) == (words[0] != "whatif")
-        assert sorted(line[line.index(str(SCRIPT)) + 1 :]) == sorted(words)
-
-    def test_what_makes_no_sense_has_no_line(self, capsys: Captured) -> None:
-        assert run(["spark", "report", "--tables", "x", "--days", "soon", "--print-submit"]) == 2
-        assert "is no range of days" in capsys.readouterr().err
+    page = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
+    for words in (f"--packages {CONNECTOR},{DELTA}", *(f"--conf {name}={DELTAS[name]}" for name in DELTAS)):
+        assert words in page
 
 
 class TestDays:

@@ -1,20 +1,25 @@
-"""``kpe top``: what it shows is what is posted, and what its keys do, at 80x24."""
+"""``kpe top``: what it shows is what is posted, and that it fits 80x24."""
 
-import asyncio
-import shlex
-from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
-from textual.widgets import DataTable, Input, Static
+from rich.console import Console
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.cluster.top import Watched
-from kafka_partition_events.cli.cluster.top_screen import Top
-from kafka_partition_events.cli.cluster.top_view import NOT_KNOWN, Look, Row, view
+from kafka_partition_events.cli.cluster.top_view import (
+    Look,
+    Row,
+    Screen,
+    broker_rows,
+    dealt,
+    honesty,
+    topic_rows,
+    wrong_rows,
+)
+from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
@@ -64,7 +69,6 @@ class Cluster1:
     def look(self) -> Look:
         return Look(
             name=self.name,
-            address="kafka-1:9092",
             cluster=self.poller.cluster,
             health=self.poller.health,
             board=self.board.read(),
@@ -73,24 +77,21 @@ class Cluster1:
         )
 
 
-def said(rows: Sequence[Row]) -> list[str]:
-    return [row.cells[4].partition(" (")[0] for row in rows]
-
-
-# -- what is shown -------------------------------------------------------------------------------------------
+def said(rows: list[Row]) -> list[str]:
+    return [row.cells[3].partition(" (")[0] for row in rows]
 
 
 def test_what_is_wrong_is_what_is_posted_once_its_hold_down_is_over() -> None:
     seen = Cluster1().sees(WELL).sees(SICK)
-    first = view([seen.look()])
-    assert {row.cells[2] for row in first.wrong} == {"waits"}
+    first = wrong_rows(seen.look())
+    assert {row.cells[1] for row in first} == {"waits"}
     for waited in (31.0, 900.0):
         seen.clock.advance(waited)
         seen.sees(seen.poller.cluster)
-        shown, posted = view([seen.look()]), seen.board.read().alerts
-        fires = [row for row in shown.wrong if row.cells[2] == "fires"]
+        shown, posted = wrong_rows(seen.look()), seen.board.read().alerts
+        fires = [row for row in shown if row.cells[1] == "fires"]
         assert sorted(said(fires)) == sorted(a.annotations["summary"].removeprefix("prod: ") for a in posted)
-    assert said(first.wrong) == said(shown.wrong), "all of it is there from the first second on"
+    assert said(first) == said(shown), "all of it is there from the first second on"
     assert {alert.labels["alertname"] for alert in posted} == {
         "KafkaBrokerMissing", "KafkaPartitionsOffline", "KafkaPartitionsUnderReplicated",
     }  # fmt: skip
@@ -100,150 +101,81 @@ def test_the_gravest_comes_first_and_says_for_how_long_and_which_partitions() ->
     seen = Cluster1().sees(SICK)
     seen.clock.advance(75.0)
     seen.sees(SICK)
-    first, *_ = view([seen.look()]).wrong
-    assert first.cells[:4] == ("prod", "critical", "fires", "1 m 15 s")
-    assert first.cells[4] == "broker 2 is missing (offline 1: orders 1; out of sync 1: orders 0)"
+    first, *_ = wrong_rows(seen.look())
+    assert first.cells == (
+        "critical",
+        "fires",
+        "1 min 15 s",
+        "broker 2 is missing (offline 1: orders 1; out of sync 1: orders 0)",
+    )
 
 
 def test_a_cluster_that_is_not_seen_says_so_and_shows_what_was_known() -> None:
     seen = Cluster1()
-    assert view([seen.look()]).honesty == (
-        "prod: NOTHING KNOWN YET: the first answer is awaited",
-        NOT_KNOWN,
-    )
+    assert honesty(seen.look()) == "prod: NOTHING KNOWN YET: the first answer is awaited"
     seen.sees(SICK)
-    assert (
-        view([seen.look()]).honesty[0]
-        == "prod: 2 brokers, 3 topics, 5 partitions; this process read it 0 s ago"
-    )
+    size = "2 brokers, 3 topics, 5 partitions, 2 offline"
+    assert honesty(seen.look()) == f"prod: {size}; this process read it 0 s ago"
     seen.clock.advance(40.0)
     seen.poller.health = Health(last_success=0.0, failures=3, last_error="no route\nto host")
-    shown = view([seen.look()])
-    assert shown.honesty[0].startswith("prod: NO ANSWER, all below is of ")
-    assert shown.honesty[0].endswith(" ago: no route to host")
-    assert len(shown.wrong) == 1
-    assert len(shown.brokers) == 3
+    assert honesty(seen.look()).startswith("prod: NO ANSWER, all below is of ")
+    assert honesty(seen.look()).endswith(" ago: no route to host")
+    assert len(wrong_rows(seen.look())) == 1
+    assert "MISSING" in drawn(seen)
 
 
 def test_brokers_and_topics_the_worst_first() -> None:
-    shown = view([Cluster1().sees(SICK).look()])
-    assert [row.cells[1:6] for row in shown.brokers] == [
+    assert [row.cells[:5] for row in broker_rows(SICK)] == [
         ("2", "MISSING", "0", "2", "1"),
         ("3", "behind", "0", "2", "1"),
         ("1", "ok", "3", "3", "0"),
     ]
-    assert [(row.cells[1], row.cells[4], row.tone) for row in shown.topics] == [
-        ("orders", ".x~", "bad"),
-        ("lost", "  !", "bad"),
-        ("paid", ".  ", "good"),
+    assert [(row.cells[0], row.cells[3], row.colour) for row in topic_rows(SICK)] == [
+        ("orders", ".x~", "bold red"),
+        ("lost", "  !", "bold red"),
+        ("paid", ".  ", "green"),
     ]
-
-
-def test_several_clusters_are_in_one_view() -> None:
-    shown = view([Cluster1("prod").sees(SICK).look(), Cluster1("dr").sees(WELL).look()])
-    assert [line.partition(":")[0] for line in shown.honesty] == ["prod", "dr", "not known here"]
-    assert {row.cells[0] for row in shown.topics} == {"prod", "dr"}
-    assert {row.cells[0] for row in shown.wrong} == {"prod"}
-
-
-def test_a_filter_leaves_rows_that_have_the_text() -> None:
-    shown = view([Cluster1().sees(WELL).sees(SICK).look()], "PAID")
-    assert ([row.cells[1] for row in shown.topics], shown.wrong, shown.brokers) == (["paid"], (), ())
-
-
-def test_each_row_has_a_command_that_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = view([Cluster1().sees(WELL).sees(SICK).look()])
-    assert shown.events
-    for row in (*shown.wrong, *shown.brokers, *shown.topics, *shown.events):
-        program, *arguments = shlex.split(row.command)
-        assert program == "kpe"
-        assert arguments[arguments.index("-b") + 1] == "kafka-1:9092"
-        assert run([arguments[0], "--help"]) == 0
-    assert "--topics" in capsys.readouterr().out
-
-
-def test_what_is_of_the_same_snapshots_is_not_made_again() -> None:
-    seen = Cluster1().sees(SICK)
-    first = view([seen.look()])
-    assert view([seen.look()], "", first).topics is first.topics
-    assert view([seen.look()], "paid", first).topics is not first.topics
 
 
 # -- the screen ----------------------------------------------------------------------------------------------
 
 
-def on_screen(
-    looks: Callable[[], Sequence[Look]], use: Callable[[Top, Pilot[None]], Awaitable[None]]
-) -> None:
-    async def living() -> None:
-        app = Top(looks)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await use(app, pilot)
-
-    asyncio.run(living())
-
-
-def text_of(app: Top) -> str:
+def drawn(seen: Cluster1, topics: str | None = None) -> str:
     """Return what a terminal of 80x24 shows, without colours."""
-    lines = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip) for strip in lines)
+    console = Console(width=80, height=24, no_color=True)
+    with console.capture() as shown:
+        console.print(Screen(TopicFilter(topics)).drawn(seen.look(), console.height))
+    return shown.get()
 
 
-@pytest.mark.parametrize("colour", ["", "1"])
-def test_a_terminal_of_80x24_has_all_of_it_without_colour_too(
-    colour: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", colour)
-    seen = Cluster1().sees(WELL).sees(SICK)
-
-    async def use(app: Top, pilot: Pilot[None]) -> None:
-        await pilot.pause()
-        shown = text_of(app)
-        for text in (
-            "prod: 2 brokers", "not known here", "what is wrong", "broker 2 is missing", "MISSING",
-            "topics by broker", ".x~", "events, the latest first", "broker_removed", "q quit",
-        ):  # fmt: skip
-            assert text in shown, shown
-
-    on_screen(lambda: [seen.look()], use)
+def test_a_terminal_of_80x24_has_all_of_it_without_colour_too() -> None:
+    text = drawn(Cluster1().sees(WELL).sees(SICK))
+    for part in (
+        "prod: 2 brokers", "not known here", "broker 2 is missing", "MISSING", ".x~", "broker_removed",
+    ):  # fmt: skip
+        assert part in text
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 80
 
 
-def test_the_keys() -> None:
-    seen = Cluster1().sees(WELL).sees(SICK)
-
-    async def use(app: Top, pilot: Pilot[None]) -> None:
-        await pilot.press("c")
-        assert "$ kpe doctor -b kafka-1:9092" in text_of(app)
-        await pilot.press("tab", "down", "c")
-        assert app.focused is app.query_one("#brokers")
-        await pilot.press("slash", *"paid", "enter")
-        assert not app.query_one(Input).display
-        assert app.query_one("#topics", DataTable).row_count == 1
-        await pilot.press("escape")
-        assert app.query_one("#topics", DataTable).row_count == 3
-        assert not app.query_one("#said", Static).display
-        await pilot.press("q")
-        assert not app.is_running
-
-    on_screen(lambda: [seen.look()], use)
+def test_of_many_topics_it_shows_what_there_is_room_for_and_says_how_many_more_there_are() -> None:
+    many = cluster_of({f"topic-{number:03}": [1] for number in range(100)}, brokers=[1])
+    text = drawn(Cluster1().sees(many))
+    assert len(text.splitlines()) == 24
+    assert "more)" in text
 
 
-def test_what_changes_is_shown_and_the_cursor_stays() -> None:
-    seen = Cluster1().sees(SICK)
+def test_lines_are_dealt_to_those_who_want_more() -> None:
+    assert dealt([1, 5, 9], 9) == [1, 4, 4]
+    assert dealt([1, 2], 9) == [1, 2]
+    assert dealt([3], -2) == [0]
 
-    async def use(app: Top, pilot: Pilot[None]) -> None:
-        topics = app.query_one("#topics", DataTable)
-        topics.focus()
-        await pilot.press("down", "down")
-        seen.sees(WELL)
-        app.show()
-        await pilot.pause()
-        assert (topics.row_count, topics.cursor_row) == (2, 1)
-        assert app.query_one("#wrong", DataTable).row_count == 0
-        await pilot.press("enter")
-        assert "--topics paid" in text_of(app)
 
-    on_screen(lambda: [seen.look()], use)
+def test_other_topics_are_not_shown_and_what_is_wrong_is() -> None:
+    text = drawn(Cluster1().sees(WELL).sees(SICK), "paid")
+    assert "\npaid " in text
+    assert "\norders " not in text
+    assert "broker 2 is missing" in text
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -253,13 +185,15 @@ def test_a_cluster_is_polled_from_the_start_until_the_end() -> None:
     two: Any = {"orders": {"partitions": [{"leader": 1, "replicas": [1, 2], "isr": [1, 2]}]}}
     source = ScriptedSource(observe(two, [1, 2]), observe(two, [1]))
     clock = ManualClock(wall=NOW)
-    watched = Watched(source, address="a:1", name=None, interval=2.0, clock=clock)
+    watched = Watched(source, called="prod", interval=2.0, clock=clock)
     try:
         clock.wait_for_waiters()
-        assert (watched.look().name, watched.look().events) == ("test", ())
+        assert watched.look().events == ()
         clock.advance(3.0)
         clock.wait_for_waiters()
-        assert [row.cells[2] for row in view([watched.look()]).brokers] == ["MISSING", "ok"]
+        cluster = watched.look().cluster
+        assert cluster is not None
+        assert [row.cells[1] for row in broker_rows(cluster)] == ["MISSING", "ok"]
     finally:
         watched.close()
     assert source.closed == 1
@@ -269,8 +203,6 @@ def test_a_cluster_is_polled_from_the_start_until_the_end() -> None:
     ("arguments", "complaint"),
     [
         (["-b", "localhost:9092"], "this needs a terminal"),
-        (["-b", "a b=localhost:9092"], "is not a name of letters"),
-        (["-b", "prod="], "no broker is given"),
         (["-b", "localhost:9092", "--interval", "soon"], "is not a duration"),
     ],
 )

@@ -52,43 +52,11 @@ def pumping(way: Way) -> tuple[Any, Socket]:
     return Pump(way, world, world, world), world
 
 
-def test_undisturbed_bytes_arrive_when_they_are_sent(way: Way) -> None:
-    assert way.arrival(5.0, 10**9) == 5.0
-
-
-def test_delay_is_the_same_for_all(way: Way) -> None:
-    way.change(None, 0.1, 0.0)
-    assert [way.arrival(now, 100) for now in (1.0, 1.01)] == pytest.approx([1.1, 1.11])
-
-
 def test_jitter_adds_a_part_of_itself(way: Way) -> None:
     way.change(None, 0.1, 0.4)
     delays = [way.arrival(0.0, 1) for _ in range(200)]
     assert 0.1 <= min(delays) < 0.12
     assert 0.48 < max(delays) <= 0.5
-
-
-def test_bandwidth_is_shared_and_comes_before_the_delay(way: Way) -> None:
-    way.change(1000.0, 0.5, 0.0)
-    assert way.arrival(0.0, 100) == pytest.approx(0.6)
-    assert way.arrival(0.0, 100) == pytest.approx(0.7)  # of whichever connection
-    assert way.arrival(9.0, 100) == pytest.approx(9.6)  # idle time is not saved up
-
-
-def test_a_narrow_way_takes_little_ahead(way: Way) -> None:
-    way.change(10_000.0, 0.0, 0.0)
-    pump, world = pumping(way)
-    while not world.paused:
-        pump.take(bytes(way.piece))
-    assert pump._held == 600  # 50 ms of it, and the piece that went beyond
-    assert world.due == pytest.approx(0.01)
-
-
-def test_a_change_of_bandwidth_leaves_no_debt(way: Way) -> None:
-    way.change(10.0, 0.0, 0.0)
-    way.arrival(0.0, 1000)
-    way.change(10_000.0, 0.0, 0.0)
-    assert way.arrival(1.0, 100) == pytest.approx(1.01)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=5000)), min_size=1), st.integers())
@@ -143,21 +111,6 @@ def test_healed_is_at_once_and_less_delay_for_what_is_under_way_too(way: Way) ->
     way.change(None, 0.0, 0.0)
     pump.obey()
     assert (world.got, pump.torn) == (b"x", False)
-
-
-def test_what_is_under_way_vanishes_with_the_way_and_so_does_the_end(way: Way) -> None:
-    way.change(None, 10.0, 0.0)
-    pump, world = pumping(way)
-    pump.take(b"x")
-    way.lost = True
-    pump.obey()
-    assert (pump.torn, pump._held, world.got) == (True, 0, b"")
-    idle, world = pumping(way)
-    idle.obey()
-    assert not idle.torn
-    idle.ended = idle.torn = True
-    idle.steer()
-    assert not world.ended
 
 
 @pytest.mark.parametrize(

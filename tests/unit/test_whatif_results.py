@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.cli.spark.whatif import percent, size, times, verdict
+from kafka_partition_events.cli.spark.whatif import percent, size, verdict
 from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, skew, spread, to_json
 
@@ -91,7 +91,3 @@ def test_percent(share: float, words: str) -> None:
 )
 def test_size(number: int, words: str) -> None:
     assert size(number) == words
-
-
-def test_times() -> None:
-    assert [times(factor) for factor in (1.0, 1.237, 250.4)] == ["1.00x", "1.24x", "250x"]

@@ -31,60 +31,40 @@ class State(IntEnum):
     UNKNOWN = 3
 
 
-@frozen(kw_only=True)
-class Thresholds:
-    """Two bounds of one measure; None for one that is not set.
+@frozen
+class Measure:
+    """One thing that is measured, and what it means.
 
     Attributes:
-        at_least: Whether less is worse; else more is.
+        name: In performance data.
+        value: How many.
+        words: What is wrong, if that is too many, or too few.
+        bound: The last good value; None: any is good.
+        beyond: What it means beyond the bound.
+        at_least: Whether less is beyond it; else more is.
     """
-
-    warning: float | None = None
-    critical: float | None = None
-    at_least: bool = False
-
-    def judge(self, value: int) -> State:
-        """Return what a value means."""
-        for bound, state in ((self.critical, State.CRITICAL), (self.warning, State.WARNING)):
-            if bound is not None and (value < bound if self.at_least else value > bound):
-                return state
-        return State.OK
-
-    def ranges(self) -> str:
-        """Return both bounds as performance data has them."""
-        colon = ":" if self.at_least else ""
-        return ";".join("" if b is None else f"{b:g}{colon}" for b in (self.warning, self.critical))
-
-
-def parse_thresholds(text: str, *, at_least: bool = False) -> Thresholds:
-    """Return what ``CRITICAL``, ``WARNING,CRITICAL`` or ``WARNING,`` means.
-
-    Raises:
-        CliError: it means nothing.
-    """
-    warning, _, critical = text.rpartition(",")
-    try:
-        bounds = [float(part) if part.strip() else None for part in (warning, critical)]
-    except ValueError:
-        bounds = [None, None]
-    if bounds == [None, None]:
-        raise CliError(f"{text!r} is no threshold; write CRITICAL, WARNING,CRITICAL or WARNING, (a comma)")
-    return Thresholds(warning=bounds[0], critical=bounds[1], at_least=at_least)
-
-
-@frozen(kw_only=True)
-class Measure:
-    """One thing that is measured, and what it means."""
 
     name: str
     value: int
     words: str
-    thresholds: Thresholds
+    bound: int | None
+    beyond: State = State.CRITICAL
+    at_least: bool = False
 
     @property
     def state(self) -> State:
         """What it means."""
-        return self.thresholds.judge(self.value)
+        if self.bound is None:
+            return State.OK
+        bad = self.value < self.bound if self.at_least else self.value > self.bound
+        return self.beyond if bad else State.OK
+
+    @property
+    def data(self) -> str:
+        """Performance data: value, warning, critical, the least that there can be."""
+        bound = "" if self.bound is None else f"{self.bound}{':' if self.at_least else ''}"
+        levels = f"{bound};" if self.beyond is State.WARNING else f";{bound}"
+        return f"{self.name}={self.value};{levels};0"
 
 
 @with_options
@@ -92,33 +72,31 @@ def check_command(
     context: typer.Context,
     *,
     topics: Topics = None,
-    max_offline: Annotated[str, typer.Option(metavar="[W,]C", help="Partitions without a leader.")] = "0",
+    max_offline: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Partitions without a leader; more are critical.")
+    ] = 0,
     max_under_replicated: Annotated[
-        str, typer.Option(metavar="[W,]C", help="Partitions with replicas out of sync.")
-    ] = "0,",
-    min_brokers: Annotated[str | None, typer.Option(metavar="[W,]C", help="Brokers; fewer are bad.")] = None,
+        int, typer.Option(min=0, metavar="N", help="Partitions out of sync; more are a warning.")
+    ] = 0,
+    min_brokers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Brokers; fewer are critical.")
+    ] = None,
     where: ClusterOptions,
 ) -> None:
     """Check the cluster once, as a Nagios plugin, with performance data.
 
     \b
     kpe check -b localhost:9092
-    kpe check -b localhost:9092 --max-under-replicated 0,100 --min-brokers 3,2
+    kpe check -b localhost:9092 --max-under-replicated 100 --min-brokers 3
     kpe check -b localhost:9092 --topics 'orders|payments' --max-offline 0
 
-    A threshold is C (critical), W,C (warning and critical) or W, (a warning only: mind the comma). Beyond it
-    is bad, the threshold itself is good. By default a partition without a leader is critical, and one with
-    replicas out of sync a warning. It answers within ten seconds, whatever the cluster does.
+    A partition without a leader is critical, and one with replicas out of sync a warning. It answers within
+    ten seconds, whatever the cluster does.
 
     Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, no such topic, none
     that may be seen, wrong option.
     """  # noqa: D301
     try:
-        thresholds = {
-            "offline": parse_thresholds(max_offline),
-            "under_replicated": parse_thresholds(max_under_replicated),
-            "brokers": parse_thresholds(min_brokers, at_least=True) if min_brokers else Thresholds(),
-        }
         config = where.config()
         cluster = look_once(context.obj, config, topics)
     except CliError as error:
@@ -127,7 +105,7 @@ def check_command(
         raise _unknown("the configuration is wrong") from None
     if not cluster.by_topic:  # without a right to see topics all would seem to be well
         raise _unknown(no_topic(config))
-    measures = measure(cluster, thresholds)
+    measures = measure(cluster, max_offline, max_under_replicated, min_brokers)
     state = max(each.state for each in measures)
     write_line(plugin_line(state, cluster, measures))
     raise typer.Exit(state)
@@ -138,20 +116,24 @@ def _unknown(why: str) -> typer.Exit:
     return typer.Exit(State.UNKNOWN)
 
 
-def measure(cluster: Cluster, thresholds: dict[str, Thresholds]) -> tuple[Measure, ...]:
+def measure(
+    cluster: Cluster, max_offline: int, max_under_replicated: int, min_brokers: int | None
+) -> tuple[Measure, ...]:
     """Measure a snapshot."""
     partitions = [p for info in cluster.by_topic.values() for p in info.partitions]
     offline = [f"{p.topic}-{p.partition}" for p in partitions if not p.online]
     behind = [f"{p.topic}-{p.partition}" for p in partitions if len(p.isr) < len(p.replicas)]
     brokers = len(cluster.nodes)
-    described = {
-        "offline": (len(offline), f"{_named(offline)} offline"),
-        "under_replicated": (len(behind), f"{_named(behind)} under-replicated"),
-        "brokers": (brokers, f"only {counted(brokers, 'broker')}"),
-    }
-    return tuple(
-        Measure(name=name, value=value, words=words, thresholds=thresholds[name])
-        for name, (value, words) in described.items()
+    return (
+        Measure("offline", len(offline), f"{_named(offline)} offline", max_offline),
+        Measure(
+            "under_replicated",
+            len(behind),
+            f"{_named(behind)} under-replicated",
+            max_under_replicated,
+            beyond=State.WARNING,
+        ),
+        Measure("brokers", brokers, f"only {counted(brokers, 'broker')}", min_brokers, at_least=True),
     )
 
 
@@ -159,7 +141,7 @@ def plugin_line(state: State, cluster: Cluster, measures: Sequence[Measure]) -> 
     """Return the line: state, what is wrong (the worst first), totals, performance data."""
     wrong = sorted((m for m in measures if m.state), key=lambda m: m.state, reverse=True)
     told = "; ".join([*(m.words for m in wrong), totals(cluster)])
-    data = " ".join(f"{m.name}={m.value};{m.thresholds.ranges()};0" for m in measures)
+    data = " ".join(m.data for m in measures)
     return f"KPE {state.name} - {told} | {data}"
 
 

@@ -2,8 +2,8 @@
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 from kafka_partition_events.cli.common.output import reader_check
 from kafka_partition_events.metadata.clock import Clock
@@ -23,18 +23,19 @@ def live(poller: MetadataPoller, clock: Clock, deadline: float) -> Iterator[Even
         BrokenPipeError: nobody reads standard output any more.
     """
     reader_gone = reader_check(sys.stdout)
-    inbox = _Inbox(clock)
+    inbox = _Inbox()
     registration = poller.register(inbox, replay=False, capacity=_MAILBOX)
     poller.start()
     try:
         while (left := deadline - clock.monotonic()) > 0:
-            event = inbox.take(min(left, _READER_CHECK_S))
+            event = clock.get(inbox.events, min(left, _READER_CHECK_S))
             if event is not None:
+                inbox.room.release()
                 yield event
             elif reader_gone():
                 raise BrokenPipeError
     finally:
-        inbox.close()
+        inbox.room.release(_MAILBOX)  # whoever waits to put one
         registration.close()
 
 
@@ -47,29 +48,10 @@ class _Inbox(PartitionChangeListener):
 
     name = "watch"
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._events: deque[Event] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
+    def __init__(self) -> None:
+        self.events: SimpleQueue[Event | None] = SimpleQueue()
+        self.room = threading.Semaphore(_HELD)
 
     def on_event(self, event: Event) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: len(self._events) < _HELD or self._closed)
-            self._events.append(event)
-            self._changed.notify_all()
-
-    def take(self, timeout: float) -> Event | None:
-        """Return the next event; None when none came in ``timeout`` seconds."""
-        with self._changed:
-            if not self._events:
-                self._clock.wait(self._changed, timeout)
-            if not self._events:
-                return None
-            self._changed.notify_all()
-            return self._events.popleft()
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self.room.acquire()
+        self.events.put(event)

@@ -1,18 +1,20 @@
 """``kpe top``: the first minute of an incident, in a full screen."""
 
 import contextlib
-import os
 import sys
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 import typer
+from rich.console import Console
+from rich.live import Live
 
-from kafka_partition_events.cli.cluster.top_view import Look
-from kafka_partition_events.cli.common.errors import CliError, needing
-from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.cluster.top_view import Look, Screen
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.options import Topics, parse_duration, with_options
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by
+from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, Services
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event
@@ -21,80 +23,47 @@ from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alert_board import AlertBoard
 from kafka_partition_events.observe.probes import silent_after
-from kafka_partition_events.observe.setting_kinds import Name, read
 
 _KEPT: Final = 200
-_BOOTSTRAP: Final = "KPE_BOOTSTRAP_SERVERS"
-
-Clusters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--bootstrap-server",
-        "-b",
-        metavar="HOST:PORT[,...]",
-        help="Brokers to connect to first. Repeat it for more clusters, with names: NAME=HOST:PORT.",
-    ),
-]
+_REFRESH_S: Final = 1.0
 
 
 @with_options
 def top_command(
     context: typer.Context,
     *,
-    bootstrap: Clusters = None,
+    topics: Topics = None,
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two polls.")] = "2s",
+    where: ClusterOptions,
 ) -> None:
     """See what is wrong now, on which brokers and topics, and what happened, in a full screen.
 
     \b
     kpe top -b localhost:9092
-    kpe top -b prod=kafka-1:9092 -b dr=kafka-9:9092
+    kpe top -b localhost:9092 --topics 'orders|payments'
     KPE_CONFIG=/etc/kpe/kpe.toml kpe top
-    KPE_KAFKA__PROPERTIES__SECURITY_PROTOCOL=SSL kpe top -b broker:9093
 
-    What is wrong is what `kpe observe` posts to Alertmanager, before any hold-down. It reads the clusters
-    itself, from when it is started. Without -b it is the cluster of KPE_CONFIG or KPE_BOOTSTRAP_SERVERS.
-
-    Keys: tab, arrows; / shows rows with a text only; enter shows the kpe command that says more; q ends it.
+    What is wrong is what `kpe observe` posts to Alertmanager, before any hold-down. It reads the cluster
+    itself, from when it is started. Each part has the worst first, as many lines as the terminal has room
+    for; `kpe doctor` and `kpe watch` say more. Ctrl-C ends it.
 
     Exit codes: 0 it was ended; 2 wrong option, no terminal. A cluster that does not answer is shown as that.
     """  # noqa: D301
     services: Services = context.obj
-    seconds = parse_duration(interval)
-    with needing("top"):
-        from kafka_partition_events.cli.cluster.top_screen import Top
-    clusters: Sequence[str | None] = bootstrap or [os.environ.get(_BOOTSTRAP)]
-    with contextlib.ExitStack() as opened:
-        watched = [opened.enter_context(_watched(services, each, seconds)) for each in clusters]
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise CliError("this needs a terminal; `kpe watch` and `kpe check` write to pipes")
-        Top(lambda: [each.look() for each in watched]).run()
-
-
-@contextlib.contextmanager
-def _watched(services: Services, typed: str | None, interval: float) -> Iterator["Watched"]:
-    """Poll a cluster, from now on.
-
-    Raises:
-        CliError: no brokers are named, or a name or a setting is of no use.
-    """
-    name, equals, address = (typed or "").rpartition("=")
-    if equals:
-        try:
-            read(Name, name)
-        except ValueError as error:
-            raise CliError(f"-b {typed}: {error}") from None
-    settings = ClusterOptions(bootstrap=None if typed is None else address).load().settings
+    wanted, seconds = TopicFilter(topics), parse_duration(interval)
+    settings = where.load().settings
     source = services.open_source(connecting_by(settings))
-    watched = Watched(
-        source,
-        address=str(settings.kafka.bootstrap_servers),
-        name=name or settings.kafka.name,
-        interval=interval,
-        clock=services.clock,
-    )
-    with contextlib.closing(watched):
-        yield watched
+    address = settings.kafka.name or str(settings.kafka.bootstrap_servers)
+    watched = Watched(source, called=address, interval=seconds, clock=services.clock)
+    with contextlib.closing(watched), contextlib.suppress(KeyboardInterrupt):
+        console = Console(highlight=False, markup=False, emoji=False)
+        if not sys.stdout.isatty():
+            raise CliError("this needs a terminal; `kpe watch` and `kpe check` write to pipes")
+        screen = Screen(wanted)
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(screen.drawn(watched.look(), console.height), refresh=True)
+                time.sleep(_REFRESH_S)
 
 
 class Watched(PartitionChangeListener):
@@ -102,24 +71,21 @@ class Watched(PartitionChangeListener):
 
     name = "top"
 
-    def __init__(
-        self, source: MetadataSource, *, address: str, name: str | None, interval: float, clock: Clock
-    ) -> None:
+    def __init__(self, source: MetadataSource, *, called: str, interval: float, clock: Clock) -> None:
         """Begin to poll.
 
         Args:
             source: Where metadata comes from; closed with this.
-            address: How the cluster is reached, for the commands that are shown.
-            name: What it is called; None: its id, or else its address.
+            called: What the cluster is called.
             interval: Seconds between polls when all is well.
             clock: Tells the time.
         """
-        self._address, self._called, self._clock = address, name, clock
+        self._called, self._clock = called, clock
         self._events: deque[Event] = deque(maxlen=_KEPT)
         self._poller = MetadataPoller(source, interval=interval, fetch_timeout=FIRST_ANSWER_S, clock=clock)
         self._board = AlertBoard(
             self._poller,
-            cluster=self._name,
+            cluster=lambda: called,
             silent_after=silent_after(interval, FIRST_ANSWER_S),
             holds={},
             known=None,
@@ -137,8 +103,7 @@ class Watched(PartitionChangeListener):
     def look(self) -> Look:
         """Return what is known now."""
         return Look(
-            name=self._name(),
-            address=self._address,
+            name=self._called,
             cluster=self._poller.cluster,
             health=self._poller.health,
             board=self._board.read(),
@@ -149,7 +114,3 @@ class Watched(PartitionChangeListener):
     def close(self) -> None:
         """Stop polling. Idempotent."""
         self._poller.close(timeout=1.0)
-
-    def _name(self) -> str:
-        cluster = self._poller.cluster
-        return self._called or (cluster and cluster.cluster_id) or self._address

@@ -1,44 +1,44 @@
-"""What ``kpe top`` shows: rows, made of snapshots, of what is wrong, and of events. Pure.
+"""What ``kpe top`` shows: rows, made of a snapshot, of what is wrong, and of events.
 
 What is wrong is `observe.alerts`' function of the state, so this view and the alerts that `kpe observe` posts
 are one thing; here it is shown at once, and marked when its hold-down is over.
 """
 
 import math
-import re
-import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import Final, NamedTuple
 
-from attrs import field, frozen
+from attrs import frozen
+from rich.console import Group
+from rich.table import Table
 
-from kafka_partition_events.cli.common.event_text import counted, describe, subject
+from kafka_partition_events.cli.common.event_text import describe, lasted, styled, subject, totals
+from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.legible import legible
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
-from kafka_partition_events.metadata.events import Event, TopicEvent
+from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.observe.alert_board import Board
-from kafka_partition_events.observe.alerts import BY_NAME, OTHER, alerts
+from kafka_partition_events.observe.alerts import alerts
 
-MOST_TOPICS: Final = 200
-"""How many topics have a row in the map: the worst first."""
-LEGEND: Final = ". in sync  ~ behind  ! no leader  x missing"
 NOT_KNOWN: Final = "not known here: whom producers suspect (kpe events), lag, min.insync.replicas"
-
-Tone = Literal["bad", "warn", "good", "plain"]
-_TONES: Final[Mapping[str, Tone]] = {"critical": "bad", "warning": "warn", "info": "plain"}
+_WRONG: Final = ("WRONG", "", "FOR", "WHAT")
+_BROKERS: Final = ("BROKER", "STATE", "LEADERS", "REPLICAS", "BEHIND", "ADDRESS")
+_TOPICS: Final = ("TOPIC", "PARTITIONS", "OFFLINE", "BY BROKER: . in sync  ~ behind  ! no leader  x missing")
+_EVENTS: Final = ("BETWEEN, UTC", "EVENT")
+_COLOURS: Final = {"critical": "bold red", "warning": "yellow", "info": ""}
+_BAD, _BEHIND, _GOOD = "bold red", "yellow", "green"
 _WORST: Final = "x!~. "
 
 
 @frozen(kw_only=True)
 class Look:
-    """What is known of one cluster.
+    """What is known of the cluster.
 
     Attributes:
         name: What it is called.
-        address: How it is reached, for the commands that are shown.
         cluster: The last snapshot; None before the first.
         health: The poller's.
         board: What is wrong, and what of it fires.
@@ -47,7 +47,6 @@ class Look:
     """
 
     name: str
-    address: str
     cluster: Cluster | None
     health: Health
     board: Board
@@ -55,205 +54,141 @@ class Look:
     now: float
 
 
-@frozen(kw_only=True)
-class Row:
-    """A line of a table.
-
-    Attributes:
-        cells: What it says, column by column; the first is the cluster.
-        tone: How it is coloured; the words say the same.
-        command: The `kpe` command that says more.
-    """
+class Row(NamedTuple):
+    """A line of a table: what it says, column by column, and its colour; the words say the same."""
 
     cells: tuple[str, ...]
-    tone: Tone = "plain"
-    command: str
+    colour: str = ""
 
 
-@frozen(kw_only=True)
-class View:
-    """All that is shown.
+class Screen:
+    """Draws what is known; what is of the same snapshot is not made again."""
 
-    Attributes:
-        honesty: Who read the state when, and what is not known; a line for each cluster, and one for all.
-        wrong: What is wrong, the gravest first.
-        brokers: Brokers, the missing ones first.
-        topics: Topics and how they are on each broker, the worst first.
-        events: What happened, the latest first.
-        of: The snapshots and the pattern that brokers and topics were made of.
-    """
+    def __init__(self, wanted: TopicFilter) -> None:
+        """Make it.
 
-    honesty: tuple[str, ...]
-    wrong: tuple[Row, ...] = field(factory=tuple)
-    brokers: tuple[Row, ...] = field(factory=tuple)
-    topics: tuple[Row, ...] = field(factory=tuple)
-    events: tuple[Row, ...] = field(factory=tuple)
-    of: tuple[Any, ...] = ()
+        Args:
+            wanted: The topics that have a row.
+        """
+        self._wanted = wanted
+        self._of: Cluster | None = None
+        self._parts: tuple[Sequence[Row], Sequence[Row]] = (), ()
 
-
-NOTHING: Final = View(honesty=())
-
-
-def view(looks: Sequence[Look], pattern: str = "", last: View = NOTHING) -> View:
-    """Return what is shown of some clusters.
-
-    Args:
-        looks: One for each cluster.
-        pattern: Only rows that have this text in a cell, whatever the case.
-        last: What was shown before: what is of the same snapshots is not made again.
-    """
-
-    def wanted(rows: Iterable[Row]) -> tuple[Row, ...]:
-        sought = pattern.casefold()
-        return tuple(row for row in rows if any(sought in cell.casefold() for cell in row.cells))
-
-    grave = sorted(chain.from_iterable(map(_wrong, looks)), key=lambda each: each[0])
-    events = sorted(
-        ((event, look) for look in looks for event in look.events), key=lambda each: each[0].wall_time
-    )
-    of = (pattern, *(id(look.cluster) for look in looks), *(look.name for look in looks))
-    if of == last.of:
-        brokers, topics = last.brokers, last.topics
-    else:
-        brokers = wanted(_worst_first(chain.from_iterable(map(_brokers, looks))))
-        topics = wanted(_worst_first(chain.from_iterable(map(_topics, looks))))[:MOST_TOPICS]
-    return View(
-        honesty=(*map(_honesty, looks), NOT_KNOWN),
-        wrong=wanted(row for _, row in grave),
-        brokers=brokers,
-        topics=topics,
-        events=wanted(_event(event, look) for event, look in reversed(events)),
-        of=of,
-    )
+    def drawn(self, look: Look, height: int) -> Group:
+        """Return as much as so many lines hold."""
+        if look.cluster is not None and look.cluster is not self._of:
+            self._of = look.cluster
+            self._parts = broker_rows(look.cluster), topic_rows(self._wanted.narrowed(look.cluster))
+        events = [event for event in look.events if self._wanted.wants(event)]
+        parts = {
+            _WRONG: wrong_rows(look),
+            _BROKERS: self._parts[0],
+            _TOPICS: self._parts[1],
+            _EVENTS: [_event(event) for event in reversed(events)],
+        }
+        above = [styled((honesty(look), "bold")), styled((NOT_KNOWN, "dim"))]
+        room = dealt([len(rows) for rows in parts.values()], height - len(above) - len(parts))
+        for line in above:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(*above, *(_table(*part, lines) for part, lines in zip(parts.items(), room, strict=True)))
 
 
-def _worst_first(rows: Iterable[tuple[int, Row]]) -> Iterator[Row]:
-    return (row for _, row in sorted(rows, key=lambda each: each[0]))
+def dealt(wanted: Sequence[int], lines: int) -> list[int]:
+    """Deal lines out one by one to parts that want more; return how many each gets."""
+    given = [0] * len(wanted)
+    while lines > 0 and given != [*wanted]:
+        for place, most in enumerate(wanted):
+            if lines > 0 and given[place] < most:
+                given[place], lines = given[place] + 1, lines - 1
+    return given
 
 
-def _honesty(look: Look) -> str:
+def _table(headers: Sequence[str], rows: Sequence[Row], lines: int) -> Table:
+    table = Table(box=None, pad_edge=False, expand=True, header_style="reverse")
+    hidden = f" (+{len(rows) - lines:,} more)" if len(rows) > lines else ""
+    for place, name in enumerate(headers):
+        widest = place == len(headers) - 1
+        table.add_column(name if place else name + hidden, no_wrap=True, ratio=1 if widest else None)
+    for row in rows[:lines]:
+        table.add_row(*(styled((legible(cell, 300), "")) for cell in row.cells), style=row.colour)
+    return table
+
+
+def honesty(look: Look) -> str:
+    """Return who read the state when, in a line."""
     health, cluster = look.health, look.cluster
-    error = legible(" ".join((health.last_error or "the first answer is awaited").split()), 200)
+    error = " ".join((health.last_error or "the first answer is awaited").split())
     if cluster is None or health.last_success is None:
         return f"{look.name}: NOTHING KNOWN YET: {error}"
     age = f"{max(0.0, look.now - health.last_success):.0f} s ago"
     if not look.board.complete:
         return f"{look.name}: NO ANSWER, all below is of {age}: {error}"
-    partitions = sum(len(info.partitions) for info in cluster.by_topic.values())
-    size = ", ".join(
-        (
-            counted(len(cluster.nodes), "broker"),
-            counted(len(cluster.by_topic), "topic"),
-            counted(partitions, "partition"),
-        )
-    )
-    return f"{look.name}: {size}; this process read it {age}"
+    return f"{look.name}: {totals(cluster)}; this process read it {age}"
 
 
-# -- what is wrong -----------------------------------------------------------------------------------------
-
-
-def _wrong(look: Look) -> Iterator[tuple[tuple[int, float], Row]]:
-    """Yield a row for each cause, with what to sort it by."""
+def wrong_rows(look: Look) -> list[Row]:
+    """Return a row for each cause, the gravest and oldest first."""
     board = look.board
     firing = {frozenset(alert.labels.items()) for alert in board.alerts}
     # Each as the alert that it is, or will be: what has stood for ever is beyond any hold-down.
     every = alerts(look.name, board.wrong, dict.fromkeys(board.wrong, -math.inf), look.now)
+    found = []
     for cause, alert in zip(board.wrong, every, strict=True):
         stood = max(0.0, look.now - board.since.get(cause, look.now))
-        fires = frozenset(alert.labels.items()) in firing
-        severity = alert.labels["severity"]
-        summary = alert.annotations["summary"].removeprefix(f"{look.name}: ")
+        severity, notes = alert.labels["severity"], alert.annotations
+        summary = notes["summary"].removeprefix(f"{look.name}: ")
         more = "; ".join(
-            f"{name.removeprefix('partitions_').replace('_', ' ')} {alert.annotations[name]}"
+            f"{name.removeprefix('partitions_').replace('_', ' ')} {notes[name]}"
             for name in ("partitions_offline", "partitions_out_of_sync")
-            if name in alert.annotations
+            if name in notes
         )
-        yield (
-            (list(_TONES).index(severity), -stood),
-            Row(
-                cells=(
-                    look.name,
-                    severity,
-                    "fires" if fires else "waits",
-                    _lasting(stood),
-                    legible(f"{summary} ({more})" if more else summary, 300),
-                ),
-                tone=_TONES[severity],
-                command=_command(look, cause.subject if BY_NAME[cause.alert].about == "topic" else None),
-            ),
-        )
+        fires = "fires" if frozenset(alert.labels.items()) in firing else "waits"
+        cells = (severity, fires, lasted(stood), f"{summary} ({more})" if more else summary)
+        found.append((list(_COLOURS).index(severity), -stood, Row(cells, _COLOURS[severity])))
+    return [row for *_, row in sorted(found, key=lambda each: each[:2])]
 
 
-def _lasting(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} m" if hours else f"{minutes} m {rest} s" if minutes else f"{rest} s"
-
-
-def _command(look: Look, topic: str | None) -> str:
-    """Return the command that says more of a topic, or of the cluster."""
-    where = f"-b {shlex.quote(look.address)}"
-    if topic is None or topic == OTHER:
-        return f"kpe doctor {where}"
-    return f"kpe doctor replicas {where} --topics {shlex.quote(re.escape(topic))}"
-
-
-# -- brokers and topics ------------------------------------------------------------------------------------
-
-
-def _brokers(look: Look) -> Iterator[tuple[int, Row]]:
-    if (cluster := look.cluster) is None:
-        return
+def broker_rows(cluster: Cluster) -> list[Row]:
+    """Return a row for each broker, the missing ones first."""
     partitions = [p for info in cluster.by_topic.values() for p in info.partitions]
     leaders = Counter(p.leader for p in partitions)
     replicas = Counter(chain.from_iterable(p.replicas for p in partitions))
     behind = Counter(broker for p in partitions for broker in set(p.replicas) - set(p.isr))
-    for broker in sorted(cluster.nodes.keys() | replicas.keys()):
-        node = cluster.nodes.get(broker)
-        state = "MISSING" if node is None else "behind" if behind[broker] else "ok"
-        address = "not listed" if node is None else f"{node.host}:{node.port}"
-        rack = f" rack {node.rack}" if node is not None and node.rack else ""
-        yield (
-            ("MISSING", "behind", "ok").index(state),
-            Row(
-                cells=(
-                    look.name,
-                    str(broker),
-                    state,
-                    f"{leaders[broker]:,}",
-                    f"{replicas[broker]:,}",
-                    f"{behind[broker]:,}",
-                    legible(address + rack, 200),
-                ),
-                tone="bad" if node is None else "warn" if behind[broker] else "good",
-                command=_command(look, None),
-            ),
-        )
+
+    def rows() -> Iterator[tuple[int, Row]]:
+        for broker in sorted(cluster.nodes.keys() | replicas.keys()):
+            node = cluster.nodes.get(broker)
+            address = "not listed" if node is None else f"{node.host}:{node.port}"
+            if node is not None and node.rack:
+                address += f" rack {node.rack}"
+            worst = 0 if node is None else 1 if behind[broker] else 2
+            numbers = (f"{each[broker]:,}" for each in (leaders, replicas, behind))
+            cells = (str(broker), ("MISSING", "behind", "ok")[worst], *numbers, address)
+            yield worst, Row(cells, (_BAD, _BEHIND, _GOOD)[worst])
+
+    return [row for _, row in sorted(rows(), key=lambda each: each[0])]
 
 
-def _topics(look: Look) -> Iterator[tuple[int, Row]]:
-    if (cluster := look.cluster) is None:
-        return
+def topic_rows(cluster: Cluster) -> list[Row]:
+    """Return a row for each topic, with a mark for each broker, the worst first."""
     known = {p.replicas for info in cluster.by_topic.values() for p in info.partitions}
     brokers = sorted(cluster.nodes.keys() | set(chain.from_iterable(known)))
-    for name in sorted(cluster.by_topic):
-        info = cluster.by_topic[name]
-        marks = _marks(info, brokers, cluster)
-        worst = min(marks, key=_WORST.index, default=" ")
-        offline = sum(not p.online for p in info.partitions)
-        yield (
-            _WORST.index("!") if offline and worst != "x" else _WORST.index(worst),
-            Row(
-                cells=(look.name, legible(name, 249), str(len(info.partitions)), f"{offline or ''}", marks),
-                tone="bad" if offline or worst == "x" else "warn" if worst == "~" else "good",
-                command=_command(look, name),
-            ),
-        )
+
+    def rows() -> Iterator[tuple[int, Row]]:
+        for name in sorted(cluster.by_topic):
+            info = cluster.by_topic[name]
+            marks = _marks(info, brokers, cluster)
+            offline = sum(not p.online for p in info.partitions)
+            worst = min([*marks, *("!" if offline else "")], key=_WORST.index, default=" ")
+            colour = _BAD if worst in "x!" else _BEHIND if worst == "~" else _GOOD
+            cells = (name, str(len(info.partitions)), f"{offline or ''}", marks)
+            yield _WORST.index(worst), Row(cells, colour)
+
+    return [row for _, row in sorted(rows(), key=lambda each: each[0])]
 
 
 def _marks(info: TopicInfo, brokers: Sequence[int], cluster: Cluster) -> str:
-    """Return how a topic is on each broker, as a character of `LEGEND`; a space where it is not."""
+    """Return how a topic is on each broker, as the header has it; a space where it is not."""
     found = dict.fromkeys(brokers, " ")
     for p in info.partitions:
         for broker in p.replicas:
@@ -263,15 +198,7 @@ def _marks(info: TopicInfo, brokers: Sequence[int], cluster: Cluster) -> str:
     return "".join(found.values())
 
 
-# -- events ------------------------------------------------------------------------------------------------
-
-
-def _event(event: Event, look: Look) -> Row:
+def _event(event: Event) -> Row:
     began = "" if event.previous_at is None else f"{event.previous_at:%H:%M:%S} - "
-    topic = event.topic if isinstance(event, TopicEvent) else None
-    told = legible(f"{event.kind} {subject(event)}: {describe(event)}".removesuffix(": "), 300)
-    return Row(
-        cells=(look.name, f"{began}{event.wall_time:%H:%M:%S}", told),
-        command=f"kpe watch -b {shlex.quote(look.address)}"
-        + ("" if topic is None else f" --topics {shlex.quote(re.escape(topic))}"),
-    )
+    told = f"{event.kind} {subject(event)}: {describe(event)}".removesuffix(": ")
+    return Row((f"{began}{event.wall_time:%H:%M:%S}", told))

@@ -41,7 +41,7 @@ def watch_command(
     """  # noqa: D301
     from kafka_partition_events.cli.cluster.live import live
     from kafka_partition_events.cli.cluster.printer import Printer
-    from kafka_partition_events.cli.common.event_text import counted
+    from kafka_partition_events.cli.common.event_text import counted, lasted
     from kafka_partition_events.cli.common.topic_filter import TopicFilter
 
     services: Services = context.obj
@@ -61,12 +61,4 @@ def watch_command(
             if (selected := wanted.shown(event)) is not None:
                 printer.event(selected)
                 shown += 1
-    tell(f"{counted(shown, 'event')} in {_spoken(services.clock.monotonic() - began)}")
-
-
-def _spoken(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+    tell(f"{counted(shown, 'event')} in {lasted(services.clock.monotonic() - began)}")

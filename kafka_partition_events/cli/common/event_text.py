@@ -149,3 +149,12 @@ def _address(node: Node) -> str:
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: ``1 partition``, ``12 partitions``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def lasted(seconds: float) -> str:
+    """Return ``5.2 s``, ``3 min 12 s`` or ``2 h 5 min``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

@@ -14,10 +14,8 @@ from attrs import NOTHING, fields, has
 from kafka_partition_events.cli.common.completing import topic_names
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.clients.librdkafka import FromFile
-from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.observe import quantities
 from kafka_partition_events.observe.setting_kinds import Address, read, secret_property
-from kafka_partition_events.ranges import ids_in
 
 Bootstrap = Annotated[
     str | None,
@@ -108,21 +106,6 @@ def parse_duration(text: str) -> float:
         raise CliError(str(error)) from None
 
 
-def parse_partitions(option: str, text: str, most: int = MOST_PARTITIONS) -> frozenset[int]:
-    """Return the partition ids that ``0-2,5`` names; up to so many, by default as many as a topic may have.
-
-    Raises:
-        CliError: it names none, or more.
-    """
-    try:
-        if found := frozenset(ids_in(text, most)):
-            return found
-        why = "it names none"
-    except ValueError as error:
-        why = str(error)
-    raise CliError(f"{option} must be partition ids such as 3 or 0-2,5: {why}")
-
-
 def parse_address(text: str, option: str) -> tuple[str, int]:
     """Return the host and the port that an option names.
 
@@ -182,15 +165,3 @@ def check_out(file: Path) -> None:
         raise CliError(f"{file} is a directory; name a file")
     if not os.access(file if file.exists() else directory, os.W_OK):
         raise CliError(f"{file}: no right to write there")
-
-
-def write_out(file: Path, text: str) -> None:
-    """Write a file.
-
-    Raises:
-        CliError: that can't be done.
-    """
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CliError(f"{file}: {error.strerror or error}") from error

@@ -65,17 +65,6 @@ def log_as_service(config: "Config", *, verbose: bool) -> None:
 
 
 @frozen(kw_only=True)
-class FileOptions:
-    """Which configuration is in force: a group of options."""
-
-    file: ConfigFile = None
-
-    def read(self, sections: Collection[str] | None = None) -> "Config":
-        """Return the configuration in force, as `read_config`."""
-        return read_config(self.file or os.environ.get("KPE_CONFIG"), sections=sections)
-
-
-@frozen(kw_only=True)
 class ClusterOptions:
     """The cluster in question, and how to log in there: a group of options."""
 
@@ -90,7 +79,6 @@ class ClusterOptions:
 
     def load(
         self,
-        overrides: Mapping[str, str] | None = None,
         *,
         told_elsewhere: Collection[str] | None = None,
         sections: Collection[str] | None = OF_A_CLUSTER,
@@ -101,7 +89,6 @@ class ClusterOptions:
         another cluster's. A file that is typed, too, is meant.
 
         Args:
-            overrides: What other options say, by the settings' paths.
             told_elsewhere: As `configure_logs` has it; by default what is shown as events.
             sections: Those that are used, None: all; what is wrong with others is passed over.
 
@@ -122,7 +109,7 @@ class ClusterOptions:
             typed["kafka.bootstrap_servers"] = self.bootstrap
         implied = os.environ if self.bootstrap in {None, os.environ.get("KPE_BOOTSTRAP_SERVERS")} else {}
         file = self.file or implied.get("KPE_CONFIG")
-        config = read_config(file, {**typed, **(overrides or {})}, sections)
+        config = read_config(file, typed, sections)
         if config.settings.kafka.bootstrap_servers is None:
             raise CliError(
                 "no brokers are named: give -b HOST:PORT, or set bootstrap_servers in [kafka] of --config "
@@ -157,13 +144,12 @@ class ControlOptions(ClusterOptions):
 
     def find(
         self,
-        overrides: Mapping[str, str] | None = None,
         *,
         told_elsewhere: Collection[str] | None = None,
         sections: Collection[str] = OF_CONTROL,
     ) -> ControlTopics:
         """Return where the control topics are; as `load`."""
-        loaded = self.load(overrides, told_elsewhere=told_elsewhere, sections=sections)
+        loaded = self.load(told_elsewhere=told_elsewhere, sections=sections)
         return ControlTopics(
             config=connecting_by(loaded.settings),
             prefix=loaded.settings.control.prefix if self.prefix is None else self.prefix,

@@ -1,12 +1,10 @@
 """``kpe doctor replicas``: what of each topic can be written if a broker hangs, and what helps."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import typer
-from attrs import frozen
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, one_line
@@ -18,35 +16,24 @@ from kafka_partition_events.cli.common.output import (
     choose_output,
     write_json_line,
     write_line,
+    write_table,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import (
     FIRST_ANSWER_S,
+    connected,
     look_once,
-    refusals_in_one_line,
 )
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.diagnose.replicas import TopicOutages, outages
 from kafka_partition_events.metadata.cluster import Cluster
 
+_HEADERS: Final = ("TOPIC", "PARTITIONS", "MIN.ISR", "IT HANGS", "IT IS OUT", "WORST")
 _MOST_LINES: Final = 20
 _MOST_NAMES: Final = 3
 _SETTING: Final = "min.insync.replicas"
 _AT_ONCE: Final = 500
 """Topics in one request: a broker answers with all settings of each."""
-
-
-@frozen(kw_only=True)
-class MinInsync:
-    """``min.insync.replicas`` of topics.
-
-    Attributes:
-        known: What it is, by topic; one that is missing is unknown.
-        trouble: Why some are unknown; None if none is.
-    """
-
-    known: Mapping[str, int]
-    trouble: str | None = None
 
 
 @with_options
@@ -79,11 +66,10 @@ def replicas_command(
     """  # noqa: D301
     config = where.config()
     cluster = look_once(context.obj, config, topics)
-    settings = ask_min_insync(config, sorted(cluster.by_topic))
-    found = outages(cluster.by_topic.values(), settings.known)
+    known, trouble = ask_min_insync(config, sorted(cluster.by_topic))
+    found = outages(cluster.by_topic.values(), known)
     if choose_output(output) is Output.TABLE:
-        for line in _lines(cluster, found, settings.trouble):
-            write_line(line)
+        _write(cluster, found, trouble)
     else:
         for topic in found:
             write_json_line(_document(topic))
@@ -93,25 +79,21 @@ def replicas_command(
 # -- what is asked -----------------------------------------------------------------------------------------
 
 
-def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> MinInsync:
-    """Return ``min.insync.replicas`` of those topics that show it, and why not of the others.
+def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> tuple[Mapping[str, int], str | None]:
+    """Return ``min.insync.replicas`` of the topics that show it; and why others do not.
 
     Blocks for some seconds for each 500 topics; stops asking when no broker answers.
 
     Raises:
         CliError: confluent-kafka is missing or refuses a setting.
     """
-    with refusals_in_one_line():
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
-
-        from kafka_partition_events.clients.confluent.connection import Connection
-
-        connection = Connection(config)
     known: dict[str, int] = {}
     trouble: str | None = None
     waiting = iter(topics)
-    with contextlib.closing(connection):
+    with connected(config) as connection:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
         while names := list(islice(waiting, _AT_ONCE)):
             resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
             futures = connection.admin().describe_configs(resources, request_timeout=FIRST_ANSWER_S)
@@ -125,7 +107,7 @@ def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> MinInsyn
                     trouble = trouble or redacted(one_line(failure), config)
             if len(known) == before:
                 break
-    return MinInsync(known=known, trouble=trouble)
+    return known, trouble
 
 
 # -- how it is shown ---------------------------------------------------------------------------------------
@@ -156,40 +138,42 @@ def _document(topic: TopicOutages) -> dict[str, Any]:
     }
 
 
-def _lines(cluster: Cluster, found: Sequence[TopicOutages], trouble: str | None) -> Iterator[str]:
-    """Yield everything as text, however many topics there are."""
+def _write(cluster: Cluster, found: Sequence[TopicOutages], trouble: str | None) -> None:
+    """Write everything for people, in few lines however many topics there are."""
     exposed = [topic for topic in found if topic.without_safe_alternative]
     partitions = sum(topic.partitions for topic in found)
     without = sum(topic.without_safe_alternative for topic in exposed)
     where = f", in {counted(len(exposed), 'topic')}" if exposed else ""
-    yield (
-        f"{counted(len(cluster.nodes), 'broker')}, {counted(len(found), 'topic')}, "
-        f"{counted(partitions, 'partition')}"
-    )
-    yield f"{counted(without, 'partition')} without a safe alternative{where}"
+    size = (counted(len(cluster.nodes), "broker"), counted(len(found), "topic"))
+    write_line(f"{', '.join(size)}, {counted(partitions, 'partition')}")
+    write_line(f"{counted(without, 'partition')} without a safe alternative{where}")
     if unwritable := partitions - sum(topic.writable for topic in found):
-        yield f"{counted(unwritable, 'partition')} can't be written with acks=all even now"
+        write_line(f"{counted(unwritable, 'partition')} can't be written with acks=all even now")
     if unknown := sum(topic.min_insync_replicas is None for topic in found):
-        yield f"min.insync.replicas of {counted(unknown, 'topic')} unknown: {trouble}"
+        write_line(f"min.insync.replicas of {counted(unknown, 'topic')} unknown: {trouble}")
     if not found:
         return
-    yield ""
-    yield "Partitions that can be written with acks=all if one broker fails:"
-    yield f"{'topic':<24}{'partitions':>11}{'min.isr':>8}{'it hangs':>13}{'it is out':>13}  worst"
-    for topic in found[:_MOST_LINES]:
-        worst = [broker.broker for broker in topic.brokers if broker.hanging == topic.hanging]
-        yield (
-            f"{topic.topic:<24}{topic.partitions:>11,}"
-            f"{'?' if topic.min_insync_replicas is None else topic.min_insync_replicas:>8}"
-            f"{_part(topic.hanging, topic.partitions):>13}{_part(topic.out, topic.partitions):>13}"
-            f"  {_listed(worst)}"
-        )
+    write_line("")
+    write_line("Partitions that can be written with acks=all if one broker fails:")
+    write_table([_cells(topic) for topic in found[:_MOST_LINES]], _HEADERS)
     if rest := found[_MOST_LINES:]:
         hidden = sum(topic.without_safe_alternative > 0 for topic in rest)
-        yield f"and {counted(len(rest), 'more topic')}, {hidden or 'none'} without a safe alternative"
+        write_line(f"and {counted(len(rest), 'more topic')}, {hidden or 'none'} without a safe alternative")
     if exposed:
-        yield ""
-        yield "Another placement, more partitions or more brokers help: see docs/replicas.md"
+        write_line("")
+        write_line("Another placement, more partitions or more brokers help: see docs/replicas.md")
+
+
+def _cells(topic: TopicOutages) -> tuple[str, ...]:
+    worst = [broker.broker for broker in topic.brokers if broker.hanging == topic.hanging]
+    return (
+        topic.topic,
+        f"{topic.partitions:,}",
+        "?" if topic.min_insync_replicas is None else str(topic.min_insync_replicas),
+        _part(topic.hanging, topic.partitions),
+        _part(topic.out, topic.partitions),
+        _listed(worst),
+    )
 
 
 def _share(part: int, whole: int) -> dict[str, Any]:

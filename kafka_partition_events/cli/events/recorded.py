@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from kafka_partition_events.cli.common.output import (
     write_json_line,
     write_line,
 )
-from kafka_partition_events.cli.common.settings import FileOptions
+from kafka_partition_events.cli.common.settings import read_config
 from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.observe.quantities import parse_duration
 from kafka_partition_events.observe.settings import Settings
@@ -50,7 +51,7 @@ class Recorded:
 
     def settings(self, sections: Collection[str] = ("outbox",)) -> Settings:
         """Return the settings in force of some sections."""
-        settings = FileOptions(file=self.file).read(sections=sections).settings
+        settings = read_config(self.file or os.environ.get("KPE_CONFIG"), sections=sections).settings
         if self.outbox is None:
             return settings
         return evolve(settings, outbox=evolve(settings.outbox, path=self.outbox))

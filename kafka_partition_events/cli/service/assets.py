@@ -54,7 +54,6 @@ def export_command(
             elif os.path.lexists(target) and not force:
                 told, kept = "kept      ", True
             else:
-                _refuse_links(target.parent, below=directory)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.unlink(missing_ok=True)  # it, and not what it is a link to
                 with target.open("xb") as file:
@@ -66,15 +65,6 @@ def export_command(
     if kept:
         tell("note: files that differ were kept; --force overwrites them")
         raise typer.Exit(EXIT_DIFFERENT)
-
-
-def _refuse_links(parent: Path, *, below: Path) -> None:
-    """Raise if a directory of ours leads elsewhere; where ``below`` itself leads is up to who names it."""
-    for each in (parent, *parent.parents):
-        if each == below:
-            return
-        if each.is_symlink():
-            raise CliError(f"{each}: is a symbolic link; nothing is written through it")
 
 
 def _assets() -> Iterator[tuple[PurePosixPath, bytes]]:

@@ -1,11 +1,13 @@
 """``kpe config``: which settings are in force, and who has set them."""
 
+import os
+
 import typer
 from attrs import asdict
 
-from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.options import ConfigFile, with_options
 from kafka_partition_events.cli.common.output import Listing
-from kafka_partition_events.cli.common.settings import FileOptions
+from kafka_partition_events.cli.common.settings import read_config
 from kafka_partition_events.observe.setting_kinds import shown
 
 config_app = typer.Typer(rich_markup_mode=None)
@@ -27,7 +29,7 @@ def config() -> None:
 @with_options
 def show_command(
     *,
-    configuration: FileOptions,
+    file: ConfigFile = None,
     listing: Listing,
 ) -> None:
     """Show each setting of `kpe observe` that is set, and where. Secrets are masked.
@@ -37,14 +39,14 @@ def show_command(
     KPE_OBSERVER__INTERVAL=5s kpe config show --config kpe.toml
     kpe config show --config kpe.toml | jq -r 'select(.key == "outbox.path") | .value'
 
-    Options of `kpe observe` win over the environment, that over the file, that over the defaults. The
+    -b and -X of `kpe observe` win over the environment, that over the file, that over the defaults. The
     environment names a setting by its path, in capitals and with two underscores between the parts. A
     secret may stand in a file of its own: `url_file = "/run/secrets/url"` instead of `url = "..."`.
 
     Exit codes: 0 shown; 2 something is wrong in it: each error in a line.
     """  # noqa: D301
     listing.write(
-        configuration.read().values,
+        read_config(file or os.environ.get("KPE_CONFIG")).values,
         asdict,
         ("SETTING", "VALUE", "SET BY"),
         lambda setting: (setting.key, shown(setting.value), setting.origin),

@@ -3,12 +3,11 @@
 import contextlib
 import gc
 import sys
-from typing import Annotated
 
 import typer
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
-from kafka_partition_events.cli.common.options import Topics, with_options
+from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by, log_as_service
 from kafka_partition_events.cli.common.stopping import wait_until_stopped
@@ -32,12 +31,6 @@ at Python's 5 ms an answer takes a tenth of a second while poller and journal ar
 def observe_command(
     context: typer.Context,
     *,
-    interval: Annotated[str | None, typer.Option(metavar="DURATION", help="Time between two polls.")] = None,
-    topics: Topics = None,
-    outbox: Annotated[str | None, typer.Option(metavar="PATH", help="The file of the outbox.")] = None,
-    listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address of metrics and health checks.")
-    ] = None,
     where: ClusterOptions,
 ) -> None:
     """Observe a cluster until stopped, and notify operators.
@@ -46,7 +39,7 @@ def observe_command(
     kpe observe -b localhost:9092                                    a journal and metrics; no sinks
     kpe observe --config /etc/kpe/kpe.toml
     KPE_KAFKA__CLIENT=confluent-kafka kpe observe --config kpe.toml  poll by the other client
-    kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
+    KPE_OBSERVER__INTERVAL=5s KPE_HTTP__LISTEN=127.0.0.1:9405 kpe observe --config kpe.toml
     KPE_CONTROL__ENABLED=true kpe observe --config kpe.toml          planned or not, by topic kpe.changes
     kpe config show --config kpe.toml                                what is set, and where
     kpe doctor --config kpe.toml                                     can it work here?
@@ -57,7 +50,7 @@ def observe_command(
     wrong for longer than a hold-down is posted to Alertmanager, which groups, silences, pages and mails.
     /metrics is for Prometheus, /livez and /readyz are for systemd or Kubernetes.
 
-    The configuration is a TOML file; `kpe assets export` has an example. Options win over the environment
+    The configuration is a TOML file; `kpe assets export` has an example. -b and -X win over the environment
     (KPE_OBSERVER__INTERVAL=5s), that over the file. SIGTERM or Ctrl-C ends it in good order.
 
     By default kafka-python polls the cluster: only it reports leader epochs, by which several observers give
@@ -67,14 +60,7 @@ def observe_command(
     is taken. A cluster that does not answer is waited for: see /readyz.
     """  # noqa: D301
     gc.set_threshold(*_COLLECTING)
-    overrides = {
-        "observer.interval": interval,
-        "observer.topics": topics,
-        "outbox.path": outbox,
-        "http.listen": listen,
-    }
-    typed = {key: text for key, text in overrides.items() if text is not None}
-    loaded = where.load(typed, sections=ALL)
+    loaded = where.load(sections=ALL)
     settings = loaded.settings
     log_as_service(loaded, verbose=where.verbose)
     services: Services = context.obj

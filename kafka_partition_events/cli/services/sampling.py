@@ -3,18 +3,23 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, Sample, SampledRecord, SampleRequest
+from kafka_partition_events.cli.services.services import (
+    FIRST_ANSWER_S,
+    Sample,
+    SampledRecord,
+    SampleRequest,
+    connected,
+    list_topics,
+)
 from kafka_partition_events.clients.confluent.answers import error_name, error_text
 from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.errors import ConfigurationError
 
 _SLICE_S = 0.2
 _AT_ONCE = 2_000
@@ -49,38 +54,23 @@ def sample_topic(config: Mapping[str, str], request: SampleRequest, tell: Callab
         CliError: no answer, no such topic, or it must not be read.
     """
     deadline = time.monotonic() + request.timeout
-    try:
-        connection = Connection(config)
-    except ConfigurationError as error:
-        raise CliError(one_line(error)) from error
-    with contextlib.closing(connection):
+    with connected(config) as connection:
         online, partitions = _partitions(connection, request.topic, config)
         bounds = _bounds(connection, request.topic, online, config)
     share = math.ceil(request.records / max(1, len(online)))
     windows = {partition: (max(first, end - share), end) for partition, (first, end) in bounds.items()}
-    consumer = Consumer({**_DEFAULTS, **config, **_FIXED})
-    try:
+    with contextlib.closing(Consumer({**_DEFAULTS, **config, **_FIXED})) as consumer:
         consumer.assign([TopicPartition(request.topic, p, start) for p, (start, _end) in windows.items()])
         records, timed_out = _read(
-            lambda: _messages(consumer, request.topic, config),
-            windows,
-            lambda partition: consumer.incremental_unassign([TopicPartition(request.topic, partition)]),
-            deadline,
-            tell,
+            consumer, windows, lambda e: _refusal(request.topic, e, config), deadline, tell
         )
-    finally:
-        consumer.close()
-    return Sample(
-        partitions=partitions, records=records, offline=partitions - len(online), timed_out=timed_out
-    )
+    offline = partitions - len(online)
+    return Sample(partitions=partitions, records=records, offline=offline, timed_out=timed_out)
 
 
 def _partitions(connection: Connection, topic: str, config: Mapping[str, str]) -> tuple[list[int], int]:
     """Return the partitions that have a leader, and how many there are."""
-    try:
-        answer = connection.admin().list_topics(topic, timeout=FIRST_ANSWER_S)
-    except KafkaException as error:
-        raise CliError(one_line(connection.failure("no answer from the brokers", error))) from error
+    answer = list_topics(connection, topic)
     metadata = answer.topics[topic]
     if metadata.error is not None:
         raise CliError(_refusal(topic, metadata.error, config))
@@ -115,20 +105,16 @@ def _refusal(topic: str, error: KafkaError, config: Mapping[str, str]) -> str:
 
 
 def _read(
-    messages: Callable[[], Iterator[Any]],
+    consumer: Consumer,
     windows: Ranges,
-    close: Callable[[int], object],
+    refusal: Callable[[KafkaError], str],
     deadline: float,
     tell: Callable[[str], None],
 ) -> tuple[list[SampledRecord], bool]:
     """Read windows to their ends; return the records, and whether there was no time for all.
 
-    Args:
-        messages: Yields what has come, ends of partitions among it.
-        windows: What is being read.
-        close: Called with a partition whose window has been read.
-        deadline: When to stop.
-        tell: Called every few seconds.
+    Raises:
+        CliError: the topic must not be read, or is gone; `refusal` says which.
     """
     records: list[SampledRecord] = []
     open_ = {partition for partition, (start, end) in windows.items() if start < end}
@@ -139,22 +125,14 @@ def _read(
         if now >= tell_at:
             tell_at = now + _PROGRESS_S
             tell(f"{len(records):,} records read")
-        for message in messages():
-            partition, offset = message.partition(), message.offset()
-            end = windows[partition][1]
-            if message.error() is None and offset < end:
+        for message in consumer.consume(_AT_ONCE, timeout=_SLICE_S):
+            error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
+            if error is not None and error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):
+                raise CliError(refusal(error))
+            if error is None and offset < windows[partition][1]:
                 records.append(SampledRecord(partition, offset, message.key()))
-            if partition in open_ and (message.error() is not None or offset >= end - 1):
+            at_end = error is None or error.code() == KafkaError._PARTITION_EOF  # noqa: SLF001 - so it is named
+            if at_end and partition in open_ and (error is not None or offset >= windows[partition][1] - 1):
                 open_.discard(partition)
-                close(partition)
+                consumer.incremental_unassign([TopicPartition(message.topic() or "", partition)])
     return records, False
-
-
-def _messages(consumer: Consumer, topic: str, config: Mapping[str, str]) -> Iterator[Any]:
-    """Yield messages and ends of partitions, as they come."""
-    for message in consumer.consume(_AT_ONCE, timeout=_SLICE_S):
-        error = message.error()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
-            yield message
-        elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):
-            raise CliError(_refusal(topic, error, config))

@@ -1,9 +1,10 @@
 """What commands use of the world outside; tests hand in their own."""
 
 import contextlib
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import field, frozen
 
@@ -14,6 +15,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
 
 if TYPE_CHECKING:
+    from kafka_partition_events.clients.confluent.connection import Connection
     from kafka_partition_events.control.operate.client import ControlClient
     from kafka_partition_events.metadata.cluster import Cluster
     from kafka_partition_events.metadata.events import Event
@@ -24,8 +26,7 @@ FIRST_ANSWER_S = 7.0
 """How long the first answer may take: a wrong address must be told within 10 s, start-up included."""
 
 
-@frozen(kw_only=True)
-class SampleRequest:
+class SampleRequest(NamedTuple):
     """Which records to read: about so many of the latest, for so many seconds at the most."""
 
     topic: str
@@ -66,6 +67,7 @@ _USUAL = (
     "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "client.id",
 )  # fmt: skip
 """What is given by -X; one of them is meant by a name that is nearly it."""
+_CONNECTING_S = 2.0
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
 
 
@@ -82,13 +84,46 @@ def open_confluent_source(config: Mapping[str, str]) -> "MetadataSource":
     """Return a source on a confluent-kafka client of its own.
 
     Raises:
-        CliError: confluent-kafka is missing or refuses an option.
+        CliError: confluent-kafka is missing or refuses an option, or nobody listens.
     """
     with refusals_in_one_line():
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 
-        check_options(config)
+        check(config)
         return ConfluentMetadataSource({**_QUIET, **config})
+
+
+@contextlib.contextmanager
+def connected(config: Mapping[str, str]) -> "Iterator[Connection]":
+    """Open a connection to ask over; as `open_confluent_source`."""
+    with refusals_in_one_line():
+        from kafka_partition_events.clients.confluent.connection import Connection
+
+        check(config)
+        connection = Connection(config)
+    with contextlib.closing(connection):
+        yield connection
+
+
+def list_topics(connection: "Connection", topic: str | None = None) -> Any:
+    """Return the brokers and topics that there are, or one topic.
+
+    Raises:
+        CliError: no broker answers.
+    """
+    from confluent_kafka import KafkaException
+
+    asked = [] if topic is None else [topic]
+    try:
+        return connection.admin().list_topics(*asked, timeout=FIRST_ANSWER_S)
+    except KafkaException as error:
+        raise CliError(one_line(connection.failure("no answer from the brokers", error))) from error
+
+
+def check(config: Mapping[str, str]) -> None:
+    """Check options and addresses, as `check_options` and `check_addresses`."""
+    check_options(config)
+    check_addresses(config)
 
 
 def check_options(config: Mapping[str, str]) -> None:
@@ -114,18 +149,36 @@ def check_options(config: Mapping[str, str]) -> None:
         raise CliError(f"librdkafka refuses an option: {refusal}{hint}") from error
 
 
+def check_addresses(config: Mapping[str, str]) -> None:
+    """Connect to the brokers that are named, and go away: librdkafka tries its whole time where nobody is.
+
+    Raises:
+        CliError: each of them refuses, or has a name that there is not.
+    """
+    causes: list[str] = []
+    for address in config["bootstrap.servers"].split(","):
+        host, _, port = address.strip().rpartition("://")[2].rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECTING_S).close()
+        except ConnectionRefusedError:
+            causes.append(f"Connection refused by {address}: is the address right, and is a broker up there?")
+        except socket.gaierror as error:
+            causes.append(f"Failed to resolve {address}: {error.strerror}; is the name right?")
+        except (OSError, ValueError):  # librdkafka says more of what else there is
+            return
+        else:
+            return
+    raise CliError(causes[0])
+
+
 def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
     """Read the latest records of a topic with confluent-kafka, and tell how far it is.
 
     Raises:
-        CliError: confluent-kafka is missing or refuses an option; no answer, no such topic, or no right to
-            read it.
+        CliError: as `open_confluent_source`; or no answer, no such topic, or no right to read it.
     """
-    try:
+    with refusals_in_one_line():
         from kafka_partition_events.cli.services.sampling import sample_topic
-    except ImportError as error:
-        raise CliError(one_line(error)) from error
-    check_options(config)
     return sample_topic(config, request, tell)
 
 
@@ -138,7 +191,7 @@ def open_confluent_client(config: Mapping[str, str], prefix: str) -> "ControlCli
     with refusals_in_one_line():
         from kafka_partition_events.control.operate.client import ControlClient
 
-        check_options(config)
+        check(config)
         return ControlClient(config, prefix)
 
 

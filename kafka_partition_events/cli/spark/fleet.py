@@ -1,138 +1,166 @@
-"""What ``kpe spark fleet`` does with its options. PySpark is imported when something is to be run."""
+"""``kpe spark fleet``: tables of what happened to a fleet. PySpark is imported when it is to run."""
 
 import contextlib
-import math
-import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from datetime import date, timedelta
-from decimal import Decimal
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import Annotated
 
-from attrs import evolve, field, frozen
+import typer
 
 from kafka_partition_events.cli.common.errors import CliError, needing
-from kafka_partition_events.cli.common.output import Output, write_json_line, write_line
-from kafka_partition_events.cli.spark.progress import shown
-from kafka_partition_events.spark.progress import Progress
-from kafka_partition_events.spark.tables.days import Days
-
-if TYPE_CHECKING:
-    from kafka_partition_events.spark.ingest.sources import KafkaSource
-    from kafka_partition_events.spark.pipeline import Pipeline
-    from kafka_partition_events.spark.tables.state import Mark
-
-EXTRAS: Final = "cli,events,spark"
-"""What the pipeline needs."""
-
-_DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
-_PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)%")
-
-
-@frozen(kw_only=True)
-class FleetJob:
-    """The options.
-
-    Attributes:
-        control: What the names of the topics of change control begin with; None: no tables of changes.
-        every: The time between two batches; None: take in what there is, then end.
-        metrics: The address at which Prometheus finds metrics; None: nowhere.
-
-    Raises:
-        CliError: it is not told where events come from.
-    """
-
-    out: str
-    work: str | None
-    target: float
-    bootstrap: str | None
-    events_topic: str
-    options: Mapping[str, str] = field(repr=False)
-    control: str | None
-    max_per_batch: int | None
-    every: timedelta | None
-    metrics: tuple[str, int] | None
-    cores: int
-    output: Output
-
-    def __attrs_post_init__(self) -> None:
-        if not self.bootstrap:
-            raise CliError("say where events come from: -b HOST:PORT")
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import (
+    Bootstrap,
+    Verbose,
+    parse_address,
+    parse_duration,
+    parse_pairs,
+)
+from kafka_partition_events.cli.common.output import (
+    Output,
+    OutputChoice,
+    choose_output,
+    tell,
+    write_json_line,
+    write_line,
+)
+from kafka_partition_events.cli.spark.options import (
+    CORES,
+    EXTRAS,
+    JavaOptions,
+    Out,
+    Target,
+    Work,
+    parse_target,
+)
+from kafka_partition_events.spark.progress import Lines, Progress, Refreshed
 
 
-def parse_days(text: str) -> Days:
-    """Return the days that ``2026-11-01..2026-11-07`` or ``2026-11-01`` means.
+def fleet_command(
+    out: Out,
+    bootstrap: Bootstrap = None,
+    events_topic: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Where observers write their events.")
+    ] = "kpe.events",
+    java_options: JavaOptions = None,
+    control_prefix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Keep a table of changes, too, from the topic PREFIXchanges at -b; the prefix is kpe. if "
+            "nobody chose another.",
+        ),
+    ] = None,
+    work: Work = None,
+    once: Annotated[bool, typer.Option("--once", help="Take in what there is, then end.")] = False,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Without --once: the time between two batches. By default 60s."
+        ),
+    ] = None,
+    target: Target = "99.9%",
+    max_per_batch: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="So many records in a batch at most."),
+    ] = None,
+    metrics_listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where Prometheus finds metrics of this pipeline: lag, quarantine, age of the tables.",
+        ),
+    ] = None,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Keep tables of what happened to a fleet, from the events that observers write to a topic.
 
-    Raises:
-        CliError: it means none.
-    """
-    found = _DAYS.fullmatch(text)
-    try:
-        days = Days(*map(date.fromisoformat, (found[1], found[2] or found[1]))) if found else None
-    except ValueError:  # the 32nd, or the end before the begin
-        days = None
-    if days is None:
-        raise CliError(f"{text!r} is no range of days; write 2026-11-01..2026-11-07")
-    return days
+    bronze/records is what came, beside what it tells; whatever is no event has a defect instead: it is in
+    quarantine. gold has partition_outages (begin and end each with a lower and an upper bound),
+    availability_hourly and _daily (as a range: what nobody watched is neither up nor down), slo_burn,
+    leader_churn, skew, partition_count_history; by day and hour. With
+    --control-prefix also change_convergence.
 
+    Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
+    the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
+    version that is not known yet), future and past (of an observer whose clock is ahead or behind), doubles
+    (told by two observers, or twice), missing (gone from the topic before they were read). To stdout goes a
+    line in the end; with another --output, or in a pipe, a JSON object for each time that tables are made
+    anew.
 
-def parse_target(text: str) -> float:
-    """Return the part that ``99.9%`` means.
+    \b
+    kpe spark fleet -b localhost:9092 --out /data/kpe --once
+    kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s --metrics-listen 127.0.0.1:9406
+    kpe spark fleet -b localhost:9092 --control-prefix kpe. --out /data/kpe --every 60s
+    kpe spark fleet -b kafka:9092 --out lake.kpe --work s3a://lake/kpe-work
 
-    Raises:
-        CliError: it means none between 0% and 100%, both excluded.
-    """
-    found = _PERCENT.fullmatch(text.strip())
-    # Not by floats, where 99.9 / 100 is a little more than 0.999.
-    target = float(Decimal(found[1]) / 100) if found else math.nan
-    if not 0 < target < 1:
-        raise CliError(f"{text!r} is no availability; write a percentage below 100, such as 99.9%")
-    return target
-
-
-# -- running -----------------------------------------------------------------------------------------------
-
-
-def run_fleet(job: FleetJob) -> None:
-    """Run the pipeline.
-
-    Raises:
-        CliError: something that it needs is not installed.
-        SparkJobError: it failed.
-        KeyboardInterrupt: it was to run once, and was interrupted.
-    """
+    Exit codes: 0 done, or told to stop; 2 no such topic, wrong address, another source, a
+    directory that holds something else, Spark failed; 130 --once was interrupted.
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+    configure_logs(verbose=verbose)
+    if not bootstrap:
+        raise CliError("say where events come from: -b HOST:PORT")
+    if once and every:
+        raise CliError("--once and --every exclude each other")
+    if metrics_listen and once:
+        raise CliError("--metrics-listen is for a pipeline that goes on: leave out --once")
+    pause = timedelta(seconds=parse_duration(every or "60s"))
+    promised, options, form = parse_target(target), parse_pairs(java_options or ()), choose_output(output)
+    address = None if metrics_listen is None else parse_address(metrics_listen, "--metrics-listen")
     with needing(EXTRAS):
-        from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-        from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-    fleet = Fleet(out=job.out, work=job.work, target=job.target)
-    with contextlib.ExitStack() as told:
-        progress: Progress = told.enter_context(
-            shown(None if job.output is Output.TABLE else lambda done: write_json_line(done.as_json()))
-        )
-        if job.metrics is not None:
-            progress = told.enter_context(metrics_at(job.metrics, progress))
+        from kafka_partition_events.spark.ingest.sources import KafkaSource
+        from kafka_partition_events.spark.pipeline import Fleet, Pipeline
+        from kafka_partition_events.spark.session import LASTING, opened_session
+    source = partial(KafkaSource, bootstrap=bootstrap, max_per_batch=max_per_batch)
+    events, control = source(topic=events_topic, options=options), None
+    if control_prefix is not None:
+        # What a tracker wrote that was fenced in the middle was never said.
+        committed = {**options, "isolation.level": "read_committed"}
+        control = source(topic=f"{control_prefix}changes", options=committed)
+    with contextlib.ExitStack() as opened:
+        progress: Progress = Told(form)
+        if address is not None:
+            progress = opened.enter_context(metrics_at(address, progress))
         progress.tell("starting Spark")
-        with opened_session(cores=job.cores, name="kpe spark fleet", settings=LASTING) as spark:
-            pipeline = Pipeline(spark, fleet, progress)
-            with _stopped_by_signals(pipeline.stop):
-                mark = _run(pipeline, job)
-    if job.output is Output.TABLE:
+        session = opened_session(cores=CORES, name="kpe spark fleet", settings=LASTING)
+        fleet = Fleet(out=out, work=work, target=promised)
+        pipeline = Pipeline(opened.enter_context(session), fleet, progress)
+        with _stopped_by_signals(pipeline.stop):
+            mark = pipeline.run_once(events, control) if once else pipeline.run(events, pause, control)
+    if form is Output.TABLE:
         last = mark.last_news
         until = "no event yet" if last is None else f"the last news is of {last:%Y-%m-%d %H:%M:%SZ}"
-        write_line(f"{job.out}: {mark.totals}; {until}")
-    if job.every is None and pipeline.stopping:
+        write_line(f"{out}: {mark.totals}; {until}")
+    if once and pipeline.stopping:
         raise KeyboardInterrupt
+
+
+class Told(Lines):
+    """Tells each step on stderr; in JSON a refresh of the tables on stdout, too."""
+
+    def __init__(self, form: Output) -> None:
+        super().__init__(tell)
+        self._form = form
+
+    def tell(self, what: str | Refreshed) -> None:
+        """Tell it."""
+        super().tell(what)
+        if self._form is Output.JSONL and isinstance(what, Refreshed):
+            write_json_line(what.as_json())
 
 
 @contextlib.contextmanager
 def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progress]:
     """Let Prometheus find at an address what a pipeline tells."""
     with needing(f"{EXTRAS},metrics"):
-        from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
+        from prometheus_client import CollectorRegistry, start_http_server
 
-        from kafka_partition_events.spark.ingest.metrics import Metrics  # noqa: PLC0415
+        from kafka_partition_events.spark.ingest.metrics import Metrics
     registry = CollectorRegistry()
     try:
         server, thread = start_http_server(address[1], address[0], registry)
@@ -144,26 +172,6 @@ def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progres
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
-    source = _source(job, job.events_topic)
-    control = None
-    if job.control is not None:
-        # What a tracker wrote that was fenced in the middle was never said.
-        committed = {**job.options, "isolation.level": "read_committed"}
-        control = _source(evolve(job, options=committed), f"{job.control}changes")
-    if job.every is None:
-        return pipeline.run_once(source, control)
-    return pipeline.run(source, job.every, control)
-
-
-def _source(job: FleetJob, topic: str) -> "KafkaSource":
-    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
-
-    return KafkaSource(
-        bootstrap=job.bootstrap or "", topic=topic, options=job.options, max_per_batch=job.max_per_batch
-    )
 
 
 @contextlib.contextmanager

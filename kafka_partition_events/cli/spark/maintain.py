@@ -8,15 +8,12 @@ import typer
 from kafka_partition_events.cli.common.errors import needing
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose
-from kafka_partition_events.cli.common.output import write_line
-from kafka_partition_events.cli.spark.fleet import EXTRAS
-from kafka_partition_events.cli.spark.options import Cores, Out, Work
-from kafka_partition_events.cli.spark.progress import shown
-from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
+from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.spark.options import CORES, EXTRAS, Out, Work
+from kafka_partition_events.spark.progress import Lines
 
 
 def maintain_command(
-    context: typer.Context,
     out: Out,
     work: Work = None,
     keep: Annotated[
@@ -28,8 +25,6 @@ def maintain_command(
             "least. Without it all are kept.",
         ),
     ] = None,
-    cores: Cores = 2,
-    print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
     """Make few files of many in the tables of `kpe spark fleet`, and drop old records.
@@ -42,19 +37,16 @@ def maintain_command(
     \b
     kpe spark maintain --out /data/kpe
     kpe spark maintain --out /data/kpe --keep 90
-    kpe spark maintain --out lake.kpe --work hdfs:///kpe/work --keep 90 --print-submit
+    kpe spark maintain --out lake.kpe --work hdfs:///kpe/work --keep 90
 
     Exit codes: 0 done; 2 no such tables, a pipeline has begun meanwhile, Spark failed.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     configure_logs(verbose=verbose)
-    if print_submit:
-        write_line(submit_line(context, kafka=False))
-        return
     with needing(EXTRAS):
-        from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-        from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-    with shown() as progress:
-        progress.tell("starting Spark")
-        with opened_session(cores=cores, name="kpe spark maintain", settings=LASTING) as spark:
-            fleet = Fleet(out=out, work=work)
-            Pipeline(spark, fleet, progress).maintain(None if keep is None else timedelta(days=keep))
+        from kafka_partition_events.spark.pipeline import Fleet, Pipeline
+        from kafka_partition_events.spark.session import LASTING, opened_session
+    progress = Lines(tell)
+    progress.tell("starting Spark")
+    with opened_session(cores=CORES, name="kpe spark maintain", settings=LASTING) as spark:
+        fleet = Fleet(out=out, work=work)
+        Pipeline(spark, fleet, progress).maintain(None if keep is None else timedelta(days=keep))

@@ -1,25 +1,25 @@
 """``kpe spark report``: the gold tables as one HTML file."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import Verbose, check_out, write_out
+from kafka_partition_events.cli.common.options import Verbose, check_out
 from kafka_partition_events.cli.common.output import write_line
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
-from kafka_partition_events.cli.spark.options import Cores, Target
-from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
+from kafka_partition_events.cli.spark.options import CORES, Target, parse_target
 from kafka_partition_events.spark.session import opened_session
-from kafka_partition_events.spark.tables.days import last_days
+from kafka_partition_events.spark.tables.days import Days, last_days
 
-_DAYS_BY_DEFAULT = 7
+_DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
+_DAYS_BY_DEFAULT: Final = 7
 
 
 def report_command(
-    context: typer.Context,
     tables: Annotated[
         str, typer.Option("--tables", metavar="DIR", help="What was --out for `kpe spark fleet`.")
     ],
@@ -37,8 +37,6 @@ def report_command(
         str | None, typer.Option(metavar="ID", help="The cluster, if the tables hold several.")
     ] = None,
     target: Target = "99.9%",
-    cores: Cores = 2,
-    print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
     """Write what happened to a fleet as one HTML file, from the tables that `kpe spark fleet` keeps.
@@ -50,8 +48,6 @@ def report_command(
     kpe spark report --tables /data/kpe
     kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 --out week.html --target 99.95%
 
-    On a cluster, spark-submit runs the same: --print-submit prints the whole line.
-
     Exit codes: 0 written; 2 no such tables, nothing in these days, several clusters and none named,
     the file can't be written.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
@@ -59,15 +55,28 @@ def report_command(
     check_out(out)
     chosen = last_days(datetime.now(UTC), _DAYS_BY_DEFAULT) if days is None else parse_days(days)
     promised = parse_target(target)
-    if print_submit:
-        write_line(submit_line(context, kafka=False))
-        return
-    with opened_session(cores=cores, name="kpe spark report") as spark:
-        from kafka_partition_events.spark.report.collect import collect  # noqa: PLC0415 - needs PySpark
-        from kafka_partition_events.spark.report.page import render, verdict  # noqa: PLC0415
-        from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
+    with opened_session(cores=CORES, name="kpe spark report") as spark:
+        from kafka_partition_events.spark.report.collect import collect
+        from kafka_partition_events.spark.report.page import render, verdict
+        from kafka_partition_events.spark.tables.tables import Tables
 
         kept = Tables(spark, tables, in_catalog=in_catalog)
         told = collect(kept, chosen, cluster=cluster, target=promised)
-    write_out(out, render(told))
+    out.write_text(render(told), encoding="utf-8")
     write_line(f"{out}: {verdict(told)}")
+
+
+def parse_days(text: str) -> Days:
+    """Return the days that ``2026-11-01..2026-11-07`` or ``2026-11-01`` means.
+
+    Raises:
+        CliError: it means none.
+    """
+    found = _DAYS.fullmatch(text)
+    try:
+        days = Days(*map(date.fromisoformat, (found[1], found[2] or found[1]))) if found else None
+    except ValueError:  # the 32nd, or the end before the begin
+        days = None
+    if days is None:
+        raise CliError(f"{text!r} is no range of days; write 2026-11-01..2026-11-07")
+    return days

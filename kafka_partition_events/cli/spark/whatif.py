@@ -1,18 +1,13 @@
 """``kpe spark whatif``: what would move, and how evenly keys would lie, with more partitions."""
 
 import contextlib
-import os
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 from attrs import evolve, frozen
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import counted
@@ -29,9 +24,10 @@ from kafka_partition_events.cli.common.output import (
     tell,
     write_json_line,
     write_line,
+    write_table,
 )
 from kafka_partition_events.cli.services.services import Services, first_look
-from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
+from kafka_partition_events.cli.spark.options import CORES, JavaOptions
 from kafka_partition_events.diagnose.fingerprint import fingerprint
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.legible import legible
@@ -46,8 +42,12 @@ if TYPE_CHECKING:
 
     from kafka_partition_events.spark.whatif.sample import Sample
 
-_WIDTH_OF_A_PIPE = 160
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_HOTTEST: Final = 10
+"""How many of the keys with most records are told."""
+_MOST_COLUMNS: Final = 6
+"""Scenarios beside each other in the table of hot keys."""
+_LONGEST_KEY: Final = 40
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @frozen(kw_only=True)
@@ -80,15 +80,7 @@ def whatif_command(
         ),
     ] = None,
     bootstrap: Bootstrap = None,
-    java_options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-X",
-            metavar="KEY=VALUE",
-            help="An option of Kafka's Java clients, which Spark uses, for TLS, SASL and the like; repeat it "
-            "for more. Values are never shown or logged.",
-        ),
-    ] = None,
+    java_options: JavaOptions = None,
     partitions: Annotated[
         int | None, typer.Option(metavar="N", help="How many partitions there are; for a topic, Kafka tells.")
     ] = None,
@@ -101,9 +93,6 @@ def whatif_command(
             "--bytes", metavar="COLUMN", help="The column with each record's bytes, or the record itself."
         ),
     ] = None,
-    mapping: Annotated[
-        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, kept.")
-    ] = "modulo,kept",
     hash_: Annotated[
         str | None,
         typer.Option(
@@ -112,14 +101,10 @@ def whatif_command(
             help="murmur2 (Java; the default, and a topic's newest keys are compared) or crc32 (librdkafka).",
         ),
     ] = None,
-    hottest: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Tell the keys with most records; 0: none, and faster.")
-    ] = 10,
     show_keys: Annotated[
-        bool, typer.Option("--show-keys", help="Show those keys themselves; they may be personal data.")
+        bool, typer.Option("--show-keys", help="Show the hottest keys themselves; they may be personal data.")
     ] = False,
     output: OutputChoice = None,
-    print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
     """Tell what more partitions would do to a topic's keys, before anybody adds them.
@@ -139,8 +124,6 @@ def whatif_command(
     kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18
     kpe spark whatif --file keys.jsonl --partitions 12 --to 13 | jq '.scenarios[].moved_share'
 
-    Spark runs on this machine. On a cluster spark-submit runs the same: --print-submit prints the whole line.
-
     Exit codes: 0 told; 2 nothing to read, no such topic, column or format, a number that can't be, no PySpark
     or Java, unknown option.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
@@ -155,29 +138,22 @@ def whatif_command(
         size=bytes_,
     )
     _check(source)
-    if print_submit:
-        write_line(submit_line(context, kafka=topic is not None, tables=False))
-        return
     current = partitions or _partitions_of(source, context.obj)
-    asked = scenarios(
-        current,
-        _numbers("--to", to),
-        [_choice("--mapping", name, get_args(MappingName)) for name in _words(mapping)],
-    )
-    hash_name: HashName = "murmur2" if hash_ is None else _choice("--hash", hash_, get_args(HashName))
+    asked = scenarios(current, _numbers(to), get_args(MappingName))
+    if hash_ not in {None, *get_args(HashName)}:
+        raise CliError(f"--hash must be one of {', '.join(get_args(HashName))}, not {hash_!r}")
+    hash_name: HashName = hash_ or "murmur2"  # type: ignore[assignment]  # as was checked
     if hash_ is None and source.topic is not None:
         _compare(source, source.topic)
     jars = list if topic is None else spark_jars
-    with opened_session(
-        jars, cores=os.cpu_count() or 2, name="kpe spark whatif", settings=LASTING
-    ) as session:
+    with opened_session(jars, cores=CORES, name="kpe spark whatif", settings=LASTING) as session:
 
         def analysed() -> WhatIf:
-            from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415 - needs PySpark
+            from kafka_partition_events.spark.whatif.analysis import what_if
 
             sample = _sample(session, source)
             tell(f"note: counting the keys of {sample.name}")
-            return what_if(sample, asked, hash_name=hash_name, hottest=hottest)
+            return what_if(sample, asked, hash_name=hash_name, hottest=_HOTTEST)
 
         answer = _interruptible(analysed)
     if not show_keys:
@@ -227,21 +203,11 @@ def _compare(source: _Source, topic: str) -> None:
     raise CliError(f"the keys of {topic} are placed by {names[0]}, not by murmur2: {cure}")
 
 
-def _choice(option: str, text: str, choices: Sequence[str]) -> Any:
-    if text not in choices:
-        raise CliError(f"{option} must be one of {', '.join(choices)}, not {text!r}")
-    return text
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in (part.strip() for part in text.split(",")) if word]
-
-
-def _numbers(option: str, text: str) -> list[int]:
+def _numbers(text: str) -> list[int]:
     try:
-        return [int(word) for word in _words(text)]
+        return [int(word) for word in text.split(",")]
     except ValueError:
-        raise CliError(f"{option} must be whole numbers such as 13,18,24, not {text!r}") from None
+        raise CliError(f"--to must be whole numbers such as 13,18,24, not {text!r}") from None
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -269,7 +235,7 @@ def _interruptible(work: Callable[[], WhatIf]) -> WhatIf:
 
 
 def _sample(session: "SparkSession", source: _Source) -> "Sample":
-    from kafka_partition_events.spark.whatif import sample  # noqa: PLC0415 - needs PySpark
+    from kafka_partition_events.spark.whatif import sample
 
     if source.topic is not None:
         return sample.of_topic(session, str(source.bootstrap), source.topic, source.options)
@@ -285,21 +251,27 @@ def _write(answer: WhatIf, form: Output) -> None:
     if form is not Output.TABLE:
         write_json_line(to_json(answer))
         return
-    console = Console(
-        highlight=False,
-        markup=False,
-        emoji=False,
-        width=None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE,
+    write_line(origin(answer))
+    write_line(verdict(answer))
+    write_line("")
+    bytes_ = ("BYTES", "") if answer.has_bytes else ()
+    write_table(
+        [tuple(_cells(outcome, with_bytes=answer.has_bytes)) for outcome in answer.outcomes],
+        ("PARTITIONS", "MAPPING", "MOVED", "", *bytes_, "MAX/MEAN", "THEN", "BUSIEST"),
     )
-    console.print(origin(answer), style="dim", soft_wrap=True)
-    console.print(verdict(answer), style="bold", soft_wrap=True)
-    console.print(outcome_table(answer))
     if answer.hottest:
-        console.print(hot_table(answer))
-
-
-_MOST_COLUMNS = 6
-"""Scenarios beside each other in the table of hot keys."""
+        write_line("")
+        shown = [outcome.scenario for outcome in answer.outcomes[:_MOST_COLUMNS]]
+        write_table(
+            [tuple(_hot_cells(hot, len(shown), with_bytes=answer.has_bytes)) for hot in answer.hottest],
+            (
+                "HOTTEST KEYS",
+                "RECORDS",
+                "SHARE",
+                *bytes_[:1],
+                *(f"{s.partitions:,} {s.mapping}" for s in shown),
+            ),
+        )
 
 
 def origin(answer: WhatIf) -> str:
@@ -344,31 +316,12 @@ def percent(share: float) -> str:
     return "0" if share == 0 else f"{share:.1%}"
 
 
-def times(factor: float) -> str:
-    """Return how many times the mean something is."""
-    return f"{factor:.2f}x" if factor < 99.5 else f"{factor:,.0f}x"
-
-
 def size(number: int) -> str:
     """Return bytes in the unit that fits."""
     value, unit = float(number), 0
     while value >= 1023.95 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{number:,} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
-
-
-def outcome_table(answer: WhatIf) -> Table:
-    """Return a line for each scenario."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("partitions", justify="right")
-    table.add_column("mapping")
-    for name in ("moved", "records", *(["bytes moved", ""] if answer.has_bytes else [])):
-        table.add_column(name, justify="right")
-    for name in ("max/mean", "then", "busiest"):
-        table.add_column(name, justify="right")
-    for outcome in answer.outcomes:
-        table.add_row(*_cells(outcome, with_bytes=answer.has_bytes))
-    return table
 
 
 def _cells(outcome: Outcome, *, with_bytes: bool) -> Iterator[str]:
@@ -380,28 +333,13 @@ def _cells(outcome: Outcome, *, with_bytes: bool) -> Iterator[str]:
     if with_bytes:
         yield percent(outcome.moved_bytes_share)
         yield size(outcome.moved.bytes)
-    yield times(outcome.skew_before)
-    yield times(outcome.skew_after)
+    yield f"{outcome.skew_before:,.2f}x"
+    yield f"{outcome.skew_after:,.2f}x"
     yield str(outcome.busiest)
 
 
-def hot_table(answer: WhatIf) -> Table:
-    """Return a line for each of the hottest keys."""
-    shown = answer.outcomes[:_MOST_COLUMNS]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("hottest keys", overflow="fold", min_width=12)
-    for name in ("records", "share", *(["bytes"] if answer.has_bytes else [])):
-        table.add_column(name, justify="right")
-    for outcome in shown:
-        scenario = outcome.scenario
-        table.add_column(f"{scenario.partitions:,}\n{scenario.mapping}", justify="right")
-    for hot in answer.hottest:
-        table.add_row(*_hot_cells(hot, len(shown), with_bytes=answer.has_bytes))
-    return table
-
-
 def _hot_cells(hot: HotKey, scenarios_shown: int, *, with_bytes: bool) -> Iterator[str]:
-    yield legible(hot.key)
+    yield legible(hot.key, _LONGEST_KEY)
     yield f"{hot.load.records:,}"
     yield percent(hot.share)
     if with_bytes:

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001
-"""``kpe spark ...`` on the Spark that spark-submit gives. ``kpe spark fleet --print-submit`` has the line.
+"""``kpe spark ...`` on the Spark that spark-submit gives. docs/fleet.md has the line.
 
 It stands alone in its directory, because Python looks for modules beside the script that it runs.
 """

@@ -5,12 +5,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import KEPT, Feed, write_feed
 from tests.fleet_kit import interpreting
-from tests.submit_kit import connector, submit
+from tests.submit_kit import SCRIPT, connector, submit
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_partition_events.demo.account import reconcile
-from kafka_partition_events.demo.figures import figures_of, late_by_second, p99_in_words
+from kafka_partition_events.demo.figures import figures_of, p99_in_words
 from kafka_partition_events.demo.tape import FAILED, UNANSWERED
 from tests.demo_kit import BEGIN, S, row
 
@@ -37,11 +37,6 @@ def test_p99_tells_whether_it_may_still_grow() -> None:
 def test_nothing_comes_to_nothing() -> None:
     figures = figures_of([], NOW)
     assert (figures.records, figures.late_share, figures.p99_ms, figures.longest_ms) == (0, 0.0, 0.0, 0.0)
-
-
-def test_seconds_have_shares_of_their_own() -> None:
-    rows = [row(7.5, 200), row(7.6, 6), row(9.1, 6), row(1, 900)]
-    assert late_by_second(rows, NOW, 3) == [0.5, None, 0.0]
 
 
 # -- the account -------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def test_plain_producers_know_what_metadata_knows() -> None:
 
 
 def test_news_of_another_broker_or_after_the_scene_is_no_news() -> None:
-    late = [mark(OURS.key, "suspected", 4, 11), mark(OURS.key, "suspected", 2, 21)]
+    late = [mark(OURS.key, 4, 11), mark(OURS.key, 2, 21)]
     assert evolve(story(), marks=late).noticed_s(OURS.key, "brown-out") is None
 
 
@@ -85,9 +85,6 @@ def test_what_failed_while_a_load_was_looked_for_stands_by_itself() -> None:
     assert cells(told, cast[2])[3] == "1"
     assert "- ours: 1 failed before the first scene" in printed(told)
     assert "before the first scene" not in printed(story())
-
-
-# -- pictures ----------------------------------------------------------------------------------------------
 
 
 # -- the page ----------------------------------------------------------------------------------------------
