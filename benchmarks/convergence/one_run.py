@@ -32,7 +32,7 @@ _LIMIT_S = 300.0
 _QUIET_S = 30.0
 _WAIT_S = 10.0
 _FROM, _TO = 6, 12
-_TOPICS: Final = ("changes", "acks", "leases")
+_TOPICS: Final = ("changes", "leases")
 
 
 @frozen(kw_only=True)
@@ -45,7 +45,7 @@ class Run:
         converged_s: From the request until all live instances were known to use them.
         state: Where the change ended.
         followed: How many instances use all partitions then.
-        records: Records of acks, leases and changes, by topic, from the request to the end,
+        records: Records of leases and changes, by topic, from the request to the end,
         bytes: and their keys and values.
         idle_bytes_s: Bytes a second, all of leases, while nothing was changed.
         tracker_mib: The tracker's resident memory at the end,

@@ -14,14 +14,13 @@ from attrs import frozen
 from kafka_partition_events.control.changes.commands import obey
 from kafka_partition_events.control.changes.evidence import (
     ClusterView,
-    Fleet,
     evidence,
     is_up,
     live_producers,
 )
 from kafka_partition_events.control.groups.state import Group
-from kafka_partition_events.control.protocol.ledger import Appended, Ledger
-from kafka_partition_events.control.protocol.records import Command, Given, Lease, group_name
+from kafka_partition_events.control.protocol.ledger import Leases, Ledger
+from kafka_partition_events.control.protocol.records import Command, Given, group_name
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
@@ -121,8 +120,7 @@ def plan(
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
     found = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
     assert found.change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
-    fleet = Fleet(leases=ledger.leases)
-    live = [one.instance_id for one in live_producers(found.change, fleet, now_ms)]
+    live = [one.instance_id for one in live_producers(found.change, ledger.leases, now_ms)]
     return Plan(
         spec=spec,
         refusal=None if found.refusal is None else found.refusal.detail,
@@ -130,7 +128,7 @@ def plan(
         exposed=tuple(_exposed(spec, live, compacted=compacted)),
         groups=None if groups is None else tuple(_outlooks(spec, groups, ledger.leases, now_ms)),
         strangers=() if groups is None else tuple(_strangers(spec, groups)),
-        unverified=evidence(found.change, fleet, cluster, now_ms).unverified,
+        unverified=evidence(found.change, ledger.leases, cluster, now_ms).unverified,
     )
 
 
@@ -148,9 +146,7 @@ def _exposed(spec: Spec, live: Collection[str], *, compacted: bool) -> Iterator[
 # -- groups ------------------------------------------------------------------------------------------------
 
 
-def _outlooks(
-    spec: Spec, groups: Iterable[Group], leases: Mapping[str, Appended[Lease]], now_ms: int
-) -> Iterator[GroupOutlook]:
+def _outlooks(spec: Spec, groups: Iterable[Group], leases: Leases, now_ms: int) -> Iterator[GroupOutlook]:
     hooks = Counter(
         lease.record.group
         for lease in leases.values()

@@ -24,7 +24,7 @@ from kafka_partition_events.control.protocol.bounds import (
     MOST_TEXT,
 )
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.protocol.records import Change, Command, Lease
 from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.legible import is_legible, legible
 
@@ -34,14 +34,13 @@ FORMATS: Final = {
     Command: "kpe.command",
     Change: "kpe.change",
     Lease: "kpe.lease",
-    Ack: "kpe.ack",
 }
 
-MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536, Ack: 16_384}
+MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536}
 """How long a record may be. What is longer is not even parsed."""
 
-Record = Command | Change | Lease | Ack
-AnyRecord = TypeVar("AnyRecord", Command, Change, Lease, Ack)
+Record = Command | Change | Lease
+AnyRecord = TypeVar("AnyRecord", Command, Change, Lease)
 
 
 class RecordError(KafkaPartitionEventsError, ValueError):
@@ -92,17 +91,12 @@ def encode(record: Record) -> bytes:
         RecordError: something in it is larger than `bounds` allows; it would not be read.
     """
     try:
-        value = as_json(record)
+        document = {"format": FORMATS[type(record)], "version": VERSION, **_plain(record)}
+        value = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     except ValueError as error:  # a lone surrogate
         raise RecordError(f"no text: {_brief(error)}") from error
     _decoded(type(record), value)
     return value
-
-
-def as_json(record: Record) -> bytes:
-    """Return a record as JSON, whether it would be read or not."""
-    document = {"format": FORMATS[type(record)], "version": VERSION, **_plain(record)}
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decode(kind: type[AnyRecord], value: bytes) -> AnyRecord:
@@ -155,8 +149,6 @@ def key_of(record: Record) -> str:
             return f"{record.spec.cluster_id}|{record.change_id}"
         case Lease():
             return record.instance_id
-        case Ack():
-            return f"{record.change_id}|{record.instance_id}"
 
 
 # -- by types ----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The control topics: how they should be, and what to do where they are not. Pure.
 
-Readers cope with more partitions of leases and acks, as all merges go by keys; with fewer, too. Commands and
+Readers cope with more partitions of leases, as all merges go by keys; with fewer, too. Commands and
 changes have one: it elects the tracker, and it keeps their order.
 """
 
@@ -16,7 +16,7 @@ PREFIX: Final = "kpe."
 CURE: Final = "`kpe tracker init` creates the control topics"
 CHANGES: Final = ("changes",)
 """What tells of changes, but for what each instance says of them."""
-EVERYTHING: Final = (*CHANGES, "leases", "acks")
+EVERYTHING: Final = (*CHANGES, "leases")
 """That, too: all that a tracker goes by."""
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
@@ -96,7 +96,6 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
         topic("commands", 1, "delete", kept_days=30),
         topic("changes", 1, "compact", segment_ms=_HOUR_MS),
         topic("leases", _MANY, "compact,delete", kept_days=2, segment_ms=_OFTEN_MS),
-        topic("acks", _MANY, "compact,delete", kept_days=30, segment_ms=_OFTEN_MS),
     )
 
 

@@ -1,7 +1,8 @@
 """The failure table (research: ops.md 4.9), as far as it is about what is known and not about connections."""
 
-from kafka_partition_events.control.agents.leases import ACK_SPREAD_S, ack_delay
-from kafka_partition_events.control.protocol.vocabulary import State, Status
+from kafka_partition_events.control.agents.leases import SPREAD_S, delay_of
+from kafka_partition_events.control.changes.evidence import Status
+from kafka_partition_events.control.protocol.vocabulary import State
 from tests.control_kit import Story, grown, growth, lease
 
 
@@ -30,12 +31,12 @@ class TestHalfOfTheFleetKilled:
         assert story.tick(0.001) is State.CONVERGED
 
 
-def test_a_storm_of_acks_is_spread_over_five_seconds() -> None:
-    delays = [ack_delay("chg-1", f"instance-{n}") for n in range(10_000)]
-    assert all(0 <= delay < ACK_SPREAD_S for delay in delays)
+def test_the_news_of_a_fleet_is_spread_over_five_seconds() -> None:
+    delays = [delay_of(f"instance-{n}") for n in range(10_000)]
+    assert all(0 <= delay < SPREAD_S for delay in delays)
     per_second = [sum(second <= delay < second + 1 for delay in delays) for second in range(5)]
     assert max(per_second) < 2_200
-    assert delays[7] == ack_delay("chg-1", "instance-7")
+    assert delays[7] == delay_of("instance-7")
 
 
 class TestRestartsAndLateComers:

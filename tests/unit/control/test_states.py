@@ -2,12 +2,11 @@
 
 import pytest
 
-from kafka_partition_events.control.changes.evidence import ClusterView
+from kafka_partition_events.control.changes.evidence import ClusterView, Status
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
     State,
-    Status,
     Verb,
 )
 from tests.control_kit import (
@@ -54,7 +53,8 @@ class TestAnIncrease:
         story = grown(growth(required_groups=()))
         story.says("a", Status.APPLIED)
         assert story.tick(599) is State.CONVERGING
-        story.lives("ab")
+        story.lives("b")
+        story.says("a", Status.APPLIED)
         assert story.tick(1) is State.OVERDUE
         story.says("b", Status.APPLIED)
         assert story.tick() is State.CONVERGED
@@ -125,7 +125,7 @@ class TestAGate:
 
 class TestThatTheTrackerGrowsTheTopic:
     def due(self, story: Story) -> bool:
-        return is_due(story.change, story.fleet, story.cluster, story.now_ms)
+        return is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
 
     def test_not_if_somebody_else_is_to_do_it(self) -> None:
         story = Story()
@@ -179,5 +179,5 @@ class TestRevisions:
         story.tick()
         assert (story.change.state, story.change.tracker_epoch) == (State.CONVERGING, 2)
         story.epoch = 3
-        story.command(Verb.FINISH)
+        story.command(Verb.CANCEL)
         assert story.change.tracker_epoch == 3

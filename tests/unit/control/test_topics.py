@@ -26,11 +26,10 @@ def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_comman
         "kpe.commands": 1,
         "kpe.changes": 1,
         "kpe.leases": 12,
-        "kpe.acks": 12,
     }
     assert {topic.config["message.timestamp.type"] for topic in WANTED} == {"LogAppendTime"}
     assert [topic.config["cleanup.policy"] for topic in WANTED] == [
-        "delete", "compact", "compact,delete", "compact,delete",
+        "delete", "compact", "compact,delete",
     ]  # fmt: skip
 
 
