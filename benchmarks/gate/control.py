@@ -1,6 +1,7 @@
 """The control topics, the tracker, and what it is asked for."""
 
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -96,6 +97,13 @@ class Control:
 
     def kill_tracker(self) -> None:
         self._tracker.kill()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the tracker's machine pause for the time of a ``with``."""
+        self._tracker.send_signal(signal.SIGSTOP)
+        yield
+        self._tracker.send_signal(signal.SIGCONT)
 
     def check(self) -> None:
         """Raise a `BenchError` if the tracker has ended by itself, and start another one."""
