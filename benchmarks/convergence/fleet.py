@@ -120,12 +120,12 @@ class Fleet:
             name: min(len(info.partitions), limits.get(name, len(info.partitions)))
             for name, info in (cluster.by_topic if cluster else {}).items()
         }
-        report = duties.says(cluster, used, now)
-        if report.lease is not None:
-            key, value = key_of(report.lease), encode(report.lease)
+        lease, again_at = duties.says(cluster, used, now)
+        if lease is not None:
+            key, value = key_of(lease), encode(lease)
             self._count("leases", key.encode(), value)
             self._link.publish(key, value, lambda at_ms: self._heard.append((duties, at_ms)))
-        return min(report.again_at, instance.poll_due)
+        return min(again_at, instance.poll_due)
 
     def _take_deliveries(self) -> None:
         while self._heard:

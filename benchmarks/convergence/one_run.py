@@ -20,7 +20,7 @@ from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing import KafkaCluster
@@ -81,7 +81,7 @@ def run_once(cluster: KafkaCluster, instances: int, name: str) -> Run:
     topic, prefix = f"orders-{name}", f"fleet{name}."
     cluster.create_topic(topic, _FROM)
     admin = ControlTopicAdmin(config)
-    admin.carry_out(differences(control_topics(prefix), {}))
+    admin.create(control_topics(prefix))
     admin.close()
     with tracker(config, prefix) as process, watched(config, topic) as poller:
         link = ControlLink(config, prefix=prefix)

@@ -18,10 +18,11 @@ _INTRODUCTION = """## How it was measured
 
 A real broker, its control topics, and a real `kpe tracker`; it grows a topic from 6 to 12 partitions with
 `gate=true` and no group to wait for, so each instance has news twice at least: that it holds the gate, and
-that it uses all partitions. The instances are simulated: each has the duties of an agent (`ProducerDuties`), a
-poller's view that is renewed every 30 s at a moment of its own, leases every 30 s +-20% and news spread
-over 5 s, but no thread and no connection. One process plays them all, and reads `kpe.changes` once: what
-10,000 agents ask for (333 ListOffsets a second, 5,000 while their change is open) is not in these numbers.
+that it uses all partitions. The instances are simulated: each has the duties of an agent
+(`ProducerDuties`), a poller's view that is renewed every 30 s at a moment of its own, leases every 30 s +-20%
+and news spread over 5 s, but no thread and no connection. One process plays them all, and reads `kpe.changes`
+once: what 10,000 agents ask for (333 ListOffsets a second, 5,000 while their change is open) is not in these
+numbers.
 
 Most of the time is made of intervals: up to 36 s until the last agent looks, up to 30 s until the last poller
 does, 5 s over which news is spread. Bytes are keys and values, without compression.

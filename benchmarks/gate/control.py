@@ -21,7 +21,7 @@ from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -65,7 +65,7 @@ class Control:
         self._begun += 1
         self.prefix = f"kpe{self._begun}."
         admin = ControlTopicAdmin({"bootstrap.servers": self.bootstrap_servers})
-        admin.carry_out(differences(control_topics(self.prefix), {}))
+        admin.create(control_topics(self.prefix))
         admin.close()
         self.changes = Changes(self.bootstrap_servers, self.prefix)
         self.start_tracker()

@@ -29,9 +29,7 @@ def litter(rng: random.Random, topics: Sequence[str]) -> tuple[bytes, bytes]:
         _json({**_LEASE, "instance_id": f"ghost-{rng.randrange(50)}", "view": [_use(topic, -1)]}),
         _json({**_LEASE, "version": 99}),
         _json({**_LEASE, "born_ms": 9_223_372_036_854_775_807}),
-        _json(
-            {**_LEASE, "group": topic, "view": [{**_use(topic, 6), "positioned": "0-999999," * 400}]}
-        ),
+        _json({**_LEASE, "group": topic, "view": [{**_use(topic, 6), "positioned": "0-999999," * 400}]}),
         _json({**_LEASE, "group": topic, "ttl_s": 0, "view": [{**_use(topic, 6), "positioned": "6-11"}]}),
         _json({**_COMMAND, "actor": "\ud800"}),
         _json({**_COMMAND, "verb": "rule"}),

@@ -197,7 +197,7 @@ def run_batch(
         batch.start()
         _await_positions(batch)
         _grow(batch, scenario)
-        STRIKES[scenario.fault](batch)
+        STRIKES.get(scenario.fault, _nothing)(batch)
         batch.wait(_GATE_LIMIT_S, "all producers use new partitions", batch.all_used)
         killed = SESSION_S if scenario.fault in {"consumer", "consumer-late"} else 0.0
         batch.last(killed + (AFTER_S if batch.gated else UNGATED_S))
@@ -247,8 +247,7 @@ def _grow(batch: Batch, scenario: Scenario) -> None:
     if batch.gated:
         cluster_id = batch.bench.data.cluster_id
         batch.bench.control.request([scenario.spec(cluster_id, topic) for topic in batch.all_topics])
-        if scenario.fault == "paused-asked":
-            _pause_the_tracker(batch)
+        WHILE_IT_GROWS.get(scenario.fault, _nothing)(batch)
     else:
         grown = [NewPartitions(topic, GROWN) for topic in batch.all_topics]
         for future in batch.bench.admin.create_partitions(grown).values():
@@ -331,6 +330,7 @@ def _pause_the_tracker_late(batch: Batch) -> None:
 
 def _take_all_members_away(batch: Batch) -> None:
     how, seconds = batch.scenario.fault.split("-")
+    batch.wait(_LIMIT_S, "a topic grows", lambda: batch.growth.look() or bool(batch.growth.at_ns))
     _strike(batch)
     with ThreadPoolExecutor() as pool:
         [*pool.map(Worker.stop if how == "stopped" else Worker.kill, batch.consumers)]
@@ -353,7 +353,6 @@ def _cancel(batch: Batch) -> None:
 
 
 STRIKES: Final[dict[Fault, Callable[[Batch], None]]] = {
-    "none": _nothing,
     "producer": _kill_producers,
     "consumer": _kill_a_consumer,
     "consumer-late": _kill_consumers_late,
@@ -361,8 +360,10 @@ STRIKES: Final[dict[Fault, Callable[[Batch], None]]] = {
     "coordinator": _fail_coordinators_over,
     "cancel": _cancel,
     "garbage": _strike,
-    "paused-asked": _nothing,
     "paused-held": _pause_the_tracker,
     "paused-open": _pause_the_tracker_late,
+}
+WHILE_IT_GROWS: Final[dict[Fault, Callable[[Batch], None]]] = {
+    "paused-asked": _pause_the_tracker,
     **dict.fromkeys(("stopped-6", "stopped-25", "killed-6", "killed-25"), _take_all_members_away),
 }

@@ -80,7 +80,7 @@ FAULTS: Final[dict[Fault, str]] = {
     "cancel": "each change is cancelled as soon as its topic is seen to have grown",
     "garbage": "records that are none, or odd, come to all control topics all the time",
     **{
-        f"{how}-{seconds}": f"all members are {how} while the gate is held, and back after {seconds} s"
+        f"{how}-{seconds}": f"all members are {how} while topics grow, and back after {seconds} s"
         for how in ("stopped", "killed")
         for seconds in (6, 25)
     },

@@ -49,7 +49,7 @@ class Producer:
         self.partitioner.routing.limit(self.duties.limits(self.cluster, now))
         route = self.partitioner.route(TOPIC)
         used = {} if route is None else {TOPIC: len(route.admitted)}
-        lease = self.duties.says(self.cluster, used, now).lease
+        lease, _ = self.duties.says(self.cluster, used, now)
         if lease is not None:
             if world.reachable:
                 world.story.ledger.take_lease(lease, now_ms)

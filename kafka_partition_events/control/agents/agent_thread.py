@@ -188,6 +188,7 @@ class ControlAgent(ABC):
 
     def _publish(self, report: Report) -> float:
         """Publish, and return when to look again."""
-        if (lease := report.lease) is not None:
+        lease, again_at = report
+        if lease is not None:
             self._link.publish(key_of(lease), encode(lease), self._heard.append)
-        return report.again_at
+        return again_at

@@ -5,7 +5,7 @@ import math
 import random
 from typing import Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import MOST_TOPICS, Change, Lease, TopicUse
@@ -18,18 +18,8 @@ SPREAD_S: Final = 5.0
 HEARTBEAT_S: Final = 30.0
 _JITTER: Final = 0.2
 
-
-@frozen(kw_only=True)
-class Report:
-    """What is to be published now.
-
-    Attributes:
-        lease: A lease, if one is due.
-        again_at: When to look again at the latest.
-    """
-
-    lease: Lease | None
-    again_at: float
+Report = tuple[Lease | None, float]
+"""A lease, if one is due, and when to look again at the latest."""
 
 
 @define
@@ -53,7 +43,7 @@ class Leaseholder:
     def report(self, view: tuple[TopicUse, ...], now: float, *, busy: bool) -> Report:
         """Return a lease if one is due: every 30 s or so, and soon after the view has changed.
 
-        busy: a change that concerns this instance is open, so there may be news any moment.
+        `busy`: a change that concerns this instance is open, so there may be news any moment.
         """
         if view != self._view:
             self._view = view
@@ -62,7 +52,7 @@ class Leaseholder:
         if now >= self._due:
             self._due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
             lease = self._counted()
-        return Report(lease=lease, again_at=min(self._due, now + BUSY_S) if busy else self._due)
+        return lease, min(self._due, now + BUSY_S) if busy else self._due
 
     def last_lease(self) -> Lease:
         """Return the lease of an instance that stops in good order."""

@@ -14,7 +14,7 @@ monotonic seconds.
 import math
 from collections.abc import Iterator, Mapping
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from kafka_partition_events.control.agents.leases import Leaseholder, Report
 from kafka_partition_events.control.protocol.records import Change, TopicUse
@@ -75,9 +75,9 @@ class ProducerDuties(Leaseholder):
         known = {} if cluster is None else cluster.by_topic
         mine = {change.spec.topic: change for change in here.values() if change.spec.topic in known}
         view = self._view_of(cluster, used, mine, now)
-        report = self.report(view, now, busy=bool(mine))
-        opening = [self.opens_itself_at(change) for change in mine.values() if self._holds(change, now)]
-        return evolve(report, again_at=min(report.again_at, *opening, math.inf))
+        lease, again_at = self.report(view, now, busy=bool(mine))
+        opening = (self.opens_itself_at(change) for change in mine.values() if self._holds(change, now))
+        return lease, min(again_at, *opening, math.inf)
 
     def _view_of(
         self, cluster: Cluster | None, used: Mapping[str, int], mine: Mapping[str, Change], now: float

@@ -63,12 +63,18 @@ class GroupOutlook:
     """What a group may meet with.
 
     Attributes:
-        group: The group.
-        hooked: How many of its members run the hook.
+        group: Its name.
+        protocol: As `Group.protocol`.
+        state: Kafka's word.
+        members: How many it has,
+        hooked: and how many of them run the hook.
         safety: Why it is safe, or that it is not.
     """
 
-    group: Group
+    group: str
+    protocol: str
+    state: str
+    members: int
     hooked: int
     safety: Safety
 
@@ -156,7 +162,14 @@ def _outlooks(spec: Spec, groups: Iterable[Group], leases: Leases, now_ms: int) 
     )
     for group in sorted(groups, key=lambda group: group.group_id):
         hooked = hooks[group.group_id]
-        yield GroupOutlook(group=group, hooked=hooked, safety=_safety(spec, group, hooked))
+        yield GroupOutlook(
+            group=group.group_id,
+            protocol=group.protocol,
+            state=group.state.lower(),
+            members=len(group.members),
+            hooked=hooked,
+            safety=_safety(spec, group, hooked),
+        )
 
 
 def _strangers(spec: Spec, groups: Iterable[Group]) -> Iterator[str]:

@@ -40,7 +40,7 @@ MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536}
 """How long a record may be. What is longer is not even parsed."""
 
 Record = Command | Change | Lease
-AnyRecord = TypeVar("AnyRecord", Command, Change, Lease)
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class RecordError(KafkaPartitionEventsError, ValueError):
@@ -95,7 +95,7 @@ def encode(record: Record) -> bytes:
         value = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     except ValueError as error:  # a lone surrogate
         raise RecordError(f"no text: {_brief(error)}") from error
-    _decoded(type(record), value)
+    decode(type(record), value)
     return value
 
 
@@ -106,22 +106,18 @@ def decode(kind: type[AnyRecord], value: bytes) -> AnyRecord:
         UnknownVersionError: it is of another version.
         RecordError: it is no such record. Nothing else, whatever the bytes are.
     """
-    record: AnyRecord = _decoded(kind, value)
-    return record
-
-
-def _decoded(kind: type[Record], value: bytes) -> Any:
     if len(value) > MOST_BYTES[kind]:
         raise RecordError(f"{len(value):,} bytes, of at most {MOST_BYTES[kind]:,}")
     try:
-        return _read_document(kind, json.loads(value))
+        record: AnyRecord = _read_document(kind, json.loads(value))
     except RecordError:
         raise
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not JSON: {_brief(error)}") from error
+    return record
 
 
-def _read_document(kind: type[Record], document: Any) -> Any:
+def _read_document(kind: Any, document: Any) -> Any:
     if not isinstance(document, Mapping) or document.get("format") != FORMATS[kind]:
         raise RecordError(f'not a record of the format "{FORMATS[kind]}"')
     if document.get("version") != VERSION:

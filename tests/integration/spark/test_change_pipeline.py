@@ -16,7 +16,7 @@ from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change, Command, Given, Lease
-from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.spark.errors import SparkJobError
@@ -90,7 +90,7 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
     config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
     prefix, topic = f"t{uuid.uuid4().hex[:8]}.", f"grown-{uuid.uuid4().hex[:8]}"
     admin = ControlTopicAdmin(config)
-    admin.carry_out(differences(control_topics(prefix), {}))
+    admin.create(control_topics(prefix))
     admin.close()
     kafka_cluster.create_topic(topic, 6)
     events = f"{prefix}events"

@@ -35,7 +35,7 @@ def requested(spec: Spec) -> Change:
 
 
 def said(agent: ProducerDuties, cluster: Cluster, used: int | None = None, now: float = 0.0) -> TopicUse:
-    found = agent.says(cluster, {} if used is None else {"orders": used}, now).lease
+    found, _ = agent.says(cluster, {} if used is None else {"orders": used}, now)
     assert found is not None
     (use,) = found.view
     return use
@@ -54,7 +54,7 @@ class TestLimits:
         assert agent.limits(sees(6), now=0.0) == HELD
         assert agent.limits(sees(12), now=100.0) == HELD
         assert said(agent, sees(12), now=100.0).holds == ONE
-        assert agent.says(sees(12), {}, now=159.0).again_at == 160.0
+        assert agent.says(sees(12), {}, now=159.0)[1] == 160.0
         assert agent.limits(sees(12), now=159.9) == HELD
         assert agent.limits(sees(12), now=160.0) == NO_LIMITS
         assert said(agent, sees(12), now=160.0).holds is None
@@ -75,36 +75,36 @@ class TestWhatIsSaid:
         agent = duties()
         agent.spread = 5.0
         said(agent, sees(6))
-        later = agent.says(sees(12), {}, now=1.0)
-        assert later.lease is None
-        assert 1 < later.again_at < 6
-        assert said(agent, sees(12), now=later.again_at).seen == 12
-        assert agent.says(sees(12), {}, now=later.again_at + 1).lease is None
+        nothing, again_at = agent.says(sees(12), {}, now=1.0)
+        assert nothing is None
+        assert 1 < again_at < 6
+        assert said(agent, sees(12), now=again_at).seen == 12
+        assert agent.says(sees(12), {}, now=again_at + 1)[0] is None
 
     def test_what_was_lost_is_said_again(self) -> None:
         agent = duties()
         said(agent, sees(6))
         agent.was_appended(None, now=3.0)
-        assert agent.says(sees(6), {}, now=3.9).lease is None
+        assert agent.says(sees(6), {}, now=3.9)[0] is None
         assert said(agent, sees(6), now=4.0).seen == 6
 
     def test_it_looks_often_only_while_a_change_of_its_topics_is_open(self) -> None:
-        assert duties(requested(growth())).says(sees(6), {}, now=0.0).again_at == BUSY_S
-        assert duties().says(sees(6), {}, now=0.0).again_at > BUSY_S
+        assert duties(requested(growth())).says(sees(6), {}, now=0.0)[1] == BUSY_S
+        assert duties().says(sees(6), {}, now=0.0)[1] > BUSY_S
         other = cluster_of({"other": [1]}, cluster_id=CLUSTER)
-        assert duties(requested(gated())).says(other, {}, now=0.0).again_at > BUSY_S
+        assert duties(requested(gated())).says(other, {}, now=0.0)[1] > BUSY_S
 
 
 class TestLeases:
     def test_come_with_a_jitter_and_count_up(self) -> None:
         agent, now, gaps = duties(), 0.0, []
         for seq in range(1, 20):
-            report = agent.says(sees(6), {}, now)
-            assert report.lease is not None
-            assert report.lease.lease_seq == seq
-            gaps.append(report.again_at - now)
-            now = report.again_at
-            assert agent.says(sees(6), {}, now - 0.001).lease is None
+            found, again_at = agent.says(sees(6), {}, now)
+            assert found is not None
+            assert found.lease_seq == seq
+            gaps.append(again_at - now)
+            now = again_at
+            assert agent.says(sees(6), {}, now - 0.001)[0] is None
         assert all(0.8 * HEARTBEAT_S <= gap <= 1.2 * HEARTBEAT_S for gap in gaps)
         assert len(set(gaps)) > 10
 

@@ -28,7 +28,7 @@ def said(told: Reading, *changes: Change) -> TopicUse:
     mine = ConsumerDuties(lease("c", group="billing", view=(), lease_seq=0), spread=0.0)
     for change in changes:
         mine.ledger.take_change(change)
-    found = mine.says(told, 0.0).lease
+    found, _ = mine.says(told, 0.0)
     assert found is not None
     (use,) = found.view
     return use
