@@ -84,13 +84,15 @@ class Story:
         """Let the tracker take up a command; the next one in the topic, unless its offset is told."""
         given = Given(command, next(self._offsets) if offset is None else offset, appended_ms)
         changes, now_ms = self.ledger.changes, self.now_ms
-        told = obey(given, changes, self.cluster, epoch=self.epoch, now_ms=now_ms, policy=self.policy)
-        if told.refusal is not None:
-            self.refused.append(told.refusal)
-        if told.change is not None:
-            self.ledger.take_change(told.change)
-            self.seen.append(told.change.state)
-        return told.change
+        change, refusal = obey(
+            given, changes, self.cluster, epoch=self.epoch, now_ms=now_ms, policy=self.policy
+        )
+        if refusal is not None:
+            self.refused.append(refusal)
+        if change is not None:
+            self.ledger.take_change(change)
+            self.seen.append(change.state)
+        return change
 
     def request(self, spec: Spec, change_id: str = ONE, actor: str = "alice") -> Change | None:
         return self.command(Verb.REQUEST, actor, change_id, spec=spec)

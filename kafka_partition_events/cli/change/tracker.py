@@ -53,18 +53,12 @@ def tracker_group(
     curl -s localhost:9405/readyz                                    ok, or ok, standing by
     curl -s localhost:9405/metrics | grep kpe_change
 
-    It carries out what `kpe change` requests. Reads commands, leases and acknowledgements from the control
-    topics, describes the topics in question and consumer groups, and writes the state of each change, with
-    who has followed, to kpe.changes. It creates partitions where a change says so.
+    It carries out what `kpe change` requests, by what is in the control topics and what brokers say of
+    topics and groups, and writes how far each change is to kpe.changes. It creates partitions where a
+    change says so and [policy] of --config allows it (may_grow, max_partitions; the same for all trackers).
 
-    What it allows: may_grow and max_partitions in [policy] of --config, which all trackers of a cluster
-    should share. Kafka's own topics and the control topics are never changed, nor those of Schema Registry,
-    Connect and Streams.
-
-    One for each cluster. Run a second one elsewhere: it stands by, and is elected after 10 seconds in which
-    nothing was heard of the first, at once if that one is stopped; then it reads what the fleet has said (8
-    seconds for an hour of 10,000 instances). It keeps nothing on disk. Without a tracker producers go on, and
-    held gates open at their deadlines.
+    Run a second one elsewhere: it stands by, and is elected at once if the first is stopped, after 10
+    seconds if it is killed. It keeps nothing on disk. Without a tracker held gates open at their deadlines.
 
     Exit codes: 0 it was stopped (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
     should be, wrong address, refused login, unknown option, the address is taken.

@@ -7,7 +7,7 @@ to do, and the refusal is part of the change, so it is never lost.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import DEFAULT_POLICY, Policy
@@ -29,12 +29,8 @@ REFUSED_AFTER_MS: Final = 60_000
 process with the library reads them all."""
 
 
-@frozen
-class Outcome:
-    """What a command led to: the change as it is now (None: there is none), and why nothing was done."""
-
-    change: Change | None
-    refusal: Answer | None = None
+Outcome = tuple[Change | None, Answer | None]
+"""What a command led to: the change as it is now (None: there is none), and why nothing was done."""
 
 
 def obey(
@@ -52,11 +48,11 @@ def obey(
     why: str | None
     if change is not None:
         if change.was_given(given) or (requests and command.spec == change.spec):
-            return Outcome(change)  # it comes again
+            return change, None  # it comes again
         change = evolve(change, revision=change.revision + 1, tracker_epoch=epoch)
     elif command.spec is None or not requests:
         why = f"there is no change {command.change_id}; see kpe change ls --all"
-        return Outcome(None, given.answer(why))
+        return None, given.answer(why)
     else:
         change = Change(
             change_id=command.change_id,
@@ -71,12 +67,12 @@ def obey(
     if (why := _why_not(given, change, cluster, changes.values(), now_ms, policy)) is not None:
         if change.revision == 1:
             change = to(change, State.REJECTED, now_ms, detail=why)
-        return Outcome(change.with_answer(given.answer(why)), given.answer(why))
+        return change.with_answer(given.answer(why)), given.answer(why)
     if not requests and change.state is not State.CANCELLED:
         ended = State.PARTIALLY_CONVERGED if change.state is State.OVERDUE else State.CANCELLED
         reason = f"cancelled by {command.actor}" + (f": {command.reason}" if command.reason else "")
         change = to(change, ended, now_ms, detail=reason)
-    return Outcome(change.with_answer(given.answer()))
+    return change.with_answer(given.answer()), None
 
 
 def _why_not(
@@ -135,7 +131,7 @@ def reply_to(given: Given, change: Change | None) -> Outcome | None:
     if change is None:
         return None
     if (answer := change.answer_to(given)) is not None:
-        return Outcome(change, answer if answer.refused else None)
+        return change, answer if answer.refused else None
     if given.command.verb is Verb.REQUEST and given.command.spec == change.spec:  # it was requested before
-        return Outcome(change, change.answers[0] if change.refused_at_once else None)
+        return change, change.answers[0] if change.refused_at_once else None
     return None  # or it was pushed out by later ones

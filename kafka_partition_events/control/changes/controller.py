@@ -144,7 +144,7 @@ class Controller:
         known = decision.known.get(id_)
         spec = given.command.spec if known is None else known.spec
         try:
-            outcome = obey(
+            change, refusal = obey(
                 given,
                 decision.known,
                 ClusterView(blind=True) if spec is None else seen.of(spec),
@@ -152,14 +152,14 @@ class Controller:
                 now_ms=decision.at_ms,
                 policy=self.policy,
             )
-            if outcome.change is not None and outcome.change != known:
-                decision.write(outcome.change)
+            if change is not None and change != known:
+                decision.write(change)
         except Exception as error:  # noqa: BLE001 - one command must not keep all others from being carried out
             decision.faults[id_] = repr(error)
             why = legible(f"the tracker can't carry it out: {error!r}", _MOST_TEXT)
             decision.refusals.append(given.answer(why))
         else:
-            decision.refusals += () if outcome.refusal is None else (outcome.refusal,)
+            decision.refusals += () if refusal is None else (refusal,)
 
     def _go_on(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
         """Let a change take its next steps; tell whether its partitions are to be created.

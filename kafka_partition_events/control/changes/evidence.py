@@ -58,7 +58,6 @@ class Evidence:
     """All that is known of one change.
 
     Attributes:
-        acked: Level.
         assigned: Level.
         positioned: Level.
         readers_known: Whether it is known which groups to wait for.
@@ -69,7 +68,6 @@ class Evidence:
         unverified: Why the numbers may not be complete.
     """
 
-    acked: bool
     assigned: bool
     positioned: bool
     readers_known: bool
@@ -80,7 +78,7 @@ class Evidence:
 
     @property
     def followed(self) -> bool:
-        """Whether no live producer is waited for."""
+        """Whether no live producer is waited for: *acked*, if there is one."""
         return self.totals.applied + self.totals.capped == self.totals.live
 
 
@@ -102,7 +100,6 @@ def evidence(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) 
     named = change.spec.required_groups is not None
     known = named or cluster.readers is not None
     return Evidence(
-        acked=totals.live > 0 and totals.applied + totals.capped == totals.live,
         assigned=known and all(affected <= one.assigned for one in groups.values()),
         positioned=known
         and (named or not cluster.readers_are_old)

@@ -124,17 +124,17 @@ def plan(
     Groups are those that read the topic, or have offsets of it; None: they could not be asked for.
     """
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
-    found = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
-    assert found.change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
-    live = [one.instance_id for one in live_producers(found.change, ledger.leases, now_ms)]
+    change, refusal = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
+    assert change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
+    live = [one.instance_id for one in live_producers(change, ledger.leases, now_ms)]
     return Plan(
         spec=spec,
-        refusal=None if found.refusal is None else found.refusal.detail,
+        refusal=None if refusal is None else refusal.detail,
         producers=len(live),
         exposed=tuple(_exposed(spec, live, compacted=compacted)),
         groups=None if groups is None else tuple(_outlooks(spec, groups, ledger.leases, now_ms)),
         strangers=() if groups is None else tuple(_strangers(spec, groups)),
-        unverified=evidence(found.change, ledger.leases, cluster, now_ms).unverified,
+        unverified=evidence(change, ledger.leases, cluster, now_ms).unverified,
     )
 
 

@@ -33,7 +33,7 @@ class Case:
     @property
     def complete(self) -> bool:
         """Whether all that are waited for have followed, as far as each can afford."""
-        return self.known.acked and self.known.assigned
+        return self.known.totals.live > 0 and self.known.followed and self.known.assigned
 
 
 @frozen
