@@ -132,15 +132,6 @@ class TestThatTheTrackerGrowsTheTopic:
         story.request(growth())
         assert not self.due(story)
 
-    def test_not_before_every_live_producer_holds_the_gate(self) -> None:
-        story = Story()
-        story.lives("ab")
-        story.request(gated(execute=True))
-        story.says("a", Status.HELD)
-        assert not self.due(story)
-        story.says("b", Status.HELD)
-        assert self.due(story)
-
     @pytest.mark.parametrize(
         "seen", [{"count": 12}, {"count": 7}, {"topic_id": "other"}, {"blind": True}, {"count": None}]
     )
