@@ -167,9 +167,8 @@ def has_departed(lease: Appended, now_ms: int) -> bool:
 def _status(change: Change, use: TopicUse) -> Status:
     if use.holds == change.change_id:
         return Status.HELD
-    if (
-        use.holds is not None or use.seen < change.spec.to_count
-    ):  # the gate of an earlier change, or the old count
+    # It may wait at the gate of an earlier change still.
+    if use.holds is not None or use.seen < change.spec.to_count:
         return Status.PENDING
     return Status.APPLIED if use.used >= change.spec.to_count else Status.CAPPED
 
