@@ -19,7 +19,7 @@ HEARTBEAT_S: Final = 30.0
 _JITTER: Final = 0.2
 
 Report = tuple[Lease | None, float]
-"""A lease, if one is due, and when to look again at the latest."""
+"""A lease, if one is due, and when to come back at the latest."""
 
 
 @define

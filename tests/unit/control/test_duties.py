@@ -71,7 +71,7 @@ class TestWhatIsSaid:
         use = said(duties(requested(growth())), sees(12), 4)
         assert (use.holds, use.armed, use.seen, use.used) == (None, False, 12, 4)
 
-    def test_news_is_spread_over_a_fleet_and_told_once(self) -> None:
+    def test_news_is_spread_over_a_fleet_and_said_once(self) -> None:
         agent = duties()
         agent.spread = 5.0
         said(agent, sees(6))

@@ -1,4 +1,4 @@
-"""How the control topics must be, and what is told where they are not."""
+"""How the control topics must be, and what is said where they are not."""
 
 import pytest
 from attrs import evolve
@@ -39,7 +39,7 @@ def test_kafka_would_refuse_such_names(prefix: str) -> None:
         control_topics(prefix)
 
 
-def test_what_is_missing_is_told_whatever_else_is_set() -> None:
+def test_what_is_missing_is_named_and_other_settings_do_not_matter() -> None:
     assert missing(WANTED, FOUND) == ()
     assert [topic.name for topic in missing(WANTED, {})] == [*BY_NAME]
 
@@ -47,7 +47,7 @@ def test_what_is_missing_is_told_whatever_else_is_set() -> None:
 @pytest.mark.parametrize(
     ("policy", "wrong"), [("delete,compact", False), ("compact, delete", False), ("delete", True)]
 )
-def test_the_order_of_policies_means_nothing_and_another_one_is_told_with_its_cure(
+def test_the_order_of_policies_means_nothing_and_another_one_is_refused_with_its_cure(
     policy: str, wrong: bool
 ) -> None:
     leases = BY_NAME["kpe.leases"]
