@@ -22,7 +22,8 @@ that it uses all partitions. The instances are simulated: each has the duties of
 (`ProducerDuties`), a poller's view that is renewed every 30 s at a moment of its own, leases every 30 s +-20%
 and news spread over 5 s, but no thread and no connection. One process plays them all, and reads `kpe.changes`
 once: what 10,000 agents ask for (333 ListOffsets a second, 5,000 while their change is open) is not in these
-numbers.
+numbers. The rounds below are older than leases that acknowledge; one of 3,000 since then (2026-11-27) took
+35 s to growth and 70 s to converged, with 10,122 leases (3.65 MB).
 
 Most of the time is made of intervals: up to 36 s until the last agent looks, up to 30 s until the last poller
 does, 5 s over which news is spread. Bytes are keys and values, without compression.
