@@ -10,23 +10,15 @@ from attrs import define, evolve, field
 
 from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.changes.commands import obey
-from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, Fleet, evidence
+from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, Status, evidence
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.transitions import step
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
-from kafka_partition_events.control.protocol.records import (
-    Ack,
-    Answer,
-    Change,
-    Command,
-    Given,
-    Lease,
-    TopicUse,
-)
+from kafka_partition_events.control.protocol.records import Answer, Change, Command, Given, Lease, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 
 START_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID, CLUSTER = "orders", "topic-id-1", "c-1"
@@ -49,16 +41,21 @@ def gated(**fields: Any) -> Spec:
 
 
 def lease(name: str, seen: int = 6, used: int | None = None, **fields: Any) -> Lease:
-    use = TopicUse(topic=TOPIC, topic_id=TOPIC_ID, seen=seen, used=seen if used is None else used)
+    """A lease about the topic; fields of the lease, or of what it says of the topic."""
+    of_topic = {each: fields.pop(each) for each in _OF_TOPIC & fields.keys()}
+    use = TopicUse(topic=TOPIC, topic_id=TOPIC_ID, seen=seen, used=seen if used is None else used, **of_topic)
     known = {"incarnation": f"{name}-1", "lease_seq": 1, "view": (use,)}
     return Lease(**{"instance_id": name, **known, **fields})
 
 
-def ack(name: str, status: Status, **fields: Any) -> Ack:
-    known = {"change_id": ONE, "incarnation": f"{name}-1", "ack_seq": 1}
-    if status is Status.HELD:
-        known["armed_count"] = 6  # in time
-    return Ack(**{"instance_id": name, "status": status, **known, **fields})
+_OF_TOPIC = {"holds", "armed", "assigned", "positioned"}
+SAID: dict[Status, dict[str, Any]] = {
+    Status.PENDING: {"seen": 6},
+    Status.HELD: {"seen": 6, "holds": ONE, "armed": True},
+    Status.APPLIED: {"seen": 12},
+    Status.CAPPED: {"seen": 12, "used": 6},
+}
+"""What a producer's lease says of the topic, by how far it is."""
 
 
 @define
@@ -73,7 +70,6 @@ class Story:
     seen: list[State] = field(factory=list)
     policy: Policy = field(factory=Policy)
     _offsets: Any = field(factory=itertools.count)
-    groups: dict[str, Coverage] = field(factory=dict)
     _seq: Any = field(factory=lambda: itertools.count(1))
 
     # -- what people do ------------------------------------------------------------------------------
@@ -88,13 +84,15 @@ class Story:
         """Let the tracker take up a command; the next one in the topic, unless its offset is told."""
         given = Given(command, next(self._offsets) if offset is None else offset, appended_ms)
         changes, now_ms = self.ledger.changes, self.now_ms
-        told = obey(given, changes, self.cluster, epoch=self.epoch, now_ms=now_ms, policy=self.policy)
-        if told.refusal is not None:
-            self.refused.append(told.refusal)
-        if told.change is not None:
-            self.ledger.take_change(told.change)
-            self.seen.append(told.change.state)
-        return told.change
+        change, refusal = obey(
+            given, changes, self.cluster, epoch=self.epoch, now_ms=now_ms, policy=self.policy
+        )
+        if refusal is not None:
+            self.refused.append(refusal)
+        if change is not None:
+            self.ledger.take_change(change)
+            self.seen.append(change.state)
+        return change
 
     def request(self, spec: Spec, change_id: str = ONE, actor: str = "alice") -> Change | None:
         return self.command(Verb.REQUEST, actor, change_id, spec=spec)
@@ -113,16 +111,13 @@ class Story:
             self.ledger.take_lease(lease(name, seen, used, **{**known, **fields}), self.now_ms)
 
     def says(self, names: Iterable[str], status: Status, **fields: Any) -> None:
-        """Let instances answer."""
-        for name in names:
-            answer = ack(name, status, **{"ack_seq": next(self._seq), **fields})
-            self.ledger.take_ack(answer, self.now_ms)
+        """Let producers say how far they are."""
+        self.lives(names, **{**SAID[status], **fields})
 
     def probed(self, group: str, assigned: Iterable[int] = (), positioned: Iterable[int] = ()) -> None:
         """Let the prober see how far a group is."""
-        self.groups[group] = Coverage(
-            assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned)
-        )
+        found = Coverage(assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned))
+        self.sees(groups={**self.cluster.groups, group: found})
 
     # -- what the tracker makes of it ------------------------------------------------------------------
 
@@ -131,12 +126,8 @@ class Story:
         return self.ledger.changes[ONE]
 
     @property
-    def fleet(self) -> Fleet:
-        return Fleet(leases=self.ledger.leases, acks=self.ledger.acks.get(ONE, {}), groups=self.groups)
-
-    @property
     def evidence(self) -> Evidence:
-        return evidence(self.change, self.fleet, self.cluster, self.now_ms)
+        return evidence(self.change, self.ledger.leases, self.cluster, self.now_ms)
 
     def tick(self, seconds: float = 0) -> State:
         """Let time pass, and the state machine run until nothing changes any more."""
@@ -148,7 +139,7 @@ class Story:
 
     def next(self) -> Change:
         """Return what the tracker would make of the change now."""
-        return step(self.change, self.fleet, self.cluster, epoch=self.epoch, now_ms=self.now_ms)
+        return step(self.change, self.ledger.leases, self.cluster, epoch=self.epoch, now_ms=self.now_ms)
 
     @property
     def path(self) -> list[State]:
@@ -185,7 +176,7 @@ class Link:
     """The control topics in memory. ``down`` refuses reads, and loses what is published."""
 
     appended: list[tuple[bytes, bytes | None]] = field(factory=list)
-    published: list[tuple[str, dict[str, Any]]] = field(factory=list)
+    published: list[dict[str, Any]] = field(factory=list)
     down: bool = False
     closed: bool = False
     reads: int = 0
@@ -205,14 +196,19 @@ class Link:
         found, self._position = self.appended[self._position :], len(self.appended)
         return found
 
-    def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+    def publish(self, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         self.at_ms += 1
         if not self.down:
-            self.published.append((topic, json.loads(value)))
+            self.published.append(json.loads(value))
         on_done(None if self.down else self.at_ms)
 
     def close(self) -> None:
         self.closed = True
 
-    def of(self, topic: str, name: str) -> list[Any]:
-        return [record[name] for found, record in self.published if found == topic]
+    def of(self, name: str) -> list[Any]:
+        """Return what the leases say, by the name of a field."""
+        return [record[name] for record in self.published]
+
+    def uses(self, name: str) -> list[Any]:
+        """Return what they say of the first topic."""
+        return [view[0][name] for view in self.of("view") if view]

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable
 
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.topics import control_topics, missing
 
 WaitUntil = Callable[[Callable[[], bool], str], None]
 
@@ -27,7 +27,7 @@ def own_control_topics(bootstrap_servers: str, wait_until: WaitUntil) -> str:
     prefix = f"t{uuid.uuid4().hex[:8]}."
     wanted = control_topics(prefix)
     admin = ControlTopicAdmin({"bootstrap.servers": bootstrap_servers})
-    admin.carry_out(differences(wanted, {}))
-    wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
+    admin.create(wanted)
+    wait_until(lambda: not missing(wanted, admin.look(wanted)), "the control topics are there")
     admin.close()
     return prefix

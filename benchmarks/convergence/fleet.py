@@ -9,16 +9,14 @@ from typing import Final
 
 from attrs import define
 
-from kafka_partition_events.control.agents.agent_thread import Link, Report
+from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.leases import Leaseholder
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped, encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Ack, Change, Lease
+from kafka_partition_events.control.protocol.records import Change, Lease
 from kafka_partition_events.metadata.cluster import Cluster
 
-BUSY_S: Final = 2.0
-"""As agents do: how long after a look the next one comes while a change is open."""
 POLL_S: Final = 30.0
 """The default interval of pollers."""
 _READ_S: Final = 0.5
@@ -50,7 +48,7 @@ class Fleet:
         self._link = link
         self._cluster = cluster
         self._ledger = Ledger()
-        self._heard: deque[tuple[Leaseholder, Ack | None, int | None]] = deque()
+        self._heard: deque[tuple[Leaseholder, int | None]] = deque()
         self._skipped = Skipped()
         self._read_due = 0.0
         self.forget()
@@ -122,30 +120,17 @@ class Fleet:
             name: min(len(info.partitions), limits.get(name, len(info.partitions)))
             for name, info in (cluster.by_topic if cluster else {}).items()
         }
-        reports = duties.reports(cluster, used, now)
-        for ack in reports.acks:
-            if ack.born_ms is None:
-                duties.was_lost(ack, now)
-            else:
-                self._publish("acks", duties, ack)
-        if reports.lease is not None:
-            self._publish("leases", duties, reports.lease)
-        again_at = min(reports.again_at, now + BUSY_S) if reports.busy else reports.again_at
+        lease, again_at = duties.says(cluster, used, now)
+        if lease is not None:
+            key, value = key_of(lease), encode(lease)
+            self._count("leases", key.encode(), value)
+            self._link.publish(key, value, lambda at_ms: self._heard.append((duties, at_ms)))
         return min(again_at, instance.poll_due)
-
-    def _publish(self, topic: Report, duties: ProducerDuties, record: Ack | Lease) -> None:
-        key, value = key_of(record), encode(record)
-        self._count(topic, key.encode(), value)
-        ack = record if isinstance(record, Ack) else None
-        self._link.publish(topic, key, value, lambda at_ms: self._heard.append((duties, ack, at_ms)))
 
     def _take_deliveries(self) -> None:
         while self._heard:
-            duties, ack, at_ms = self._heard.popleft()
-            if ack is None and at_ms is not None:
-                duties.was_born(at_ms)
-            elif ack is not None and at_ms is None:
-                duties.was_lost(ack, time.monotonic())
+            duties, at_ms = self._heard.popleft()
+            duties.was_appended(at_ms, time.monotonic())
 
     def _count(self, topic: str, key: bytes, value: bytes) -> None:
         self.bytes_of[topic] += len(key) + len(value)

@@ -20,7 +20,7 @@ from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing import KafkaCluster
@@ -32,7 +32,7 @@ _LIMIT_S = 300.0
 _QUIET_S = 30.0
 _WAIT_S = 10.0
 _FROM, _TO = 6, 12
-_TOPICS: Final = ("changes", "acks", "leases")
+_TOPICS: Final = ("changes", "leases")
 
 
 @frozen(kw_only=True)
@@ -45,7 +45,7 @@ class Run:
         converged_s: From the request until all live instances were known to use them.
         state: Where the change ended.
         followed: How many instances use all partitions then.
-        records: Records of acks, leases and changes, by topic, from the request to the end,
+        records: Records of leases and changes, by topic, from the request to the end,
         bytes: and their keys and values.
         idle_bytes_s: Bytes a second, all of leases, while nothing was changed.
         tracker_mib: The tracker's resident memory at the end,
@@ -81,7 +81,7 @@ def run_once(cluster: KafkaCluster, instances: int, name: str) -> Run:
     topic, prefix = f"orders-{name}", f"fleet{name}."
     cluster.create_topic(topic, _FROM)
     admin = ControlTopicAdmin(config)
-    admin.carry_out(differences(control_topics(prefix), {}))
+    admin.create(control_topics(prefix))
     admin.close()
     with tracker(config, prefix) as process, watched(config, topic) as poller:
         link = ControlLink(config, prefix=prefix)

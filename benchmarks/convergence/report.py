@@ -17,14 +17,16 @@ NEW_PAGE = f"# How fast a fleet follows\n\n{BEGIN}\n{END}\n"
 _INTRODUCTION = """## How it was measured
 
 A real broker, its control topics, and a real `kpe tracker`; it grows a topic from 6 to 12 partitions with
-`gate=true` and no group to wait for, so each instance answers twice at least: `held` before, and
-`applied` after. The instances are simulated: each has the duties of a real agent (`ProducerDuties`), a
-poller's view that is renewed every 30 s at a moment of its own, leases every 30 s +-20% and answers spread
-over 5 s, but no thread and no connection. One process plays them all, and reads `kpe.changes` once: what
-10,000 agents ask for (333 ListOffsets a second, 5,000 while their change is open) is not in these numbers.
+`gate=true` and no group to wait for, so each instance has news twice at least: that it holds the gate, and
+that it uses all partitions. The instances are simulated: each has the duties of an agent
+(`ProducerDuties`), a poller's view that is renewed every 30 s at a moment of its own, leases every 30 s +-20%
+and news spread over 5 s, but no thread and no connection. One process plays them all, and reads `kpe.changes`
+once: what 10,000 agents ask for (333 ListOffsets a second, 5,000 while their change is open) is not in these
+numbers. The rounds below are older than leases that acknowledge; one of 3,000 since then (2026-11-27) took
+35 s to growth and 70 s to converged, with 10,122 leases (3.65 MB).
 
 Most of the time is made of intervals: up to 36 s until the last agent looks, up to 30 s until the last poller
-does, 5 s over which each answer is spread. Bytes are keys and values, without compression.
+does, 5 s over which news is spread. Bytes are keys and values, without compression.
 """
 
 
@@ -55,7 +57,6 @@ _COLUMNS: Final = (
     _Column("request to growth, s", lambda run: run.armed_s, "{:.0f}"),
     _Column("request to converged, s", lambda run: run.converged_s, "{:.0f}"),
     _Column("followed", lambda run: run.followed, "{:,}"),
-    *_records("acks"),
     *_records("leases"),
     *_records("changes"),
     _Column("tracker's memory at most, MiB", lambda run: run.tracker_peak_mib, "{:.0f}"),

@@ -1,6 +1,7 @@
 """The control topics, the tracker, and what it is asked for."""
 
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -20,7 +21,7 @@ from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -64,7 +65,7 @@ class Control:
         self._begun += 1
         self.prefix = f"kpe{self._begun}."
         admin = ControlTopicAdmin({"bootstrap.servers": self.bootstrap_servers})
-        admin.carry_out(differences(control_topics(self.prefix), {}))
+        admin.create(control_topics(self.prefix))
         admin.close()
         self.changes = Changes(self.bootstrap_servers, self.prefix)
         self.start_tracker()
@@ -96,6 +97,13 @@ class Control:
 
     def kill_tracker(self) -> None:
         self._tracker.kill()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the tracker's machine pause for the time of a ``with``."""
+        self._tracker.send_signal(signal.SIGSTOP)
+        yield
+        self._tracker.send_signal(signal.SIGCONT)
 
     def check(self) -> None:
         """Raise a `BenchError` if the tracker has ended by itself, and start another one."""

@@ -9,10 +9,6 @@ _LEASE: Final = {
     "format": "kpe.lease", "version": 1, "instance_id": "ghost", "incarnation": "x", "lease_seq": 1,
     "role": "producer", "cluster_id": "c-1", "state": "up",
 }  # fmt: skip
-_ACK: Final = {
-    "format": "kpe.ack", "version": 1, "revision": 1, "instance_id": "group:ghost", "incarnation": "x",
-    "ack_seq": 1, "role": "consumer", "group": "ghost", "status": "applied",
-}  # fmt: skip
 _COMMAND: Final = {"format": "kpe.command", "version": 1, "change_id": "odd", "verb": "cancel", "actor": "x"}
 _CHANGE: Final = {"format": "kpe.change", "version": 1, "change_id": "odd", "number": 1, "tracker_epoch": 1}
 
@@ -33,9 +29,8 @@ def litter(rng: random.Random, topics: Sequence[str]) -> tuple[bytes, bytes]:
         _json({**_LEASE, "instance_id": f"ghost-{rng.randrange(50)}", "view": [_use(topic, -1)]}),
         _json({**_LEASE, "version": 99}),
         _json({**_LEASE, "born_ms": 9_223_372_036_854_775_807}),
-        _json({**_ACK, "change_id": topic, "positioned": "0-999999," * 400 + "0"}),
-        # A reader of the topic's group, as it seems: without a lease of its own it counts for nothing.
-        _json({**_ACK, "change_id": topic, "group": topic, "instance_id": "mallory", "positioned": "6-11"}),
+        _json({**_LEASE, "group": topic, "view": [{**_use(topic, 6), "positioned": "0-999999," * 400}]}),
+        _json({**_LEASE, "group": topic, "ttl_s": 0, "view": [{**_use(topic, 6), "positioned": "6-11"}]}),
         _json({**_COMMAND, "actor": "\ud800"}),
         _json({**_COMMAND, "verb": "rule"}),
         _json({**_COMMAND, "change_id": "odd|odd"}),

@@ -4,6 +4,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ from benchmarks.gate.plan import (
     GROWN,
     LATE_S,
     OLD,
+    PAUSE_S,
     SESSION_S,
     STRIKE_S,
     UNGATED_S,
@@ -36,7 +38,7 @@ from kafka_partition_events.testing import KafkaCluster
 _NS: Final = 1_000_000_000
 _POSITIONS_LIMIT_S = 90.0
 _LIMIT_S = 60.0
-_GATE_LIMIT_S = 60.0
+_GATE_LIMIT_S = 120.0
 _QUIET_S = SESSION_S + 4.0
 _LOOK_S = 0.1
 
@@ -179,13 +181,6 @@ class Batch:
         return run_of(self.number, acked, received, moments, opening.by if opening else None)
 
 
-@contextmanager
-def _meanwhile(bench: Bench, fault: Fault) -> Iterator[None]:
-    """Let go wrong what does so all the time."""
-    with bench.control.littered() if fault == "garbage" else nullcontext():
-        yield
-
-
 def run_batch(
     bench: Bench, scenario: Scenario, number: int, clients: Sequence[Client], size: int
 ) -> dict[Client, list[Run]]:
@@ -197,12 +192,12 @@ def run_batch(
     """
     with (
         _batch(bench, scenario, number, clients, size) as batch,
-        _meanwhile(bench, scenario.fault),
+        bench.control.littered() if scenario.fault == "garbage" else nullcontext(),
     ):
         batch.start()
         _await_positions(batch)
         _grow(batch, scenario)
-        STRIKES[scenario.fault](batch)
+        STRIKES.get(scenario.fault, _nothing)(batch)
         batch.wait(_GATE_LIMIT_S, "all producers use new partitions", batch.all_used)
         killed = SESSION_S if scenario.fault in {"consumer", "consumer-late"} else 0.0
         batch.last(killed + (AFTER_S if batch.gated else UNGATED_S))
@@ -252,6 +247,7 @@ def _grow(batch: Batch, scenario: Scenario) -> None:
     if batch.gated:
         cluster_id = batch.bench.data.cluster_id
         batch.bench.control.request([scenario.spec(cluster_id, topic) for topic in batch.all_topics])
+        WHILE_IT_GROWS.get(scenario.fault, _nothing)(batch)
     else:
         grown = [NewPartitions(topic, GROWN) for topic in batch.all_topics]
         for future in batch.bench.admin.create_partitions(grown).values():
@@ -320,6 +316,29 @@ def _kill_the_tracker(batch: Batch) -> None:
     batch.bench.control.start_tracker()
 
 
+def _pause_the_tracker(batch: Batch) -> None:
+    _strike(batch)
+    with batch.bench.control.paused():
+        batch.last(PAUSE_S)
+
+
+def _pause_the_tracker_late(batch: Batch) -> None:
+    openings = batch.bench.control.changes.openings
+    batch.wait(_GATE_LIMIT_S, "the gates open", lambda: openings.keys() >= set(batch.all_topics))
+    _pause_the_tracker(batch)
+
+
+def _take_all_members_away(batch: Batch) -> None:
+    how, seconds = batch.scenario.fault.split("-")
+    batch.wait(_LIMIT_S, "a topic grows", lambda: batch.growth.look() or bool(batch.growth.at_ns))
+    _strike(batch)
+    with ThreadPoolExecutor() as pool:
+        [*pool.map(Worker.stop if how == "stopped" else Worker.kill, batch.consumers)]
+    batch.last(float(seconds))
+    for consumer in batch.consumers:
+        consumer.start()
+
+
 def _fail_coordinators_over(batch: Batch) -> None:
     """Restart brokers, so that coordinators are others, and have to load, while groups are scanned."""
     batch.struck_ns = dict.fromkeys(batch.all_topics, time.time_ns())
@@ -334,7 +353,6 @@ def _cancel(batch: Batch) -> None:
 
 
 STRIKES: Final[dict[Fault, Callable[[Batch], None]]] = {
-    "none": _nothing,
     "producer": _kill_producers,
     "consumer": _kill_a_consumer,
     "consumer-late": _kill_consumers_late,
@@ -342,4 +360,10 @@ STRIKES: Final[dict[Fault, Callable[[Batch], None]]] = {
     "coordinator": _fail_coordinators_over,
     "cancel": _cancel,
     "garbage": _strike,
+    "paused-held": _pause_the_tracker,
+    "paused-open": _pause_the_tracker_late,
+}
+WHILE_IT_GROWS: Final[dict[Fault, Callable[[Batch], None]]] = {
+    "paused-asked": _pause_the_tracker,
+    **dict.fromkeys(("stopped-6", "stopped-25", "killed-6", "killed-25"), _take_all_members_away),
 }

@@ -10,9 +10,8 @@ from kafka_partition_events.control.protocol.spec import Spec
 
 Client = Literal["confluent", "kafka-python"]
 Guard = Literal["none", "hook", "probed"]
-Fault = Literal[
-    "none", "producer", "consumer", "consumer-late", "tracker", "coordinator", "cancel", "garbage"
-]  # fmt: skip
+Fault = str
+"""One of `FAULTS`."""
 
 OLD, GROWN = 6, 12
 PRODUCERS: Final[tuple[Client, ...]] = ("confluent", "kafka-python")
@@ -38,6 +37,8 @@ AFTER_S = 6.0
 """For how long is written after the gate has opened."""
 STRIKE_S = (0.5, 1.5)
 """How long after growth something goes wrong, by batch."""
+PAUSE_S = 30.0
+"""For how long the tracker's machine pauses."""
 LATE_S = 1.0
 """How long after the first record on a new partition a consumer is killed late: before it has committed."""
 
@@ -78,6 +79,14 @@ FAULTS: Final[dict[Fault, str]] = {
     "coordinator": "from the growth on brokers are restarted, so that coordinators fail over",
     "cancel": "each change is cancelled as soon as its topic is seen to have grown",
     "garbage": "records that are none, or odd, come to all control topics all the time",
+    **{
+        f"{how}-{seconds}": f"all members are {how} while topics grow, and back after {seconds} s"
+        for how in ("stopped", "killed")
+        for seconds in (6, 25)
+    },
+    "paused-asked": "the tracker's machine pauses for 30 s when a change was requested",
+    "paused-held": "the tracker's machine pauses for 30 s while the gate is held",
+    "paused-open": "the tracker's machine pauses for 30 s when the gate has opened",
 }
 
 
@@ -126,16 +135,17 @@ def _scenarios() -> Iterator[Scenario]:
         for consumers in CONSUMERS.values():
             if guard != "hook" or consumers.client == "confluent":  # which the hook is made for
                 yield Scenario(guard, consumers)
-    faults: tuple[Fault, ...] = ("producer", "consumer", "tracker")
-    for fault in faults:
+    for fault in ("producer", "consumer", "tracker"):
         for consumers in CONSUMERS.values():
             if consumers.client == "confluent":
                 yield Scenario("hook", consumers, fault)
     yield Scenario("hook", CONSUMERS["confluent"], "consumer-late")
-    hostile: tuple[Fault, ...] = ("coordinator", "cancel", "garbage")
-    for fault in hostile:
+    for fault in ("coordinator", "cancel", "garbage", *(name for name in FAULTS if "paused" in name)):
         yield Scenario("probed", CONSUMERS["confluent"], fault)
     yield Scenario("probed", CONSUMERS["confluent"], "consumer-late")
+    for fault in ("stopped-6", "stopped-25", "killed-6", "killed-25"):
+        yield Scenario("hook", CONSUMERS["confluent"], fault)
+        yield Scenario("probed", CONSUMERS["confluent"], fault)
 
 
 SCENARIOS = {scenario.name: scenario for scenario in _scenarios()}

@@ -26,7 +26,8 @@ default: 300 s) and commit every {plan.COMMIT_S:.0f} s; producers look every {pl
 they are first. Gated changes are requested, and a `kpe tracker` process makes them when all
 producers hold the gate; the others are made by the driver. Ten runs of a cell share a batch with ten of the
 other producing client: each has a topic, a group, clients, agents and a change of its own, in processes that
-they share. A cell is two batches. kafka-python has no KIP-848 groups.
+they share. A cell is two batches, or one where a column says "of 10" (the rounds of 2026-11-27, the only ones
+since leases acknowledge). kafka-python has no KIP-848 groups.
 
 - **missed**: records that the producer was told are written, since the group had committed on all old
   partitions, and that no consumer has received, whatever the partition.

@@ -40,7 +40,6 @@ _CONTROL: Final = {
     "command": "commands",
     "change": "changes",
     "lease": "leases",
-    "ack": "acks",
 }
 
 

@@ -227,10 +227,10 @@ def test_an_observer_looks_and_delivers(world: World, tmp_path: Path, capsys: Ca
     [
         (part, topic)
         for part, topics in {
-            REQUESTER: ("changes", "leases", "acks"),
+            REQUESTER: ("changes", "leases"),
             PRODUCER: ("commands", "changes"),
             CONSUMER: ("commands", "changes"),
-            READER: ("commands", "changes", "leases", "acks"),
+            READER: ("commands", "changes", "leases"),
             TRACKER: ("commands",),
             OBSERVER: ("changes",),
         }.items()

@@ -13,9 +13,8 @@ from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.codec import Record, encode, key_of
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.testing import KafkaCluster
-from tests.control_kit import ONE, Story, ack, growth, lease
+from tests.control_kit import ONE, Story, growth, lease
 from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
@@ -43,7 +42,7 @@ Writes = Callable[..., None]
 
 @pytest.fixture
 def write(kafka_cluster: KafkaCluster, prefix: str) -> Writes:
-    topics = {"Command": "commands", "Change": "changes", "Lease": "leases", "Ack": "acks"}
+    topics = {"Command": "commands", "Change": "changes", "Lease": "leases"}
 
     def write(*records: Record, partition: int = -1) -> None:
         # A new one each time: it knows the partitions that there are now.
@@ -85,14 +84,14 @@ def a_change(change_id: str = ONE) -> Change:
 
 def test_it_reads_everything_to_the_end_and_then_what_is_new(log: ControlLog, write: Writes) -> None:
     before = time.time() * 1_000
-    write(*(lease(name) for name in "abcdef"), ack("a", Status.HELD))
+    write(*(lease(name) for name in "abcdef"))
     log.read(LIMIT_S)
     assert sorted(log.ledger.leases) == [*"abcdef"]
     assert before - 1_000 < log.ledger.leases["a"].at_ms < time.time() * 1_000 + 1_000
-    write(ack("a", Status.APPLIED, ack_seq=2), lease("g"))
+    write(lease("a", seen=12, lease_seq=2), lease("g"))
     log.read(LIMIT_S)
     assert "g" in log.ledger.leases
-    assert log.ledger.acks[ONE]["a"].record.status is Status.APPLIED
+    assert log.ledger.leases["a"].record.view[0].seen == 12
 
 
 def test_it_reads_what_was_committed_and_waits_for_no_mark(
@@ -110,7 +109,6 @@ def test_it_reads_what_was_committed_and_waits_for_no_mark(
     tracker.produce(f"{prefix}changes", None, key_of(one))
     tracker.commit_transaction(LIMIT_S)
     read_until(log, lambda: not log.ledger.changes)
-    assert [*log.ledger.retired] == [ONE]
 
 
 def test_it_waits_for_a_leader_that_is_being_elected(

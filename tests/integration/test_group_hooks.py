@@ -151,8 +151,8 @@ def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
     received = until(reader, 12) + reader.read(1.0)
     agent.close()
     assert sorted(received) == sorted(list(NEW) * EACH)
-    assert link.of("acks", "positioned")[-1] == "6-11"
-    assert link.of("acks", "assigned")[-1] == "6-11"
+    assert "6-11" in link.uses("positioned")
+    assert "6-11" in link.uses("assigned")
 
 
 class Freezing(Consumer):

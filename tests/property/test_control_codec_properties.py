@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events.control.protocol.codec import Skipped, decode, decode_or_skip, encode
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.protocol.records import Change, Command, Lease
 from tests.control_kit import damaged
 from tests.unit.control.test_records import RECORDS
 
-KINDS: list[Any] = [Command, Change, Lease, Ack]
+KINDS: list[Any] = [Command, Change, Lease]
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),

@@ -14,9 +14,9 @@ from kafka_partition_events.control.protocol.ledger import (
     Ledger,
     latest,
 )
-from kafka_partition_events.control.protocol.records import Ack, Change, Lease
-from kafka_partition_events.control.protocol.vocabulary import State, Status
-from tests.control_kit import ONE, Story, ack, gated, grown, lease
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import State
+from tests.control_kit import Story, gated, grown, lease
 
 STORY = grown(gated())
 BASE = STORY.change
@@ -47,19 +47,8 @@ leases = st.builds(
     st.sampled_from([6, 12]),
     st.sampled_from([0.0, 90.0]),
 )
-acks = st.builds(
-    lambda name, process, seq, born, at, status: Appended(
-        ack(name, status, incarnation=process, ack_seq=seq, born_ms=born), at
-    ),
-    NAMES,
-    PROCESSES,
-    NUMBERS,
-    BORN,
-    MOMENTS,
-    st.sampled_from(Status),
-)
 of_one = leases.filter(lambda each: each.record.instance_id == "a")
-logs = st.lists(changes | leases | acks, max_size=12)
+logs = st.lists(changes | leases, max_size=12)
 
 
 def read(log: list[Any]) -> Ledger:
@@ -67,10 +56,8 @@ def read(log: list[Any]) -> Ledger:
     for record in log:
         if isinstance(record, Change):
             ledger.take_change(record)
-        elif isinstance(record.record, Lease):
-            ledger.take_lease(record.record, record.at_ms)
         else:
-            ledger.take_ack(record.record, record.at_ms)
+            ledger.take_lease(record.record, record.at_ms)
     return ledger
 
 
@@ -85,15 +72,8 @@ def test_changes_join_in_any_order(one: Change, other: Change, third: Change) ->
     is_a_semilattice(latest, one, other, third)
 
 
-@given(acks, acks, acks)
-def test_acks_join_in_any_order(one: Appended[Ack], other: Appended[Ack], third: Appended[Ack]) -> None:
-    is_a_semilattice(latest, one, other, third)
-
-
 @given(of_one, of_one, of_one)
-def test_leases_join_in_any_order(
-    one: Appended[Lease], other: Appended[Lease], third: Appended[Lease]
-) -> None:
+def test_leases_join_in_any_order(one: Appended, other: Appended, third: Appended) -> None:
     is_a_semilattice(latest, one, other, third)
 
 
@@ -110,11 +90,7 @@ def test_a_log_that_is_shuffled_doubled_and_read_again_tells_the_same(
 @given(logs)
 def test_what_compaction_leaves_of_a_log_tells_the_same_of_who_holds_a_name(log: list[Any]) -> None:
     whole = read(log)
-    kept = [*whole.leases.values()]
-    compacted = read([*whole.changes.values(), *kept, *whole.acks.get(ONE, {}).values()])
-    assert compacted.changes == whole.changes
-    assert compacted.acks == whole.acks
-    assert compacted.leases == whole.leases
+    assert read([*whole.changes.values(), *whole.leases.values()]) == whole
 
 
 @given(logs)
@@ -126,4 +102,4 @@ def test_every_record_survives_its_encoding(log: list[Any]) -> None:
 
 def totals(ledger: Ledger) -> object:
     story = Story(ledger=ledger, cluster=STORY.cluster, now_ms=STORY.now_ms)
-    return evidence(story.change, story.fleet, story.cluster, story.now_ms)
+    return evidence(story.change, story.ledger.leases, story.cluster, story.now_ms)

@@ -16,7 +16,7 @@ from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, lease
+from tests.control_kit import CLUSTER, NEW, TOPIC, Story, gated, lease
 from tests.property.examples import scaled
 
 DEADLINE_S = 120.0
@@ -49,13 +49,11 @@ class Producer:
         self.partitioner.routing.limit(self.duties.limits(self.cluster, now))
         route = self.partitioner.route(TOPIC)
         used = {} if route is None else {TOPIC: len(route.admitted)}
-        reports = self.duties.reports(self.cluster, used, now)
-        if world.reachable:
-            if reports.lease is not None:
-                world.story.ledger.take_lease(reports.lease, now_ms)
-                self.duties.was_born(now_ms)
-            for ack in reports.acks:
-                world.story.ledger.take_ack(ack, now_ms)
+        lease, _ = self.duties.says(self.cluster, used, now)
+        if lease is not None:
+            if world.reachable:
+                world.story.ledger.take_lease(lease, now_ms)
+            self.duties.was_appended(now_ms if world.reachable else None, now)
 
     def poll(self) -> None:
         self.cluster = cluster_of({TOPIC: [1] * self.world.count}, cluster_id=CLUSTER)
@@ -105,7 +103,7 @@ class GatedGrowth(RuleBasedStateMachine):
         if not self.reachable:
             return
         story = self.story
-        if is_due(story.change, story.fleet, story.cluster, story.now_ms):
+        if is_due(story.change, story.ledger.leases, story.cluster, story.now_ms):
             self.grown_ms = story.now_ms
             story.sees(count=12)
         while (after := story.next()) is not story.change:
@@ -122,8 +120,6 @@ class GatedGrowth(RuleBasedStateMachine):
             story.ledger.take_change(change)
         for known in before.leases.values():
             story.ledger.take_lease(known.record, known.at_ms)
-        for answer in before.acks.get(ONE, {}).values():
-            story.ledger.take_ack(answer.record, answer.at_ms)
 
     @precondition(lambda self: self.grown_ms is not None)
     @rule(reachable=st.booleans())

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.control.changes import transitions
 from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip, encode
-from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease
-from kafka_partition_events.control.protocol.vocabulary import State, Status
-from tests.control_kit import ack, damaged, gated
+from kafka_partition_events.control.protocol.records import Command, Given, Lease
+from kafka_partition_events.control.protocol.vocabulary import State
+from tests.control_kit import damaged, gated
 from tests.property.examples import scaled
 from tests.property.test_control_codec_properties import ANYTHING
 from tests.unit.control.test_records import RECORDS
@@ -31,8 +31,6 @@ def take(world: World, record: Any, value: bytes, skipped: Skipped) -> list[Give
         return [] if command is None else [Given(command, at[2], world.now_ms)]
     if isinstance(record, Lease) and (lease := decode_or_skip(Lease, value, skipped, at)):
         world.ledger.take_lease(lease, world.now_ms)
-    if isinstance(record, Ack) and (answer := decode_or_skip(Ack, value, skipped, at)):
-        world.ledger.take_ack(answer, world.now_ms)
     return []
 
 
@@ -52,8 +50,7 @@ def _play(world: World, skipped: Skipped, odd: list[tuple[Any, list[int], Any]])
         value = json.dumps(damaged(json.loads(encode(record)), way, something)).encode()
         assert not world.round_of(take(world, record, value, skipped)).faults
     world.now_ms += 7_300_000  # no lease lasts longer
-    world.lives("z")
-    world.ledger.take_ack(ack("z", Status.HELD, change_id="wanted"), world.now_ms)
+    world.lives("z", holds="wanted", armed=True)
     assert [change.change_id for change in world.round().due] == ["wanted"]
     world.count = 12
     world.round()

@@ -108,8 +108,8 @@ class TestRequest:
         [
             (["--topic", "kpe.changes", "--to", "12"], "kpe.changes is a topic of change control itself"),
             (
-                ["--topic", "a.acks", "--to", "12", "--prefix", "a."],
-                "a.acks is a topic of change control itself",
+                ["--topic", "a.leases", "--to", "12", "--prefix", "a."],
+                "a.leases is a topic of change control itself",
             ),
             (["--topic", "__consumer_offsets", "--to", "99"], "__consumer_offsets is Kafka's own topic"),
             (["--topic", "_schemas", "--to", "9"], "_schemas is a topic of Schema Registry"),
@@ -147,19 +147,9 @@ class TestOtherCommands:
         assert self.kpe(desk, "cancel") == 0
         assert desk.story.change.state is State.CANCELLED
 
-    def test_finish_opens_the_gate_and_names_who_is_left_behind(self, capsys: Captured) -> None:
-        desk = at(grown(gated()))
-        assert self.kpe(desk, "cancel", "--finish") == 2
-        assert (
-            "end the change without billing: orders 6 -> 12, on x:1: no terminal" in capsys.readouterr().err
-        )
-        assert self.kpe(desk, "cancel", "--finish", "--yes") == 0
-        assert (desk.story.change.state, desk.story.change.opened_by) == (State.PARTIALLY_CONVERGED, "alice")
-
-    def test_finish_before_it_has_happened_is_refused(self, desk: StoryClient, capsys: Captured) -> None:
-        desk.story.request(gated())
-        assert self.kpe(desk, "cancel", "--finish", "--yes") == 1
-        assert "cancel it without an option" in capsys.readouterr().err
+    def test_cancel_what_has_happened_is_refused(self, capsys: Captured) -> None:
+        assert self.kpe(at(grown(gated())), "cancel") == 1
+        assert "it waits for who follows until its deadline" in capsys.readouterr().err
 
 
 def test_the_cluster_and_the_prefix_are_those_that_are_typed(desk: StoryClient) -> None:

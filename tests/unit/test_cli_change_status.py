@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.control.protocol.vocabulary import Status, Verb
+from kafka_partition_events.control.changes.evidence import Status
+from kafka_partition_events.control.protocol.vocabulary import Verb
 from tests.change_kit import StoryClient, documents, unreachable
 from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
 
 Captured = pytest.CaptureFixture[str]
 
-CURE = "the topic has grown, and Kafka can't shrink it: --finish opens its gate and ends the waiting"
+CURE = "the topic has grown, and Kafka can't shrink it; it waits for who follows until its deadline"
 
 
 def at(story: Story, *news: Callable[[], Any]) -> StoryClient:

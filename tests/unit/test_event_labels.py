@@ -53,7 +53,7 @@ class Link:
         found, self.appended = self.appended, []
         return found
 
-    def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+    def publish(self, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         raise AssertionError("an observer writes nothing")
 
     def close(self) -> None:

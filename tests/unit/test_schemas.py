@@ -22,7 +22,7 @@ from kafka_partition_events.metadata.diff import diff
 from tests.every_event import EVERY_EVENT
 from tests.property.worlds import snapshots
 
-CONTROL = {"control.command", "control.change", "control.lease", "control.ack"}
+CONTROL = {"control.command", "control.change", "control.lease"}
 SHARED = {"common", "control", "envelope"}
 VALIDATORS = {name: validator(name) for name in schemas()}
 BY_ID = {schema["$id"]: VALIDATORS[name] for name, schema in schemas().items()}

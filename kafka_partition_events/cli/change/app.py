@@ -15,7 +15,7 @@ class _Commands(LazyGroup):
         "ls": ("change.show:ls_command", "List changes."),
         "show": ("change.show:show_command", "Show one change: who has followed."),
         "wait": ("change.wait:wait_command", "Wait until producers are ready, or until it is over."),
-        "cancel": ("change.cancel:cancel_command", "Take back what has not happened, or end the waiting."),
+        "cancel": ("change.cancel:cancel_command", "Take back what has not happened."),
     }
 
 

@@ -200,14 +200,14 @@ def give(at: CommandContext, command: Command) -> None:
     """
     given = at.client.send(command)
     for _ in at.looks(ANSWER_S):
-        answer = reply_to(given, at.client.ledger.changes.get(command.change_id))
-        if answer is None or answer.change is None:
+        change, refusal = reply_to(given, at.client.ledger.changes.get(command.change_id)) or (None, None)
+        if change is None:
             continue
-        at.show(answer.change)
-        if command.verb is Verb.REQUEST and answer.change.answer_to(given) is None:
+        at.show(change)
+        if command.verb is Verb.REQUEST and change.answer_to(given) is None:
             tell(f"note: {command.change_id} was requested before; for another try take another --id")
-        if answer.refusal is not None:
-            tell(refused(answer.refusal))
+        if refusal is not None:
+            tell(refused(refusal))
             raise typer.Exit(EXIT_REFUSED)
         return
     if at.output is Output.TABLE:

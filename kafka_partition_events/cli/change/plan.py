@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import typer
+from attrs import asdict
 
 from kafka_partition_events.cli.change.context import CommandContext, command_context
 from kafka_partition_events.cli.change.spec import Wanted, spec_of
-from kafka_partition_events.cli.change.text import document, subject
+from kafka_partition_events.cli.change.text import subject
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, one_line
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import with_options
@@ -16,10 +17,9 @@ from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.cli.services.services import look_once
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.changes.evidence import ClusterView
-from kafka_partition_events.control.changes.plan import WORDS, GroupOutlook, Plan, Safety, Verdict, plan
-from kafka_partition_events.control.protocol.records import Command, group_name
+from kafka_partition_events.control.changes.plan import WORDS, Plan, Safety, Verdict, plan
+from kafka_partition_events.control.protocol.records import group_name
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Cluster
 
@@ -100,29 +100,12 @@ _INVISIBLE = (
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return a plan as one JSON object."""
-    request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=plan.spec)
+    unverified = [*plan.unverified, _INVISIBLE]
     return {
         "kind": "change_plan",
         "verdict": plan.verdict.value,
-        "spec": document(request)["spec"],
-        "refusal": plan.refusal,
-        "producers": plan.producers,
-        "exposed": list(plan.exposed),
-        "groups": None if plan.groups is None else [_group_document(group) for group in plan.groups],
-        "strangers": list(plan.strangers),
-        "unverified": [*plan.unverified, _INVISIBLE],
-    }
-
-
-def _group_document(outlook: GroupOutlook) -> dict[str, Any]:
-    group = outlook.group
-    return {
-        "group": group.group_id,
-        "protocol": group.protocol,
-        "state": group.state.lower(),
-        "members": len(group.members),
-        "hooked": outlook.hooked,
-        "safety": outlook.safety.value,
+        **asdict(plan),
+        "unverified": unverified,
     }
 
 
@@ -144,7 +127,7 @@ def exposure(plan: Plan) -> Iterator[str]:
     yield from plan.exposed
     for outlook in plan.groups or ():
         if outlook.safety in {Safety.EXPOSED, Safety.STREAMS}:
-            yield f"group {outlook.group.group_id}: {WORDS[outlook.safety]}"
+            yield f"group {outlook.group}: {WORDS[outlook.safety]}"
 
 
 def _group_lines(plan: Plan) -> Iterator[str]:
@@ -153,8 +136,7 @@ def _group_lines(plan: Plan) -> Iterator[str]:
     elif not plan.groups:
         yield "  groups: none reads it or has committed offsets of it"
     for outlook in plan.groups or ():
-        group = outlook.group
-        members = f"{group.protocol}, {counted(len(group.members), 'member')}, {outlook.hooked} with the hook"
-        yield f"  group {group.group_id} ({members}): {WORDS[outlook.safety]}"
+        members = f"{outlook.protocol}, {counted(outlook.members, 'member')}, {outlook.hooked} with the hook"
+        yield f"  group {outlook.group} ({members}): {WORDS[outlook.safety]}"
     for name in plan.strangers:
         yield f"  group {name}: required, and it neither reads the topic nor has offsets of it; see its name"

@@ -152,8 +152,6 @@ def _request(
     id_ = id_ or f"{wanted.topic[:80]}-{wanted.to}-{secrets.token_hex(4)}"
     if not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
-    if id_ in at.client.ledger.retired:
-        raise CliError(f"--id {id_}: there was a change of that id before; take another one")
     cluster = look_once(at.services, at.where.config)
     spec = spec_of(wanted, cluster, at.where.prefix)
     command = options.command(Verb.REQUEST, id_, spec)

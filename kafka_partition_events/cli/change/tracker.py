@@ -3,9 +3,10 @@
 import contextlib
 import faulthandler
 import threading
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
+from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.options import parse_address, with_options
@@ -19,8 +20,8 @@ from kafka_partition_events.cli.common.settings import (
 from kafka_partition_events.cli.common.stopping import wait_until_stopped
 from kafka_partition_events.cli.services.services import check_options, refusals_in_one_line
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.protocol.topics import PREFIX, Difference, control_topics, differences
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.control.protocol.topics import PREFIX, ControlTopic, control_topics, missing
+from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 
 LEAVING_S: Final = 45.0
 """How many seconds it may take to end, once it is told to."""
@@ -52,18 +53,12 @@ def tracker_group(
     curl -s localhost:9405/readyz                                    ok, or ok, standing by
     curl -s localhost:9405/metrics | grep kpe_change
 
-    It carries out what `kpe change` requests. Reads commands, leases and acknowledgements from the control
-    topics, describes the topics in question and consumer groups, and writes the state of each change, with
-    who has followed, to kpe.changes. It creates partitions where a change says so.
+    It carries out what `kpe change` requests, by what is in the control topics and what brokers say of
+    topics and groups, and writes how far each change is to kpe.changes. It creates partitions where a
+    change says so and [policy] of --config allows it (may_grow, max_partitions; the same for all trackers).
 
-    What it allows: may_grow and max_partitions in [policy] of --config, which all trackers of a cluster
-    should share. Kafka's own topics and the control topics are never changed, nor those of Schema Registry,
-    Connect and Streams.
-
-    One for each cluster. Run a second one elsewhere: it stands by, and is elected after 10 seconds in which
-    nothing was heard of the first, at once if that one is stopped; then it reads what the fleet has said (8
-    seconds for an hour of 10,000 instances). It keeps nothing on disk. Without a tracker producers go on, and
-    held gates open at their deadlines.
+    Run a second one elsewhere: it stands by, and is elected at once if the first is stopped, after 10
+    seconds if it is killed. It keeps nothing on disk. Without a tracker held gates open at their deadlines.
 
     Exit codes: 0 it was stopped (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
     should be, wrong address, refused login, unknown option, the address is taken.
@@ -78,7 +73,7 @@ def tracker_group(
             check_options(found.config)
             _check_topics(found)
             service = _Service(found, address)
-    except ConfigurationError as error:
+    except (ConfigurationError, ControlTopicError) as error:
         raise CliError(one_line(error)) from None
     faulthandler.enable(2)  # librdkafka aborts the process where it finds itself wrong
     with contextlib.closing(service), contextlib.suppress(KeyboardInterrupt):
@@ -89,56 +84,40 @@ def tracker_group(
     tell("stopped")
 
 
-@tracker_app.command("init", short_help="Create the control topics, or set them right.")
+@tracker_app.command("init", short_help="Create the control topics.")
 @with_options
-def init_command(
-    *,
-    where: ControlOptions,
-    listing: Listing,
-) -> None:
-    """Create kpe.commands, kpe.changes, kpe.leases and kpe.acks, or set right what differs.
+def init_command(*, where: ControlOptions, listing: Listing) -> None:
+    """Create those of kpe.commands, kpe.changes and kpe.leases that are missing.
 
     \b
     kpe tracker init -b localhost:9092
     kpe tracker init -b localhost:9092 --prefix staging.
 
-    Shows each difference. Done twice, the second time does nothing. A setting of a topic that change control
-    does not depend on is left alone. New topics get three replicas, or as many as there are brokers. Needs
-    the rights to describe, create and alter these topics.
+    Done twice, the second time does nothing. New topics get three replicas, or as many as there are brokers.
+    Needs the rights to describe and create these topics.
 
-    Exit codes: 0 they are as they should be; 2 one has too many partitions; wrong
-    address, refused, unknown option.
+    Exit codes: 0 they are as they must be; 2 one is not, and what to do; wrong address, refused, unknown
+    option.
     """  # noqa: D301
     found = where.find()
     check_options(found.config)
     with refusals_in_one_line():
-        differing = _look(found, repair=True)
-    listing.write(differing, _document, (), lambda one: (str(one),))
-    if not differing:
-        tell("note: all topics are as they should be")
+        created = _missing(found, create=True)
+    listing.write(created, asdict, (), lambda topic: (str(topic),))
+    if not created:
+        tell("note: all topics are as they must be")
 
 
-def _look(found: ControlTopics, *, repair: bool = False) -> tuple[Difference, ...]:
-    """Return what is otherwise than it should be with the control topics; set it right, if asked to."""
+def _missing(found: ControlTopics, *, create: bool = False) -> tuple[ControlTopic, ...]:
+    """Return the control topics that are not there; create them, if asked to."""
     from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin  # noqa: PLC0415 - an extra
 
     wanted = control_topics(found.prefix)
     with contextlib.closing(ControlTopicAdmin(found.config)) as admin:
-        differing = differences(wanted, admin.look(wanted))
-        if repair:
-            admin.carry_out(differing)
-    return differing
-
-
-def _document(difference: Difference) -> dict[str, Any]:
-    topic = difference.topic
-    return {
-        "topic": topic.name,
-        "action": "create" if difference.found is None else "configure",
-        "partitions": topic.partitions,
-        "config": dict(topic.config),
-        "found": difference.found,
-    }
+        lacking = missing(wanted, admin.look(wanted))
+        if create:
+            admin.create(lacking)
+    return lacking
 
 
 class _Service:
@@ -188,9 +167,9 @@ class _Service:
 
 
 def _check_topics(found: ControlTopics) -> None:
-    if differing := _look(found):
+    if lacking := _missing(found):
         raise CliError(
-            f"the control topics are not as they should be ({differing[0]}); run: kpe tracker init "
+            f"there is no topic {lacking[0].name}; run: kpe tracker init "
             f"-b {found.config['bootstrap.servers']}"
             + ("" if found.prefix == PREFIX else f" --prefix {found.prefix}")
         )

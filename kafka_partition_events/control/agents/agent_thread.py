@@ -4,21 +4,18 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Protocol, Self
 
-from kafka_partition_events.control.agents.leases import Leaseholder, Reports
+from kafka_partition_events.control.agents.leases import BUSY_S, Leaseholder, Report
 from kafka_partition_events.control.protocol.codec import NO_PLACE, RecordError, Skipped, encode, key_of
-from kafka_partition_events.control.protocol.records import Ack
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.process import OwnProcess
 
-Report = Literal["leases", "acks"]
-
 
 class Link(Protocol):
-    """Reads ``kpe.changes``, appends to ``kpe.leases`` and ``kpe.acks``."""
+    """Reads ``kpe.changes``, appends to ``kpe.leases``."""
 
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
         """Return the keys and values appended since the last call; the first one begins at the beginning.
@@ -32,11 +29,10 @@ class Link(Protocol):
             ControlTopicError: it can't be read; the next call goes on where this one was.
         """
 
-    def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
-        """Hand a record over, without waiting and without raising.
+    def publish(self, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+        """Hand a lease over, without waiting and without raising.
 
         Args:
-            topic: Which of the control topics.
             key: The record's key.
             value: The record.
             on_done: Called once, on any thread: with the broker's append time in milliseconds, or with None
@@ -46,9 +42,6 @@ class Link(Protocol):
     def close(self) -> None:
         """Release what the link opened. Records that were handed over are given a second or so."""
 
-
-BUSY_S: Final = 2.0
-"""How long after a look the next one comes while a change of this process's topics is open."""
 
 READ_LIMIT_S: Final = 2.0
 START_LIMIT_S: Final = 5.0
@@ -87,8 +80,8 @@ class ControlAgent(ABC):
         self._woken = False
         self._reached = False
         self._looks = 0
-        # What became of published records: appended on any thread, taken by ours.
-        self._heard: deque[tuple[Ack | None, int | None]] = deque()
+        # When leases were appended, None: it was lost; noted on any thread, taken by ours.
+        self._heard: deque[int | None] = deque()
 
     @abstractmethod
     def _act(self, now: float) -> float:
@@ -136,7 +129,7 @@ class ControlAgent(ABC):
         if thread is not None:
             thread.join(READ_LIMIT_S + 1.0)
         last = self._presence.last_lease()
-        self._link.publish("leases", key_of(last), encode(last), lambda _at_ms: None)
+        self._link.publish(key_of(last), encode(last), lambda _at_ms: None)
         self._link.close()
 
     def _wake(self) -> None:
@@ -172,8 +165,10 @@ class ControlAgent(ABC):
         if not self._reached:
             # A record for a topic that is not there might create it, and not as it should be.
             return self._clock.monotonic() + _RETRY_S
-        self._take_deliveries()
-        return self._act(self._clock.monotonic())
+        now = self._clock.monotonic()
+        while self._heard:
+            self._presence.was_appended(self._heard.popleft(), now)
+        return self._act(now)
 
     def _read(self) -> None:
         try:
@@ -191,28 +186,9 @@ class ControlAgent(ABC):
             self._presence.ledger.take_written(key, value, self.skipped, NO_PLACE)
         self._presence.ledger.keep(self._presence.needs)
 
-    def _publish(self, reports: Reports, now: float) -> float:
-        """Publish, and return when to look again.
-
-        An ack waits until it is known when this process was born. Answers are ordered by that: the first one
-        would seem to be of a later process than those that follow, and be the last word for ever.
-        """
-        for ack in reports.acks:
-            if ack.born_ms is None:
-                self._presence.was_lost(ack, now)
-            else:
-                self._link.publish("acks", key_of(ack), encode(ack), self._noting(ack))
-        if (lease := reports.lease) is not None:
-            self._link.publish("leases", key_of(lease), encode(lease), self._noting(None))
-        return min(reports.again_at, now + BUSY_S) if reports.busy else reports.again_at
-
-    def _noting(self, ack: Ack | None) -> Callable[[int | None], None]:
-        return lambda at_ms: self._heard.append((ack, at_ms))
-
-    def _take_deliveries(self) -> None:
-        while self._heard:
-            ack, at_ms = self._heard.popleft()
-            if ack is None and at_ms is not None:
-                self._presence.was_born(at_ms)
-            elif ack is not None and at_ms is None:
-                self._presence.was_lost(ack, self._clock.monotonic())
+    def _publish(self, report: Report) -> float:
+        """Publish, and return when to look again."""
+        lease, again_at = report
+        if lease is not None:
+            self._link.publish(key_of(lease), encode(lease), self._heard.append)
+        return again_at

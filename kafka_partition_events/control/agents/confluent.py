@@ -23,7 +23,6 @@ from kafka_partition_events.clients.confluent.answers import ELECTING, error_nam
 from kafka_partition_events.clients.confluent.connection import time_left
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import is_refusal
-from kafka_partition_events.control.agents.agent_thread import Report
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import Reading, to_pin
 from kafka_partition_events.control.compacted_topic import CompactedTopic
@@ -57,7 +56,7 @@ class ControlLink:
         self._changes = CompactedTopic(config)
         self._prefix = prefix
         self._producer: Producer | None = None
-        self._refused: set[str] = set()
+        self._refused = False
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -70,20 +69,21 @@ class ControlLink:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
-        """Hand a record over; see `Link`. That it must not be written is logged once."""
+    def publish(self, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+        """Hand a lease over; see `Link`. That it must not be written is logged once."""
+        topic = f"{self._prefix}leases"
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is not None and is_refusal(error_name(error)) and topic not in self._refused:
-                self._refused.add(topic)
-                needed = Right(("Write",), "topic", f"{self._prefix}{topic}")
+            if error is not None and is_refusal(error_name(error)) and not self._refused:
+                self._refused = True
+                needed = Right(("Write",), "topic", topic)
                 _log.warning("control_record_refused", error=error_text(error, self._config, needed))
             on_done(message.timestamp()[1] if error is None else None)
 
         try:
             if self._producer is None:
                 self._producer = Producer({"log_level": 2, **connecting(self._config), **_WRITING})
-            self._producer.produce(f"{self._prefix}{topic}", value, key, on_delivery=delivered)
+            self._producer.produce(topic, value, key, on_delivery=delivered)
         except (KafkaException, BufferError):
             on_done(None)
 

@@ -43,7 +43,7 @@ class ConsumerAgent(ControlAgent):
             clock: For tests.
         """
         lease = Lease(instance_id=instance_id, incarnation=uuid.uuid4().hex, lease_seq=0, group=group)
-        self._duties = ConsumerDuties(lease)
+        self._duties = ConsumerDuties(lease, spread=0.0)
         self._reading = Reading()
         self.changes: tuple[Change, ...] = ()
         """Changes as last read: the open ones, and those that have waited for the group."""
@@ -57,4 +57,4 @@ class ConsumerAgent(ControlAgent):
     def _act(self, now: float) -> float:
         """Report."""
         self.changes = tuple(self._duties.ledger.changes.values())
-        return self._publish(self._duties.reports(self._reading, now), now)
+        return self._publish(self._duties.says(self._reading, now))

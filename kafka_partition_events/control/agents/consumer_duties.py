@@ -2,12 +2,11 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 
-from kafka_partition_events.control.agents.leases import Leaseholder, Reports
-from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
-from kafka_partition_events.control.protocol.records import Ack, Change, TopicUse, group_name
-from kafka_partition_events.control.protocol.vocabulary import Status
+from kafka_partition_events.control.agents.leases import Leaseholder, Report
+from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
+from kafka_partition_events.control.protocol.records import Change, TopicUse, group_name
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 
@@ -28,29 +27,19 @@ class Reading:
     positioned: frozenset[TopicPartition] = frozenset()
 
 
-@define
 class ConsumerDuties(Leaseholder):
     """The duties of one reader. Not thread-safe.
 
     There are tens of members where there may be thousands of producers, and a gate may wait for them: so
-    they answer at once.
+    they say at once what is new.
     """
 
-    _said: dict[str, Coverage] = field(factory=dict, init=False)
-
-    def reports(self, reading: Reading, now: float) -> Reports:
+    def says(self, reading: Reading, now: float) -> Report:
         """Return what to publish."""
-        changes = [change for change in self.ledger.changes.values() if _concerns(change, reading)]
-        self._said = {c.change_id: self._said[c.change_id] for c in changes if c.change_id in self._said}
-        acks = tuple(self._ack(c, reading) for c in changes if self._said.get(c.change_id) != _of(c, reading))
-        lease = self.next_lease(_view(reading, changes), now)
-        return Reports(acks=acks, lease=lease, again_at=self.lease_due, busy=bool(changes))
-
-    def _ack(self, change: Change, reading: Reading) -> Ack:
-        self._said[change.change_id] = levels = _of(change, reading)
-        ready = bool(levels.assigned) and levels.assigned <= levels.positioned
-        status = Status.APPLIED if ready else Status.OBSERVED
-        return self.ack(change, status, assigned=levels.assigned, positioned=levels.positioned)
+        mine = {c.spec.topic: c for c in self.ledger.changes.values() if not c.state.final}
+        topics = sorted(reading.counts, key=lambda topic: (topic not in mine, topic))
+        view = tuple(_use(topic, reading, mine.get(topic)) for topic in topics)
+        return self.report(view, now, busy=not mine.keys().isdisjoint(topics))
 
     def needs(self, change: Change) -> bool:
         """Tell whether a change is open, or over and has waited for this group; as `Leaseholder.needs`.
@@ -61,38 +50,17 @@ class ConsumerDuties(Leaseholder):
         mine = self.lease.group is not None and group_name(self.lease.group) in waited
         return not change.state.final or (change.observed_ms is not None and mine)
 
-    def was_lost(self, ack: Ack, now: float) -> None:
-        """Take note that an ack was not appended: it is said again at the next look."""
-        self._said.pop(ack.change_id, None)
 
-
-def _concerns(change: Change, reading: Reading) -> bool:
-    return not change.state.final and change.spec.topic in reading.counts
-
-
-def _of(change: Change, reading: Reading) -> Coverage:
-    spec, affected = change.spec, change.spec.affected
-
-    def those(partitions: Iterable[TopicPartition]) -> PartitionSet:
-        return PartitionSet.of(
-            tp.partition for tp in partitions if tp.topic == spec.topic and tp.partition in affected
-        )
-
-    return Coverage(assigned=those(reading.assigned), positioned=those(reading.positioned))
-
-
-def _seen(topic: str, reading: Reading) -> int:
-    known = (tp.partition for tp in reading.assigned if tp.topic == topic)
-    return max(reading.counts.get(topic, 0), 1 + max(known, default=-1))
-
-
-def _view(reading: Reading, changes: list[Change]) -> tuple[TopicUse, ...]:
-    first = {change.spec.topic for change in changes}
-    return tuple(
-        TopicUse(
-            topic=topic, seen=_seen(topic, reading), used=sum(tp.topic == topic for tp in reading.assigned)
-        )
-        for topic in sorted(reading.counts, key=lambda topic: (topic not in first, topic))
+def _use(topic: str, reading: Reading, change: Change | None) -> TopicUse:
+    assigned = [tp.partition for tp in reading.assigned if tp.topic == topic]
+    positioned = [tp.partition for tp in reading.positioned if tp.topic == topic]
+    new = NO_PARTITIONS if change is None else change.spec.affected
+    return TopicUse(
+        topic=topic,
+        seen=max(reading.counts[topic], 1 + max(assigned, default=-1)),
+        used=len(assigned),
+        assigned=PartitionSet.of(id_ for id_ in assigned if id_ in new),
+        positioned=PartitionSet.of(id_ for id_ in positioned if id_ in new),
     )
 
 

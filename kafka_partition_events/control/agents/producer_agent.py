@@ -4,7 +4,7 @@ import uuid
 from typing import Final
 
 from kafka_partition_events.control.agents.agent_thread import START_LIMIT_S, ControlAgent, Link
-from kafka_partition_events.control.agents.leases import ACK_SPREAD_S
+from kafka_partition_events.control.agents.leases import SPREAD_S
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.records import Lease
 from kafka_partition_events.metadata.clock import Clock
@@ -42,7 +42,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         link: Link,
         instance_id: str,
         *,
-        spread: float = ACK_SPREAD_S,
+        spread: float = SPREAD_S,
         clock: Clock | None = None,
     ) -> None:
         """Make an agent; nothing is asked before `start`.
@@ -51,7 +51,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
             poller: Whose partitioners are told what to do.
             link: Reaches the control topics; the agent closes it.
             instance_id: What this process is called over restarts; no two processes share one.
-            spread: Over how many seconds the answers of a fleet are spread.
+            spread: Over how many seconds the news of a fleet is spread.
             clock: For tests.
         """
         lease = Lease(instance_id=instance_id, incarnation=uuid.uuid4().hex, lease_seq=0)
@@ -82,7 +82,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         used = self._limit(cluster, now)
         if used is None:
             return now + _ADOPTING_S
-        return self._publish(self._duties.reports(cluster, used, now), now)
+        return self._publish(self._duties.says(cluster, used, now))
 
     def _limit(self, cluster: Cluster | None, now: float) -> dict[str, int] | None:
         """Set the limits; return how many partitions of each topic the most modest partitioner uses.

@@ -7,7 +7,7 @@ knew of the growth by its own monotonic clock, and never before. Whether the con
 does not matter for that.
 
 The agent reads ``kpe.changes``, calls `ProducerDuties.limits` and sets them, then calls
-`ProducerDuties.reports` and publishes those; see docs/decisions/2026-11-21-change-control.md. Times are its
+`ProducerDuties.says` and publishes that; see docs/decisions/2026-11-21-change-control.md. Times are its
 monotonic seconds.
 """
 
@@ -16,20 +16,10 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field
 
-from kafka_partition_events.control.agents.leases import Leaseholder, Reports, ack_delay
-from kafka_partition_events.control.protocol.records import Ack, Change, TopicUse
-from kafka_partition_events.control.protocol.vocabulary import Status
+from kafka_partition_events.control.agents.leases import Leaseholder, Report
+from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.limits import Limits
-
-
-@define
-class _Said:
-    """What is said of one change: status and partitions in use, and when it is due (None: it was said)."""
-
-    status: Status
-    use: TopicUse
-    due: float | None
 
 
 @define
@@ -37,8 +27,7 @@ class ProducerDuties(Leaseholder):
     """The duties of one producer. Not thread-safe."""
 
     _grown_at: dict[str, float] = field(factory=dict, init=False)
-    _said: dict[str, _Said] = field(factory=dict, init=False)
-    _armed: dict[str, int] = field(factory=dict, init=False)
+    _armed: dict[str, bool] = field(factory=dict, init=False)
 
     # -- what partitioners are to do -----------------------------------------------------------------
 
@@ -75,79 +64,45 @@ class ProducerDuties(Leaseholder):
 
     # -- what is said --------------------------------------------------------------------------------
 
-    def reports(self, cluster: Cluster | None, used: Mapping[str, int], now: float) -> Reports:
+    def says(self, cluster: Cluster | None, used: Mapping[str, int], now: float) -> Report:
         """Return what to publish, after the limits of this moment were set.
 
         It is told how many partitions of each topic the routes use, by the budget.
         """
+        here = {change.change_id: change for change in self._here(cluster)}
+        self._grown_at = {id_: at for id_, at in self._grown_at.items() if id_ in here}
+        self._armed = {id_: armed for id_, armed in self._armed.items() if id_ in here}
         known = {} if cluster is None else cluster.by_topic
-        here = [*self._here(cluster)]
-        mine = [change for change in here if change.spec.topic in known]
-        self._forget_all_but({change.change_id for change in here}, {change.change_id for change in mine})
-        view = self._view_of(cluster, used, {change.spec.topic for change in mine})
-        uses = {use.topic: use for use in view}
-        for change in mine:
-            use = uses.get(change.spec.topic, TopicUse(topic=change.spec.topic, seen=0, used=0))
-            self._note(change, self._status(change, use, now), use, now)
-        acks = tuple(self._ack(change) for change in mine if self._is_due(change, now))
-        lease = self.next_lease(view, now)
-        moments = [self.opens_itself_at(change) for change in mine if change.holds]
-        moments += [said.due for said in self._said.values() if said.due is not None]
-        again_at = min((moment for moment in moments if moment > now), default=math.inf)
-        return Reports(acks=acks, lease=lease, again_at=min(again_at, self.lease_due), busy=bool(mine))
-
-    def _status(self, change: Change, use: TopicUse, now: float) -> Status:
-        if self._holds(change, now):
-            return Status.HELD
-        if use.seen < change.spec.to_count:
-            return Status.OBSERVED
-        return Status.APPLIED if use.used >= use.seen else Status.CAPPED
-
-    def _forget_all_but(self, known: set[str], mine: set[str]) -> None:
-        self._grown_at = {id_: at for id_, at in self._grown_at.items() if id_ in known}
-        self._said = {id_: said for id_, said in self._said.items() if id_ in mine}
-        self._armed = {id_: count for id_, count in self._armed.items() if id_ in mine}
-
-    def _note(self, change: Change, status: Status, use: TopicUse, now: float) -> None:
-        if status is Status.HELD:
-            # By the snapshot that the routes were made from when they were limited: what is newer they hold.
-            self._armed.setdefault(change.change_id, use.seen)
-        said = self._said.get(change.change_id)
-        if said is None or (said.status, said.use) != (status, use):
-            wait = ack_delay(change.change_id, self.lease.instance_id, self.spread)
-            due = now + wait if said is None or said.due is None else said.due
-            self._said[change.change_id] = _Said(status, use, due)
-
-    def _is_due(self, change: Change, now: float) -> bool:
-        due = self._said[change.change_id].due
-        return due is not None and due <= now
-
-    def _ack(self, change: Change) -> Ack:
-        said = self._said[change.change_id]
-        said.due = None
-        return self.ack(change, said.status, armed_count=self._armed.get(change.change_id))
-
-    def was_lost(self, ack: Ack, now: float) -> None:
-        """Take note that an ack was not appended: it is said again."""
-        said = self._said.get(ack.change_id)
-        if said is not None and said.due is None:
-            said.due = now + max(1.0, self.spread)
+        mine = {change.spec.topic: change for change in here.values() if change.spec.topic in known}
+        view = self._view_of(cluster, used, mine, now)
+        lease, again_at = self.report(view, now, busy=bool(mine))
+        opening = (self.opens_itself_at(change) for change in mine.values() if self._holds(change, now))
+        return lease, min(again_at, *opening, math.inf)
 
     def _view_of(
-        self, cluster: Cluster | None, used: Mapping[str, int], first: set[str]
+        self, cluster: Cluster | None, used: Mapping[str, int], mine: Mapping[str, Change], now: float
     ) -> tuple[TopicUse, ...]:
         """Return the topics that are used, those with open changes first."""
         topics = {} if cluster is None else cluster.by_topic
-        seen = {name: len(info.partitions) for name, info in topics.items() if not info.internal}
-        return tuple(
-            TopicUse(
-                topic=name,
-                topic_id=topics[name].topic_id,
-                seen=seen[name],
-                used=used.get(name, seen[name]),
+        names = sorted(name for name, info in topics.items() if not info.internal)
+        uses = []
+        for name in sorted(names, key=lambda name: name not in mine):
+            seen, change = len(topics[name].partitions), mine.get(name)
+            held = change if change is not None and self._holds(change, now) else None
+            if held is not None:
+                # By the snapshot that the routes were made from when limited: they hold what is newer.
+                self._armed.setdefault(held.change_id, seen < held.spec.to_count)
+            uses.append(
+                TopicUse(
+                    topic=name,
+                    topic_id=topics[name].topic_id,
+                    seen=seen,
+                    used=used.get(name, seen),
+                    holds=None if held is None else held.change_id,
+                    armed=held is not None and self._armed[held.change_id],
+                )
             )
-            for name in sorted(seen, key=lambda name: (name not in first, name))
-        )
+        return tuple(uses)
 
 
 def _seen(change: Change, cluster: Cluster | None) -> int:

@@ -1,19 +1,18 @@
-"""What commands do: a change is requested, cancelled or ended early. Pure.
+"""What commands do: a change is requested, or cancelled. Pure.
 
 A command that comes twice (at one offset) does nothing the second time. One that is refused says why and what
 to do, and the refusal is part of the change, so it is never lost.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import DEFAULT_POLICY, Policy
 from kafka_partition_events.control.changes.transitions import to
-from kafka_partition_events.control.protocol.records import Answer, Change, Command, Given
+from kafka_partition_events.control.protocol.records import Answer, Change, Given
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 
 MOST_OPEN: Final = 100
@@ -30,12 +29,8 @@ REFUSED_AFTER_MS: Final = 60_000
 process with the library reads them all."""
 
 
-@frozen
-class Outcome:
-    """What a command led to: the change as it is now (None: there is none), and why nothing was done."""
-
-    change: Change | None
-    refusal: Answer | None = None
+Outcome = tuple[Change | None, Answer | None]
+"""What a command led to: the change as it is now (None: there is none), and why nothing was done."""
 
 
 def obey(
@@ -46,23 +41,18 @@ def obey(
     epoch: int,
     now_ms: int,
     policy: Policy = DEFAULT_POLICY,
-    retired: Collection[str] = (),
 ) -> Outcome:
     """Carry out a command."""
     command = given.command
     change, requests = changes.get(command.change_id), command.verb is Verb.REQUEST
-    carry_out: _Verb
+    why: str | None
     if change is not None:
         if change.was_given(given) or (requests and command.spec == change.spec):
-            return Outcome(change)  # it comes again
+            return change, None  # it comes again
         change = evolve(change, revision=change.revision + 1, tracker_epoch=epoch)
-        carry_out = _VERBS[command.verb]
-    elif command.change_id in retired:
-        why = f"there was a change {command.change_id} before; request this one under an id of its own"
-        return Outcome(None, given.answer(why))
     elif command.spec is None or not requests:
         why = f"there is no change {command.change_id}; see kpe change ls --all"
-        return Outcome(None, given.answer(why))
+        return None, given.answer(why)
     else:
         change = Change(
             change_id=command.change_id,
@@ -74,16 +64,60 @@ def obey(
             why=command.reason,
             requested_ms=given.at_ms,
         )
-        carry_out = partial(_take_up, others=changes.values(), policy=policy)
-    try:
-        _check_age(given, now_ms)
-        after = carry_out(change, command, cluster, now_ms)
-    except _RefusedError as error:
-        answer = given.answer(str(error))
+    if (why := _why_not(given, change, cluster, changes.values(), now_ms, policy)) is not None:
         if change.revision == 1:
-            change = to(change, State.REJECTED, now_ms, detail=str(error))
-        return Outcome(change.with_answer(answer), answer)
-    return Outcome(after.with_answer(given.answer()))
+            change = to(change, State.REJECTED, now_ms, detail=why)
+        return change.with_answer(given.answer(why)), given.answer(why)
+    if not requests and change.state is not State.CANCELLED:
+        ended = State.PARTIALLY_CONVERGED if change.state is State.OVERDUE else State.CANCELLED
+        reason = f"cancelled by {command.actor}" + (f": {command.reason}" if command.reason else "")
+        change = to(change, ended, now_ms, detail=reason)
+    return change.with_answer(given.answer()), None
+
+
+def _why_not(
+    given: Given,
+    change: Change,
+    cluster: ClusterView,
+    others: Collection[Change],
+    now_ms: int,
+    policy: Policy,
+) -> str | None:
+    """Return why a command is not carried out, and what to do; None: it is."""
+    if now_ms > given.at_ms + 1_000 * LASTS_S:
+        return f"no tracker took it up within {LASTS_S:g} s; ask again"
+    if given.command.verb is Verb.CANCEL:
+        return _why_not_cancel(change, cluster)
+    if change.revision > 1:
+        return f"{change.change_id} is another change already; request this one under an id of its own"
+    return _why_not_request(change, cluster, others, policy)
+
+
+def _why_not_request(
+    change: Change, cluster: ClusterView, others: Collection[Change], policy: Policy
+) -> str | None:
+    still_open = [other for other in others if not other.state.final]
+    if len(still_open) >= MOST_OPEN:
+        return f"{len(still_open)} changes are open; finish some"
+    for other in still_open:
+        if other.spec.subject == change.spec.subject:
+            return f"{other.change_id} is {other.state}; wait for it (kpe change wait), or cancel it"
+    if cluster.blind:
+        return f"the tracker does not see cluster {change.spec.cluster_id} now; see its log"
+    return policy.forbids(change.spec, cluster.count, cluster.topic_id)
+
+
+def _why_not_cancel(change: Change, cluster: ClusterView) -> str | None:
+    if change.state.final and change.state is not State.CANCELLED:
+        return f"{change.change_id} is {change.state}; nothing is left to be done"
+    if change.state in {State.GATED, State.CONVERGING}:
+        grown = "the topic has grown, and Kafka can't shrink it; it waits for who follows until its deadline"
+        return f"{change.change_id} is {change.state}; {grown}"
+    if change.state is State.REQUESTED and cluster.blind:
+        # The topic may have grown already; then nothing would keep producers from its new partitions.
+        seen = f"the tracker does not see cluster {change.spec.cluster_id} now, so it may have happened"
+        return f"{seen}; ask again later"
+    return None
 
 
 def may_be_forgotten(change: Change, now_ms: int) -> bool:
@@ -97,99 +131,7 @@ def reply_to(given: Given, change: Change | None) -> Outcome | None:
     if change is None:
         return None
     if (answer := change.answer_to(given)) is not None:
-        return Outcome(change, answer if answer.refused else None)
+        return change, answer if answer.refused else None
     if given.command.verb is Verb.REQUEST and given.command.spec == change.spec:  # it was requested before
-        return Outcome(change, change.answers[0] if change.refused_at_once else None)
+        return change, change.answers[0] if change.refused_at_once else None
     return None  # or it was pushed out by later ones
-
-
-# -- what is carried out -------------------------------------------------------------------------------------
-
-
-class _RefusedError(Exception):
-    """A command is not carried out; its text says why."""
-
-
-_Verb = Callable[[Change, Command, ClusterView, int], Change]
-
-
-def _check_age(given: Given, now_ms: int) -> None:
-    if now_ms > given.at_ms + 1_000 * LASTS_S:
-        raise _RefusedError(f"no tracker took it up within {LASTS_S:g} s; ask again")
-
-
-def _take_up(
-    change: Change,
-    _command: Command,
-    cluster: ClusterView,
-    _now_ms: int,
-    *,
-    others: Collection[Change],
-    policy: Policy,
-) -> Change:
-    """Compare and set: the change must begin with what there is."""
-    spec, count = change.spec, cluster.count
-    if (forbidden := policy.forbids(spec)) is not None:
-        raise _RefusedError(forbidden)
-    if (still_open := sum(not other.state.final for other in others)) >= MOST_OPEN:
-        raise _RefusedError(f"{still_open} changes are open; finish some")
-    for other in others:
-        if other.spec.subject == spec.subject and not other.state.final:
-            why = f"{other.change_id} is {other.state}; wait for it (kpe change wait), or cancel it"
-            raise _RefusedError(why)
-    if cluster.blind:
-        why = f"the tracker does not see cluster {spec.cluster_id} now; see its log"
-        raise _RefusedError(why)
-    if count is None:
-        raise _RefusedError(f"there is no topic {spec.topic}")
-    if spec.topic_id is not None and cluster.topic_id not in {None, spec.topic_id}:
-        why = f"topic {spec.topic} has the id {cluster.topic_id}, not {spec.topic_id}"
-        raise _RefusedError(why)
-    if count != spec.from_count:
-        why = f"topic {spec.topic} has {count} partitions, not {spec.from_count}"
-        raise _RefusedError(why)
-    return change
-
-
-def _request_again(change: Change, _command: Command, _cluster: ClusterView, _now_ms: int) -> Change:
-    why = f"{change.change_id} is another change already; request this one under an id of its own"
-    raise _RefusedError(why)
-
-
-def _cancel(change: Change, command: Command, cluster: ClusterView, now_ms: int) -> Change:
-    if change.state is State.CANCELLED:
-        return change
-    if change.state is not State.REQUESTED:
-        raise _wrong_state(change, _too_late_to_cancel(change))
-    if cluster.blind:
-        # The topic may have grown already; then nothing would keep producers from its new partitions.
-        why = f"the tracker does not see cluster {change.spec.cluster_id} now, so it may have happened"
-        raise _RefusedError(f"{why}; ask again later")
-    why = f"cancelled by {command.actor}" + (f": {command.reason}" if command.reason else "")
-    return to(change, State.CANCELLED, now_ms, detail=why)
-
-
-def _finish(change: Change, command: Command, _cluster: ClusterView, now_ms: int) -> Change:
-    if change.state.final or not change.state.happened:
-        raise _wrong_state(change, _too_late_to_cancel(change))
-    opened = {"opened_by": command.actor} if change.holds else {}
-    return to(change, State.PARTIALLY_CONVERGED, now_ms, detail=f"ended by {command.actor}", **opened)
-
-
-def _wrong_state(change: Change, cure: str) -> _RefusedError:
-    return _RefusedError(f"{change.change_id} is {change.state}; {cure}")
-
-
-def _too_late_to_cancel(change: Change) -> str:
-    if change.state is State.REQUESTED:
-        return "the topic has not grown; cancel it without an option"
-    if change.state.final:
-        return "nothing is left to be done"
-    return "the topic has grown, and Kafka can't shrink it: --finish opens its gate and ends the waiting"
-
-
-_VERBS: Final[Mapping[Verb, _Verb]] = {
-    Verb.REQUEST: _request_again,
-    Verb.CANCEL: _cancel,
-    Verb.FINISH: _finish,
-}

@@ -12,7 +12,7 @@ from typing import Final
 from attrs import define, evolve, field, frozen
 
 from kafka_partition_events.control.changes.commands import may_be_forgotten, obey
-from kafka_partition_events.control.changes.evidence import ClusterView, Fleet
+from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.transitions import is_due, step
 from kafka_partition_events.control.groups.state import Probe
@@ -55,6 +55,7 @@ class ClusterSnapshotForControl:
             readers=probe.readers.get(spec.topic),
             readers_are_old=change_id not in probe.after,
             unseen_groups=probe.unseen,
+            groups=probe.groups.get(change_id, {}),
         )
 
 
@@ -113,7 +114,6 @@ class Controller:
     def decide(self, commands: Iterable[Given], seen: ClusterSnapshotForControl, now_ms: int) -> Decision:
         """Return what is to be written and done now."""
         self.ledger.drop_lost(now_ms - LOST_AFTER_MS)
-        self.ledger.drop_acks()
         decision = Decision(at_ms=now_ms, known={**self.ledger.changes})
         for given in commands:
             # First what has happened: once the topic has grown, a cancel must not let go of the gate.
@@ -133,7 +133,6 @@ class Controller:
             self.ledger.take_change(change)
         for change in decision.retired:
             self.ledger.take_tombstone(change.change_id)
-        self.ledger.drop_acks()
 
     @property
     def open_changes(self) -> list[Change]:
@@ -145,23 +144,22 @@ class Controller:
         known = decision.known.get(id_)
         spec = given.command.spec if known is None else known.spec
         try:
-            outcome = obey(
+            change, refusal = obey(
                 given,
                 decision.known,
                 ClusterView(blind=True) if spec is None else seen.of(spec),
                 epoch=self.epoch,
                 now_ms=decision.at_ms,
                 policy=self.policy,
-                retired=self.ledger.retired,
             )
-            if outcome.change is not None and outcome.change != known:
-                decision.write(outcome.change)
+            if change is not None and change != known:
+                decision.write(change)
         except Exception as error:  # noqa: BLE001 - one command must not keep all others from being carried out
             decision.faults[id_] = repr(error)
             why = legible(f"the tracker can't carry it out: {error!r}", _MOST_TEXT)
             decision.refusals.append(given.answer(why))
         else:
-            decision.refusals += () if outcome.refusal is None else (outcome.refusal,)
+            decision.refusals += () if refusal is None else (refusal,)
 
     def _go_on(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
         """Let a change take its next steps; tell whether its partitions are to be created.
@@ -177,21 +175,17 @@ class Controller:
             return False
 
     def _steps(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
-        id_, view = change.change_id, seen.of(change.spec, change.change_id)
-        fleet = Fleet(
-            leases=self.ledger.leases,
-            acks=self.ledger.acks.get(id_, {}),
-            groups=seen.probe.groups.get(id_, {}),
-        )
+        id_, leases = change.change_id, self.ledger.leases
+        view = seen.of(change.spec, id_)
         if change.spec.execute and not change.state.happened:
             trouble = legible(seen.troubles.get(id_, ""), _MOST_TEXT)
             if trouble != change.detail:
                 change = self._next(evolve(change, detail=trouble))
                 decision.write(change)
-        while (after := step(change, fleet, view, epoch=self.epoch, now_ms=decision.at_ms)) is not change:
+        while (after := step(change, leases, view, epoch=self.epoch, now_ms=decision.at_ms)) is not change:
             decision.write(after)
             change = after
-        return is_due(change, fleet, view, decision.at_ms)
+        return is_due(change, leases, view, decision.at_ms)
 
     def _next(self, change: Change) -> Change:
         return evolve(change, revision=change.revision + 1, tracker_epoch=self.epoch)

@@ -15,22 +15,15 @@ says why; it is never more than what was seen.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from enum import Enum, auto
 from typing import Final
 
 from attrs import field, frozen
 
 from kafka_partition_events.control.protocol.bounds import MOST_ITEMS, MOST_TEXT
-from kafka_partition_events.control.protocol.ledger import Appended
+from kafka_partition_events.control.protocol.ledger import Appended, Leases
 from kafka_partition_events.control.protocol.partition_set import Coverage
-from kafka_partition_events.control.protocol.records import (
-    Ack,
-    Change,
-    GroupProgress,
-    Lease,
-    TopicUse,
-    Totals,
-)
-from kafka_partition_events.control.protocol.vocabulary import Status
+from kafka_partition_events.control.protocol.records import Change, GroupProgress, TopicUse, Totals
 from kafka_partition_events.legible import legible
 
 GROUPS_UNKNOWN: Final = "which groups read the topic is not known"
@@ -48,6 +41,7 @@ class ClusterView:
         readers: The groups with members that read the topic; None: not known.
         readers_are_old: Whether they were last looked for before the topic had grown.
         unseen_groups: Groups that no broker describes to us now: they may read it.
+        groups: How far groups are, as brokers show it.
     """
 
     blind: bool = False
@@ -56,20 +50,6 @@ class ClusterView:
     readers: frozenset[str] | None = None
     readers_are_old: bool = False
     unseen_groups: frozenset[str] = frozenset()
-
-
-@frozen(kw_only=True)
-class Fleet:
-    """What is known of instances and groups, for one change.
-
-    Attributes:
-        leases: The last sign of life of each instance.
-        acks: The last answer of each instance to the change.
-        groups: What the brokers show of each group. The tracker knows that by itself, and no one else.
-    """
-
-    leases: Mapping[str, Appended[Lease]] = field(factory=dict)
-    acks: Mapping[str, Appended[Ack]] = field(factory=dict)
     groups: Mapping[str, Coverage] = field(factory=dict)
 
 
@@ -78,7 +58,6 @@ class Evidence:
     """All that is known of one change.
 
     Attributes:
-        acked: Level.
         assigned: Level.
         positioned: Level.
         readers_known: Whether it is known which groups to wait for.
@@ -89,7 +68,6 @@ class Evidence:
         unverified: Why the numbers may not be complete.
     """
 
-    acked: bool
     assigned: bool
     positioned: bool
     readers_known: bool
@@ -100,29 +78,28 @@ class Evidence:
 
     @property
     def followed(self) -> bool:
-        """Whether no live producer is waited for."""
+        """Whether no live producer is waited for: *acked*, if there is one."""
         return self.totals.applied + self.totals.capped == self.totals.live
 
 
-def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> Evidence:
+def evidence(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) -> Evidence:
     """Return what is known of a change at a moment of the brokers' clock."""
-    live = [*live_producers(change, fleet, now_ms)]
+    live = [*live_producers(change, leases, now_ms)]
     said = Counter(one.status for one in live)
     unarmed = sorted(one.instance_id for one in live if not one.armed)
     totals = Totals(
         applied=said[Status.APPLIED],
         capped=said[Status.CAPPED],
         held=said[Status.HELD],
-        pending=said[Status.OBSERVED] + said[None],
+        pending=said[Status.PENDING],
         # From the growth on it is how many there were then.
         unarmed=change.totals.unarmed if change.state.happened else len(unarmed),
     )
-    affected, groups = change.spec.affected, coverage(change, fleet, cluster, now_ms)
+    affected, groups = change.spec.affected, coverage(change, leases, cluster, now_ms)
     # A group may have begun to read between the last look and growth.
     named = change.spec.required_groups is not None
     known = named or cluster.readers is not None
     return Evidence(
-        acked=totals.live > 0 and totals.applied + totals.capped == totals.live,
         assigned=known and all(affected <= one.assigned for one in groups.values()),
         positioned=known
         and (named or not cluster.readers_are_old)
@@ -140,65 +117,66 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
 # -- producers ---------------------------------------------------------------------------------------------
 
 
+class Status(Enum):
+    """How far a producer is; see `Totals`."""
+
+    PENDING = auto()
+    HELD = auto()
+    APPLIED = auto()
+    CAPPED = auto()
+
+
 @frozen
 class Producer:
     """A live producer of the topic.
 
     Attributes:
         instance_id: Its name.
-        status: What it says or its lease shows; None: nothing yet.
+        status: How far it is.
         armed: Whether it is known to have written to no new partition, and to hold the gate.
     """
 
     instance_id: str
-    status: Status | None
+    status: Status
     armed: bool
 
 
-def live_producers(change: Change, fleet: Fleet, now_ms: int) -> Iterator[Producer]:
+def live_producers(change: Change, leases: Leases, now_ms: int) -> Iterator[Producer]:
     """Yield the live producers that a change concerns."""
     spec = change.spec
-    for name, appended in fleet.leases.items():
+    for name, appended in leases.items():
         lease = appended.record
         use = lease.use_of(spec.topic, spec.topic_id)
         if lease.group is not None or use is None or has_departed(appended, now_ms):
             continue
-        found = fleet.acks.get(name)
-        # What another process under the same name has said does not hold for this one.
-        ack = found.record if found and found.record.incarnation == lease.incarnation else None
-        # Metadata may have shown the instance the new partitions before it was told to leave them alone:
-        # so it says how many it saw when it began to hold the gate.
-        armed = ack is not None and ack.status is Status.HELD and ack.armed_count is not None
-        armed = armed and ack.armed_count < spec.to_count  # type: ignore[union-attr, operator]
-        yield Producer(name, _status(change, use, ack), armed)
+        status = _status(change, use)
+        yield Producer(name, status, status is Status.HELD and use.armed)
 
 
-def is_up(lease: Appended[Lease], now_ms: int) -> bool:
+def is_up(lease: Appended, now_ms: int) -> bool:
     """Tell whether an instance's last sign of life is still good."""
     return now_ms <= lease.at_ms + 1_000 * lease.record.ttl_s
 
 
-def has_departed(lease: Appended[Lease], now_ms: int) -> bool:
+def has_departed(lease: Appended, now_ms: int) -> bool:
     """Tell whether an instance has stopped, or is lost and a grace of one time to live has passed, too."""
     ttl_s = lease.record.ttl_s
     return not ttl_s or now_ms > lease.at_ms + 2_000 * ttl_s
 
 
-def _status(change: Change, use: TopicUse, ack: Ack | None) -> Status | None:
-    """Return what an instance says; where that is nothing final, what its lease proves."""
-    said = ack.status if ack else None
-    if said in {Status.APPLIED, Status.CAPPED} or use.seen < change.spec.to_count:
-        return said
-    if use.used >= change.spec.to_count:
-        return Status.APPLIED
-    # With a gate it may just not know yet that the gate is open; then it has to say that it is capped.
-    return Status.CAPPED if not change.spec.gate and change.state.happened else said
+def _status(change: Change, use: TopicUse) -> Status:
+    if use.holds == change.change_id:
+        return Status.HELD
+    # It may wait at the gate of an earlier change still.
+    if use.holds is not None or use.seen < change.spec.to_count:
+        return Status.PENDING
+    return Status.APPLIED if use.used >= change.spec.to_count else Status.CAPPED
 
 
 # -- groups ------------------------------------------------------------------------------------------------
 
 
-def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> dict[str, Coverage]:
+def coverage(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) -> dict[str, Coverage]:
     """Return how far the groups are that a change waits for, by name.
 
     A position belongs to the group, whichever member made it; so the union of what its members and the
@@ -206,21 +184,18 @@ def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
     """
     spec, by_group = change.spec, defaultdict[str, Coverage](Coverage)
     reading = set[str]()
-    for name, appended in fleet.leases.items():
+    for appended in leases.values():
         lease = appended.record
         if lease.group is None or has_departed(appended, now_ms):
             continue
-        if lease.use_of(spec.topic, spec.topic_id) is not None:
+        if (use := lease.use_of(spec.topic, spec.topic_id)) is not None:
             reading.add(lease.group)
-        found = fleet.acks.get(name)
-        if found is not None and found.record.incarnation == lease.incarnation:
-            said = Coverage(assigned=found.record.assigned, positioned=found.record.positioned)
-            by_group[lease.group] |= said
+            by_group[lease.group] |= Coverage(assigned=use.assigned, positioned=use.positioned)
     names = spec.required_groups
     if names is None:
         names = {one.group for one in change.groups} | (cluster.readers or set()) | reading  # type: ignore[assignment]
     wanted = sorted(names or ())[:MOST_ITEMS]
-    return {name: by_group[name] | fleet.groups.get(name, Coverage()) for name in wanted}
+    return {name: by_group[name] | cluster.groups.get(name, Coverage()) for name in wanted}
 
 
 # -- what is not known -------------------------------------------------------------------------------------

@@ -14,14 +14,13 @@ from attrs import frozen
 from kafka_partition_events.control.changes.commands import obey
 from kafka_partition_events.control.changes.evidence import (
     ClusterView,
-    Fleet,
     evidence,
     is_up,
     live_producers,
 )
 from kafka_partition_events.control.groups.state import Group
-from kafka_partition_events.control.protocol.ledger import Appended, Ledger
-from kafka_partition_events.control.protocol.records import Command, Given, Lease, group_name
+from kafka_partition_events.control.protocol.ledger import Leases, Ledger
+from kafka_partition_events.control.protocol.records import Command, Given, group_name
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
@@ -64,12 +63,18 @@ class GroupOutlook:
     """What a group may meet with.
 
     Attributes:
-        group: The group.
-        hooked: How many of its members run the hook.
+        group: Its name.
+        protocol: As `Group.protocol`.
+        state: Kafka's word.
+        members: How many it has,
+        hooked: and how many of them run the hook.
         safety: Why it is safe, or that it is not.
     """
 
-    group: Group
+    group: str
+    protocol: str
+    state: str
+    members: int
     hooked: int
     safety: Safety
 
@@ -119,18 +124,17 @@ def plan(
     Groups are those that read the topic, or have offsets of it; None: they could not be asked for.
     """
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
-    found = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
-    assert found.change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
-    fleet = Fleet(leases=ledger.leases)
-    live = [one.instance_id for one in live_producers(found.change, fleet, now_ms)]
+    change, refusal = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
+    assert change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
+    live = [one.instance_id for one in live_producers(change, ledger.leases, now_ms)]
     return Plan(
         spec=spec,
-        refusal=None if found.refusal is None else found.refusal.detail,
+        refusal=None if refusal is None else refusal.detail,
         producers=len(live),
         exposed=tuple(_exposed(spec, live, compacted=compacted)),
         groups=None if groups is None else tuple(_outlooks(spec, groups, ledger.leases, now_ms)),
         strangers=() if groups is None else tuple(_strangers(spec, groups)),
-        unverified=evidence(found.change, fleet, cluster, now_ms).unverified,
+        unverified=evidence(change, ledger.leases, cluster, now_ms).unverified,
     )
 
 
@@ -148,9 +152,7 @@ def _exposed(spec: Spec, live: Collection[str], *, compacted: bool) -> Iterator[
 # -- groups ------------------------------------------------------------------------------------------------
 
 
-def _outlooks(
-    spec: Spec, groups: Iterable[Group], leases: Mapping[str, Appended[Lease]], now_ms: int
-) -> Iterator[GroupOutlook]:
+def _outlooks(spec: Spec, groups: Iterable[Group], leases: Leases, now_ms: int) -> Iterator[GroupOutlook]:
     hooks = Counter(
         lease.record.group
         for lease in leases.values()
@@ -160,7 +162,14 @@ def _outlooks(
     )
     for group in sorted(groups, key=lambda group: group.group_id):
         hooked = hooks[group.group_id]
-        yield GroupOutlook(group=group, hooked=hooked, safety=_safety(spec, group, hooked))
+        yield GroupOutlook(
+            group=group.group_id,
+            protocol=group.protocol,
+            state=group.state.lower(),
+            members=len(group.members),
+            hooked=hooked,
+            safety=_safety(spec, group, hooked),
+        )
 
 
 def _strangers(spec: Spec, groups: Iterable[Group]) -> Iterator[str]:

@@ -36,10 +36,19 @@ class Policy:
     max_partitions: int | None = None
     prefix: str = PREFIX
 
-    def forbids(self, spec: Spec) -> str | None:
-        """Return why a change must not be made, and who could allow it; None: it may."""
-        if (why := fixed(spec.topic, self.prefix)) is not None:
+    def forbids(self, spec: Spec, count: int | None, topic_id: str | None) -> str | None:
+        """Return why a change of a topic as it is now must not be made; None: it may."""
+        if (why := fixed(spec.topic, self.prefix) or self._bounds(spec)) is not None:
             return why
+        if count is None:
+            return f"there is no topic {spec.topic}"
+        if spec.topic_id is not None and topic_id not in {None, spec.topic_id}:
+            return f"topic {spec.topic} has the id {topic_id}, not {spec.topic_id}"
+        if count != spec.from_count:
+            return f"topic {spec.topic} has {count} partitions, not {spec.from_count}"
+        return None
+
+    def _bounds(self, spec: Spec) -> str | None:
         if spec.execute and not re.fullmatch(self.may_grow, spec.topic):
             return f"the tracker may grow {self.may_grow}, not {spec.topic} (policy.may_grow)"
         if self.max_partitions is not None and spec.to_count > self.max_partitions:

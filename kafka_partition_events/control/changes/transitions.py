@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, Fleet, evidence
+from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, evidence
+from kafka_partition_events.control.protocol.ledger import Leases
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import EXPIRES_S
 from kafka_partition_events.control.protocol.vocabulary import State
@@ -32,7 +33,7 @@ class Case:
     @property
     def complete(self) -> bool:
         """Whether all that are waited for have followed, as far as each can afford."""
-        return self.known.acked and self.known.assigned
+        return self.known.totals.live > 0 and self.known.followed and self.known.assigned
 
 
 @frozen
@@ -153,11 +154,11 @@ TABLE: Final = (
         "the deadline has passed, and a live producer has not followed",
         lambda case: case.overdue,
     ),
-    Step(_GROWN, State.PARTIALLY_CONVERGED, "`kpe change cancel --finish`", None),
+    Step((State.OVERDUE,), State.PARTIALLY_CONVERGED, "`kpe change cancel`", None),
 )  # fmt: skip
 
 
-def step(change: Change, fleet: Fleet, cluster: ClusterView, *, epoch: int, now_ms: int) -> Change:
+def step(change: Change, leases: Leases, cluster: ClusterView, *, epoch: int, now_ms: int) -> Change:
     """Return the change one step later, or with newer totals; the same object if nothing differs.
 
     Call it until it returns what it was given: each step is worth a record of its own.
@@ -166,7 +167,7 @@ def step(change: Change, fleet: Fleet, cluster: ClusterView, *, epoch: int, now_
     """
     if change.state.final:
         return change
-    known = evidence(change, fleet, cluster, now_ms)
+    known = evidence(change, leases, cluster, now_ms)
     case = Case(change, known, cluster, now_ms)
     after = evolve(change, totals=known.totals, groups=known.groups, unverified=known.unverified)
     for row in TABLE:
@@ -185,7 +186,7 @@ def to(change: Change, state: State, now_ms: int, **fields: Any) -> Change:
     return evolve(change, state=state, **fields)
 
 
-def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> bool:
+def is_due(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) -> bool:
     """Tell whether the tracker shall create the partitions now.
 
     That is when the topic can be seen and is as it was; with a gate, when all live producers are known to
@@ -194,7 +195,7 @@ def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> b
     spec = change.spec
     if not spec.execute or change.state is not State.REQUESTED:
         return False
-    known = evidence(change, fleet, cluster, now_ms)
+    known = evidence(change, leases, cluster, now_ms)
     if cluster.blind or cluster.count != spec.from_count or _is_another(Case(change, known, cluster, now_ms)):
         return False
     return not spec.gate or (not known.unarmed and known.readers_known)

@@ -8,12 +8,12 @@ from confluent_kafka import Message
 from kafka_partition_events.control.compacted_topic import CompactedTopic
 from kafka_partition_events.control.protocol.codec import Place, Skipped, decode_or_skip
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Ack, Lease
+from kafka_partition_events.control.protocol.records import Lease
 from kafka_partition_events.control.protocol.topics import EVERYTHING, PREFIX
 
 
 class ControlLog:
-    """What is in ``kpe.changes``, ``kpe.leases`` and ``kpe.acks``, merged. One thread at a time.
+    """What is in ``kpe.changes`` and ``kpe.leases``, merged. One thread at a time.
 
     Attributes:
         ledger: What was read so far; of a topic that was created anew, what the former one told, too.
@@ -35,16 +35,13 @@ class ControlLog:
                 where this one was.
         """
         for message in self._topics.read([f"{self._prefix}{topic}" for topic in topics], timeout):
-            value, at, at_ms = message.value(), place_of(message), appended_ms(message)
-            match (message.topic() or "").removeprefix(self._prefix):
-                case "changes":
-                    self.ledger.take_written(message.key() or b"", value, self.skipped, at)
-                case "leases" if value is not None:
-                    if (lease := decode_or_skip(Lease, value, self.skipped, at)) is not None:
-                        self.ledger.take_lease(lease, at_ms)
-                case "acks" if value is not None:
-                    if (ack := decode_or_skip(Ack, value, self.skipped, at)) is not None:
-                        self.ledger.take_ack(ack, at_ms)
+            value, at = message.value(), place_of(message)
+            if message.topic() == f"{self._prefix}changes":
+                self.ledger.take_written(message.key() or b"", value, self.skipped, at)
+            elif value is not None:
+                lease = decode_or_skip(Lease, value, self.skipped, at)
+                if lease is not None:
+                    self.ledger.take_lease(lease, appended_ms(message))
 
     def close(self) -> None:
         """Close the connections."""

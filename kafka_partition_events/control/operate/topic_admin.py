@@ -1,22 +1,16 @@
-"""Looks at the control topics of a cluster, and makes them as they should be. Needs confluent-kafka."""
+"""Looks at the control topics of a cluster, and creates them. Needs confluent-kafka."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.control.described import describe_topics
-from kafka_partition_events.control.protocol.topics import ControlTopic, Difference
+from kafka_partition_events.control.protocol.topics import ControlTopic
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
@@ -55,22 +49,18 @@ class ControlTopicAdmin:
         except (MetadataFetchError, TimeoutError):
             return False
 
-    def carry_out(self, differences: Iterable[Difference]) -> None:
-        """Create and configure topics.
+    def create(self, topics: Iterable[ControlTopic]) -> None:
+        """Create topics.
 
         Raises:
             MetadataFetchError: it was refused, or no broker answers.
         """
-        for difference in differences:
-            topic, creates = difference.topic, difference.found is None
+        for topic in topics:
             try:
-                if creates:
-                    self._create(topic)
-                else:
-                    self._configure(topic, difference.found or {})
+                self._create(topic)
             except (KafkaException, TimeoutError) as error:
-                needed = Right(("Create" if creates else "AlterConfigs",), "topic", topic.name)
-                raise self._connection.failure(str(difference), error, needed) from error
+                needed = Right(("Create",), "topic", topic.name)
+                raise self._connection.failure(str(topic), error, needed) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -103,12 +93,3 @@ class ControlTopicAdmin:
         except KafkaException as error:
             if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # another was first
                 raise
-
-    def _configure(self, topic: ControlTopic, names: Iterable[str]) -> None:
-        entries = [
-            ConfigEntry(name, topic.config[name], incremental_operation=AlterConfigOpType.SET)
-            for name in names
-        ]
-        resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=entries)
-        answers = self._connection.admin().incremental_alter_configs([resource], request_timeout=_LIMIT_S)
-        answers[resource].result(_LIMIT_S)

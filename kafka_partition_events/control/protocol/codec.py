@@ -24,7 +24,7 @@ from kafka_partition_events.control.protocol.bounds import (
     MOST_TEXT,
 )
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.protocol.records import Change, Command, Lease
 from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.legible import is_legible, legible
 
@@ -34,14 +34,13 @@ FORMATS: Final = {
     Command: "kpe.command",
     Change: "kpe.change",
     Lease: "kpe.lease",
-    Ack: "kpe.ack",
 }
 
-MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536, Ack: 16_384}
+MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536}
 """How long a record may be. What is longer is not even parsed."""
 
-Record = Command | Change | Lease | Ack
-AnyRecord = TypeVar("AnyRecord", Command, Change, Lease, Ack)
+Record = Command | Change | Lease
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class RecordError(KafkaPartitionEventsError, ValueError):
@@ -92,17 +91,12 @@ def encode(record: Record) -> bytes:
         RecordError: something in it is larger than `bounds` allows; it would not be read.
     """
     try:
-        value = as_json(record)
+        document = {"format": FORMATS[type(record)], "version": VERSION, **_plain(record)}
+        value = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     except ValueError as error:  # a lone surrogate
         raise RecordError(f"no text: {_brief(error)}") from error
-    _decoded(type(record), value)
+    decode(type(record), value)
     return value
-
-
-def as_json(record: Record) -> bytes:
-    """Return a record as JSON, whether it would be read or not."""
-    document = {"format": FORMATS[type(record)], "version": VERSION, **_plain(record)}
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decode(kind: type[AnyRecord], value: bytes) -> AnyRecord:
@@ -112,22 +106,18 @@ def decode(kind: type[AnyRecord], value: bytes) -> AnyRecord:
         UnknownVersionError: it is of another version.
         RecordError: it is no such record. Nothing else, whatever the bytes are.
     """
-    record: AnyRecord = _decoded(kind, value)
-    return record
-
-
-def _decoded(kind: type[Record], value: bytes) -> Any:
     if len(value) > MOST_BYTES[kind]:
         raise RecordError(f"{len(value):,} bytes, of at most {MOST_BYTES[kind]:,}")
     try:
-        return _read_document(kind, json.loads(value))
+        record: AnyRecord = _read_document(kind, json.loads(value))
     except RecordError:
         raise
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not JSON: {_brief(error)}") from error
+    return record
 
 
-def _read_document(kind: type[Record], document: Any) -> Any:
+def _read_document(kind: Any, document: Any) -> Any:
     if not isinstance(document, Mapping) or document.get("format") != FORMATS[kind]:
         raise RecordError(f'not a record of the format "{FORMATS[kind]}"')
     if document.get("version") != VERSION:
@@ -155,8 +145,6 @@ def key_of(record: Record) -> str:
             return f"{record.spec.cluster_id}|{record.change_id}"
         case Lease():
             return record.instance_id
-        case Ack():
-            return f"{record.change_id}|{record.instance_id}"
 
 
 # -- by types ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from attrs.validators import le
 
 from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.legible import legible
 
 
@@ -48,7 +48,7 @@ class Totals:
         applied: All partitions are used.
         capped: As many as the budget affords.
         held: Ready, and waiting for the gate.
-        pending: Seen but not applied, or nothing heard.
+        pending: They do not see all partitions yet.
         unarmed: Not known to hold the gate; from the growth on: when the topic grew.
     """
 
@@ -137,7 +137,7 @@ class Change:
         requested_ms: When.
         observed_ms: When the tracker saw that the topic had grown.
         finished_ms: When its state became final.
-        opened_by: Who or what opened the gate: ``"evidence"``, ``"deadline"`` or the actor of a command.
+        opened_by: What opened the gate: ``"evidence"`` or ``"deadline"``.
         detail: Why it is rejected, cancelled or can't go on, in words.
         totals: How far producers are.
         groups: The groups that it waits for: those required, or all that read the topic since the request.
@@ -198,7 +198,7 @@ class Change:
 
 MOST_ANSWERS: Final = 10
 MOST_TOPICS: Final = 50
-"""How many topics a lease lists: it stays well below 8 KiB."""
+"""How many topics a lease lists: it stays well below 10 KiB."""
 
 
 @frozen(kw_only=True)
@@ -210,17 +210,27 @@ class TopicUse:
         topic_id: Its id.
         seen: How many partitions the instance sees,
         used: and how many of them it uses.
+        holds: The change at whose gate a producer waits.
+        armed: Whether it did before it saw new partitions: then it has written to none of them.
+        assigned: The new partitions of an open change that a consumer has,
+        positioned: and those with a committed offset of its group.
     """
 
     topic: str
     topic_id: str | None = None
     seen: int
     used: int
+    holds: str | None = None
+    armed: bool = False
+    assigned: PartitionSet = NO_PARTITIONS
+    positioned: PartitionSet = NO_PARTITIONS
 
 
 @frozen(kw_only=True)
 class Lease:
-    """An instance's sign of life (``kpe.leases``). With what it sees, it tells even if every ack is lost.
+    """An instance's sign of life (``kpe.leases``), and its acknowledgement of changes.
+
+    Each one says all there is to say, so none that is lost matters after the next one.
 
     Attributes:
         instance_id: What the instance is called over restarts.
@@ -246,34 +256,6 @@ class Lease:
             if use.topic == topic and (topic_id is None or use.topic_id is None or use.topic_id == topic_id):
                 return use
         return None
-
-
-@frozen(kw_only=True)
-class Ack:
-    """What an instance says of a change (``kpe.acks``).
-
-    Attributes:
-        change_id: Which change.
-        instance_id: Who.
-        incarnation: Which process.
-        ack_seq: Counts this process's acks.
-        born_ms: When its first lease was appended; None if it does not know yet.
-        status: What it says.
-        armed_count: How many partitions a producer saw when it began to hold the gate; None: it has not. If
-            those were the old ones, it has written to none of the new ones.
-        assigned: The new partitions that are assigned to a consumer.
-        positioned: Those of them with a committed offset of its group.
-    """
-
-    change_id: str
-    instance_id: str
-    incarnation: str
-    ack_seq: int
-    born_ms: int | None = None
-    status: Status
-    armed_count: int | None = None
-    assigned: PartitionSet = NO_PARTITIONS
-    positioned: PartitionSet = NO_PARTITIONS
 
 
 _MOST_NAME: Final = 246

@@ -1,11 +1,11 @@
 """The control topics: how they should be, and what to do where they are not. Pure.
 
-Readers cope with more partitions of leases and acks, as all merges go by keys; with fewer, too. Commands and
+Readers cope with more partitions of leases, as all merges go by keys; with fewer, too. Commands and
 changes have one: it elects the tracker, and it keeps their order.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from attrs import frozen
@@ -16,7 +16,7 @@ PREFIX: Final = "kpe."
 CURE: Final = "`kpe tracker init` creates the control topics"
 CHANGES: Final = ("changes",)
 """What tells of changes, but for what each instance says of them."""
-EVERYTHING: Final = (*CHANGES, "leases", "acks")
+EVERYTHING: Final = (*CHANGES, "leases")
 """That, too: all that a tracker goes by."""
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
@@ -45,25 +45,9 @@ class ControlTopic:
     partitions: int
     config: Mapping[str, str]
 
-
-@frozen
-class Difference:
-    """A topic that is otherwise than it should be.
-
-    Attributes:
-        topic: How it should be.
-        found: Those of its settings that are otherwise, as they are now; None: there is no such topic.
-    """
-
-    topic: ControlTopic
-    found: Mapping[str, str | None] | None
-
     def __str__(self) -> str:
-        name, config = self.topic.name, self.topic.config
-        if self.found is None:
-            settings = " ".join(f"{key}={value}" for key, value in config.items())
-            return f"{name}: create with {self.topic.partitions} partition(s) {settings}"
-        return f"{name}: set {' '.join(f'{key}={config[key]} (is {is_})' for key, is_ in self.found.items())}"
+        settings = " ".join(f"{key}={value}" for key, value in self.config.items())
+        return f"{self.name}: create with {self.partitions} partition(s) {settings}"
 
 
 def tracker_name(prefix: str) -> str:
@@ -96,29 +80,29 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
         topic("commands", 1, "delete", kept_days=30),
         topic("changes", 1, "compact", segment_ms=_HOUR_MS),
         topic("leases", _MANY, "compact,delete", kept_days=2, segment_ms=_OFTEN_MS),
-        topic("acks", _MANY, "compact,delete", kept_days=30, segment_ms=_OFTEN_MS),
     )
 
 
-def differences(wanted: Iterable[ControlTopic], found: Mapping[str, ControlTopic]) -> tuple[Difference, ...]:
-    """Return what is otherwise than it should be; nothing if all is well.
+def missing(wanted: Collection[ControlTopic], found: Mapping[str, ControlTopic]) -> tuple[ControlTopic, ...]:
+    """Return those that are not there.
 
     Raises:
-        ControlTopicError: one has more partitions than it may have. Nothing helps: Kafka can't shrink it.
+        ControlTopicError: one is otherwise than it must be.
     """
-    return tuple(difference for topic in wanted for difference in _differences(topic, found.get(topic.name)))
+    for topic in wanted:
+        if (present := found.get(topic.name)) is not None:
+            _check(topic, present)
+    return tuple(topic for topic in wanted if topic.name not in found)
 
 
-def _differences(topic: ControlTopic, present: ControlTopic | None) -> Iterator[Difference]:
-    if present is None:
-        yield Difference(topic, None)
-        return
+def _check(topic: ControlTopic, present: ControlTopic) -> None:
     if topic.partitions == 1 < present.partitions:
         has = f"{topic.name}: has {present.partitions} partitions and must have 1"
         raise ControlTopicError(f"{has}; delete it, or choose another --prefix")
-    here = {name: present.config.get(name) for name in topic.config}
-    if other := {name: is_ for name, is_ in here.items() if _words(is_) != _words(topic.config[name])}:
-        yield Difference(topic, other)
+    for name, value in topic.config.items():
+        if _words(is_ := present.config.get(name)) != _words(value):
+            cure = f"kafka-configs.sh --alter --topic {topic.name} --add-config {name}=[{value}]"
+            raise ControlTopicError(f"{topic.name}: {name} is {is_} and must be {value}; {cure}")
 
 
 def _words(value: str | None) -> set[str] | None:

@@ -44,17 +44,4 @@ class Verb(StrEnum):
 
     REQUEST = "request"
     CANCEL = "cancel"
-    FINISH = "finish"
-    """End a change that has happened, although not all have followed: its gate opens without the evidence."""
-
-
-class Status(StrEnum):
-    """What an instance says of a change."""
-
-    OBSERVED = "observed"
-    """Seen, not applied."""
-    HELD = "held"
-    """Ready, and waiting for the gate."""
-    APPLIED = "applied"
-    CAPPED = "capped"
-    """Applied, but its budget affords fewer partitions than there are: KIP-34's case."""
+    """Take back what has not happened, or end the waiting for what is overdue. It opens no gate."""

@@ -185,12 +185,6 @@ class Leadership:
         self._lease = evolve(self._lease, lease_seq=self._lease.lease_seq + 1)
         return self._lease
 
-    def _write(self, records: Iterable[Record], retired: Iterable[Change] = ()) -> None:
-        """Write in one transaction, and wait until it is committed."""
-        records, retired = tuple(records), tuple(retired)
-        with self._naming({_TOPICS[type(record)] for record in (*records, *retired)}):
-            self._write_all(records, retired)
-
     @contextlib.contextmanager
     def _naming(self, topics: Iterable[str] = ()) -> Iterator[None]:
         """Raise that a right is lacking as an error that names it."""
@@ -205,7 +199,12 @@ class Leadership:
                 raise
             raise ControlTopicError(refused) from error
 
-    def _write_all(self, records: Iterable[Record], retired: Iterable[Change]) -> None:
+    def _write(self, records: Sequence[Record], retired: Sequence[Change] = ()) -> None:
+        """Write in one transaction, and wait until it is committed."""
+        with self._naming({_TOPICS[type(record)] for record in (*records, *retired)}):
+            self._write_all(records, retired)
+
+    def _write_all(self, records: Sequence[Record], retired: Sequence[Change]) -> None:
         producer, prefix = self._producer, self._settings.prefix
         producer.begin_transaction()
         for record in records:

@@ -64,13 +64,15 @@ class Grower:
         """Create partitions; return what went wrong. After an error it counts what is there nevertheless."""
         topic, count = change.spec.topic, change.spec.to_count
         try:
-            if (why := why_not(change, self._look(topic), self._policy)) is not None or not may_go_on():
+            found = self._look(topic)
+            there, topic_id = (None, None) if found is None else (len(found.partitions), found.topic_id)
+            if (why := self._policy.forbids(change.spec, there, topic_id)) is not None or not may_go_on():
                 return why
             try:
                 self._create(topic, count)
             except (KafkaException, TimeoutError):
-                there = self._look(topic)
-                if there is None or len(there.partitions) != count:
+                found = self._look(topic)
+                if found is None or len(found.partitions) != count:
                     raise
         except MetadataFetchError as error:
             return str(error)
@@ -87,17 +89,3 @@ class Grower:
         wanted = [NewPartitions(topic, count)]
         answers = self._connection.admin().create_partitions(wanted, request_timeout=_LIMIT_S)
         answers[topic].result(_LIMIT_S)
-
-
-def why_not(change: Change, found: TopicInfo | None, policy: Policy) -> str | None:
-    """Return why a topic must not grow, compared just before it does; None: it may. Pure."""
-    spec = change.spec
-    if (forbidden := policy.forbids(spec)) is not None:
-        return forbidden
-    if found is None:
-        return f"there is no topic {spec.topic}"
-    if None not in {spec.topic_id, found.topic_id} and spec.topic_id != found.topic_id:
-        return f"topic {spec.topic} has the id {found.topic_id}, not {spec.topic_id}"
-    if (count := len(found.partitions)) == spec.from_count:
-        return None
-    return f"topic {spec.topic} has {count} partitions, not {spec.from_count}"

@@ -11,15 +11,16 @@ import pytest
 from attrs import asdict, define, evolve, field
 from confluent_kafka import Producer
 
+from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
-from kafka_partition_events.control.protocol.topics import control_topics, differences
-from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
+from kafka_partition_events.control.protocol.records import Change, Command, Given, Lease
+from kafka_partition_events.control.protocol.topics import control_topics
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.spark.errors import SparkJobError
-from tests.control_kit import ack, growth, lease
+from tests.control_kit import SAID, growth, lease
 from tests.fleet_kit import rows, tables_of
 
 if TYPE_CHECKING:
@@ -68,9 +69,7 @@ class Place:
         self._born.setdefault(record.incarnation, at_ms)
 
     def says(self, name: str, status: Status, **fields: Any) -> None:
-        self._seq += 1
-        record: Ack = ack(name, status, ack_seq=self._seq, **fields)
-        self.write("acks", key_of(record), encode(record))
+        self.lives(name, **{**SAID[status], **fields})
 
     def rounds(self, until: Callable[[Change], bool], *commands: Command) -> Change:
         """Let the tracker work until its change is as it should be."""
@@ -91,7 +90,7 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
     config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
     prefix, topic = f"t{uuid.uuid4().hex[:8]}.", f"grown-{uuid.uuid4().hex[:8]}"
     admin = ControlTopicAdmin(config)
-    admin.carry_out(differences(control_topics(prefix), {}))
+    admin.create(control_topics(prefix))
     admin.close()
     kafka_cluster.create_topic(topic, 6)
     events = f"{prefix}events"

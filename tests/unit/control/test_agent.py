@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPoller
-from kafka_partition_events.control.agents.agent_thread import BUSY_S
+from kafka_partition_events.control.agents.leases import BUSY_S
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.routing.limits import NO_LIMITS
@@ -70,7 +70,8 @@ def test_a_gate_is_set_before_the_growth_and_lifted_by_the_change(world: Make) -
     here.clock.advance(BUSY_S)
     here.look()
     assert here.partitions() == 12
-    assert here.link.of("acks", "status") == ["held", "applied"]
+    assert here.link.uses("holds") == [None, ONE, None]
+    assert here.link.uses("used") == [6, 6, 12]
 
 
 def test_what_was_read_is_remembered_when_the_control_topics_are_gone_and_opens_in_time(world: Make) -> None:
@@ -104,28 +105,16 @@ def test_without_control_topics_the_application_runs_as_if_there_were_no_agent(w
 def test_what_was_lost_is_said_again_when_they_are_back(world: Make) -> None:
     here = world(6)
     here.poller.poll_once()
-    here.link.write(grown(growth()).change)
+    here.link.write(grown(gated()).change)
     here.agent._read()
     here.link.down = True
     here.look()
     here.link.down = False
-    here.clock.advance(60.0)
-    here.look()
-    here.clock.advance(60.0)
-    here.look()
-    assert here.link.of("acks", "status") == ["observed"]
+    for _ in range(2):
+        here.clock.advance(BUSY_S)
+        here.look()
+    assert here.link.uses("holds") == [ONE]
     assert here.agent.last_error is None
-
-
-def test_nothing_is_answered_before_the_first_lease_tells_when_the_process_was_born(world: Make) -> None:
-    here = world(6)
-    here.poller.poll_once()
-    here.link.write(grown(growth()).change)
-    assert here.look() <= BUSY_S
-    assert here.link.of("acks", "born_ms") == []
-    here.clock.advance(BUSY_S)
-    here.look()
-    assert here.link.of("acks", "born_ms") == [1_001], "else it would count as of a later process"
 
 
 def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended(world: Make) -> None:
@@ -134,9 +123,8 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     here.look()
     here.clock.advance(60.0)
     here.look()
-    use = {"topic": "orders", "topic_id": None, "seen": 6, "used": 6}
-    assert here.link.of("leases", "view") == [[use]] * 2
-    assert here.link.of("leases", "born_ms") == [None, 1_001]
+    assert (here.link.uses("seen"), here.link.uses("used")) == ([6, 6], [6, 6])
+    assert here.link.of("born_ms") == [None, 1_001]
 
 
 def test_a_lease_tells_what_the_most_modest_partitioner_uses(world: Make) -> None:
@@ -145,8 +133,7 @@ def test_a_lease_tells_what_the_most_modest_partitioner_uses(world: Make) -> Non
         here.poller.register(DefaultPartitioner(budget=BufferBudget(max_partitions=limits)))
     here.poller.poll_once()
     here.look()
-    ((use,),) = here.link.of("leases", "view")
-    assert (use["topic"], use["used"]) == ("orders", 4)
+    assert (here.link.uses("topic"), here.link.uses("used")) == (["orders"], [4])
 
 
 def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:
@@ -183,7 +170,7 @@ def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_see
     here.look()
     here.clock.advance(BUSY_S)
     here.look()
-    assert here.link.of("acks", "status") == ["applied"]
+    assert here.link.uses("used") == [12]
 
 
 def test_a_partitioner_that_fails_to_adopt_does_not_silence_it(world: Make) -> None:
@@ -193,7 +180,7 @@ def test_a_partitioner_that_fails_to_adopt_does_not_silence_it(world: Make) -> N
     here.poller.poll_once()
     here.look()
     here.look()
-    assert here.link.of("leases", "ttl_s") == [90.0]
+    assert here.link.of("ttl_s") == [90.0]
 
 
 class TestItsThread:
@@ -218,7 +205,7 @@ class TestItsThread:
         here.poller.poll_once()
         here.agent.start(LIMIT_S)
         here.poller.close()
-        assert here.link.of("leases", "ttl_s")[-1] == 0.0
+        assert here.link.of("ttl_s")[-1] == 0.0
         assert here.link.closed
 
     def test_survives_a_mistake_of_ours(self, world: Make) -> None:

@@ -9,12 +9,12 @@ from kafka_partition_events.control.changes.commands import (
     may_be_forgotten,
     reply_to,
 )
+from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
     State,
-    Status,
     Verb,
 )
 from tests.control_kit import ONE, Story, gated, grown, growth
@@ -82,33 +82,16 @@ class TestCancel:
         assert story.change.state is State.CANCELLED
         assert not story.change.holds
 
-
-class TestFinish:
-    def test_opens_a_gate_without_evidence_and_says_who_did(self) -> None:
+    def test_it_ends_the_waiting_for_what_is_overdue_and_opens_no_gate(self) -> None:
         story = grown(gated())
-        story.command(Verb.FINISH, "bob")
-        assert story.change.state is State.PARTIALLY_CONVERGED
-        assert story.change.opened_by == "bob"
-        assert not story.change.holds
-
-    def test_ends_a_change_that_somebody_does_not_follow(self) -> None:
-        story = grown(growth(required_groups=()))
-        story.command(Verb.FINISH, "bob")
-        assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, None)
-
-    def test_that_is_read_twice_is_one(self) -> None:
-        story = grown(gated())
-        command = Command(change_id=ONE, verb=Verb.FINISH, actor="bob")
-        for _ in range(2):
-            story.deliver(command, story.now_ms, offset=7)
-        assert story.change.state is State.PARTIALLY_CONVERGED
-        assert not story.refused
-
-    def test_is_refused_before_anything_has_happened(self) -> None:
-        story = Story()
-        story.request(growth())
-        story.command(Verb.FINISH)
-        assert "cancel it without an option" in story.change.answers[-1].detail
+        story.command(Verb.CANCEL)
+        assert (story.change.state, story.change.holds) == (State.GATED, True)
+        assert "it waits for who follows until its deadline" in story.change.answers[-1].detail
+        story.tick(500)
+        story.lives("ab")
+        assert story.tick(100) is State.OVERDUE
+        story.command(Verb.CANCEL, "bob")
+        assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, "deadline")
 
 
 class TestWhichCommandItIs:

@@ -4,15 +4,14 @@ import random
 
 import pytest
 
-from kafka_partition_events.control.agents.leases import HEARTBEAT_S
+from kafka_partition_events.control.agents.leases import BUSY_S, HEARTBEAT_S
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
-from kafka_partition_events.control.protocol.records import Ack, Change
+from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import Status, Verb
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.control_kit import CLUSTER, Story, gated, grown, growth, lease
+from tests.control_kit import CLUSTER, ONE, Story, gated, grown, growth, lease
 
 HELD = {"orders": 6}
 
@@ -35,8 +34,11 @@ def requested(spec: Spec) -> Change:
     return story.change
 
 
-def said(acks: tuple[Ack, ...]) -> list[Status]:
-    return [ack.status for ack in acks]
+def said(agent: ProducerDuties, cluster: Cluster, used: int | None = None, now: float = 0.0) -> TopicUse:
+    found, _ = agent.says(cluster, {} if used is None else {"orders": used}, now)
+    assert found is not None
+    (use,) = found.view
+    return use
 
 
 class TestLimits:
@@ -51,85 +53,63 @@ class TestLimits:
         agent = duties(requested(gated(deadline_s=60)))
         assert agent.limits(sees(6), now=0.0) == HELD
         assert agent.limits(sees(12), now=100.0) == HELD
-        agent.reports(sees(12), {}, now=100.0)
-        later = agent.reports(sees(12), {}, now=135.0)
-        assert later.again_at == 160.0
+        assert said(agent, sees(12), now=100.0).holds == ONE
+        assert agent.says(sees(12), {}, now=159.0)[1] == 160.0
         assert agent.limits(sees(12), now=159.9) == HELD
         assert agent.limits(sees(12), now=160.0) == NO_LIMITS
+        assert said(agent, sees(12), now=160.0).holds is None
 
 
-class TestAcks:
-    def test_each_statement_is_made_once(self) -> None:
-        agent = duties(requested(gated()))
-        agent.limits(sees(6), now=0.0)
-        (ack,) = agent.reports(sees(6), {}, now=0.0).acks
-        assert (ack.status, ack.armed_count) == (Status.HELD, 6)
-        assert agent.reports(sees(6), {}, now=1.0).acks == ()
-
+class TestWhatIsSaid:
     @pytest.mark.parametrize("seen", [6, 12])
     def test_who_holds_says_for_good_whether_it_did_before_the_growth(self, seen: int) -> None:
         agent = duties(requested(gated()))
-        (first,) = agent.reports(sees(seen), {"orders": 6}, now=0.0).acks
-        later = agent.reports(sees(12), {"orders": 6}, now=1.0).acks
-        assert {ack.armed_count for ack in (first, *later)} == {seen}
+        uses = said(agent, sees(seen), 6), said(agent, sees(12), 6, now=100.0)
+        assert [(use.holds, use.armed) for use in uses] == [(ONE, seen == 6)] * 2
 
-    def test_who_does_not_hold_says_nothing_of_it(self) -> None:
-        (ack,) = duties(requested(growth())).reports(sees(6), {}, now=0.0).acks
-        assert ack.armed_count is None
+    def test_who_does_not_hold_says_so(self) -> None:
+        use = said(duties(requested(growth())), sees(12), 4)
+        assert (use.holds, use.armed, use.seen, use.used) == (None, False, 12, 4)
 
-    @pytest.mark.parametrize(("used", "status"), [(12, Status.APPLIED), (4, Status.CAPPED)])
-    def test_who_uses_fewer_partitions_than_it_sees_is_capped(self, used: int, status: Status) -> None:
-        agent = duties(grown(growth()).change)
-        assert said(agent.reports(sees(12), {"orders": used}, now=0.0).acks) == [status]
-
-    def test_a_fleet_does_not_answer_all_at_once(self) -> None:
-        agent = duties(requested(growth()))
+    def test_news_is_spread_over_a_fleet_and_said_once(self) -> None:
+        agent = duties()
         agent.spread = 5.0
-        first = agent.reports(sees(6), {}, now=0.0)
-        assert first.acks == ()
-        assert 0 < first.again_at < 5
-        assert said(agent.reports(sees(6), {}, now=first.again_at).acks) == [Status.OBSERVED]
+        said(agent, sees(6))
+        nothing, again_at = agent.says(sees(12), {}, now=1.0)
+        assert nothing is None
+        assert 1 < again_at < 6
+        assert said(agent, sees(12), now=again_at).seen == 12
+        assert agent.says(sees(12), {}, now=again_at + 1)[0] is None
 
-    def test_one_that_was_lost_is_sent_again(self) -> None:
-        agent = duties(requested(growth()))
-        (ack,) = agent.reports(sees(6), {}, now=0.0).acks
-        agent.was_lost(ack, now=3.0)
-        assert agent.reports(sees(6), {}, now=3.9).acks == ()
-        (again,) = agent.reports(sees(6), {}, now=4.0).acks
-        assert again.ack_seq > ack.ack_seq
+    def test_what_was_lost_is_said_again(self) -> None:
+        agent = duties()
+        said(agent, sees(6))
+        agent.was_appended(None, now=3.0)
+        assert agent.says(sees(6), {}, now=3.9)[0] is None
+        assert said(agent, sees(6), now=4.0).seen == 6
 
-    def test_none_about_what_is_finished_or_not_used(self) -> None:
-        story = grown(growth(required_groups=()))
-        story.command(Verb.FINISH)
-        assert duties(story.change).reports(sees(12), {}, now=0.0).acks == ()
-        nothing = cluster_of({"other": [1]}, cluster_id=CLUSTER)
-        reports = duties(requested(gated())).reports(nothing, {}, now=0.0)
-        assert reports.acks == ()
-        assert not reports.busy
+    def test_it_looks_often_only_while_a_change_of_its_topics_is_open(self) -> None:
+        assert duties(requested(growth())).says(sees(6), {}, now=0.0)[1] == BUSY_S
+        assert duties().says(sees(6), {}, now=0.0)[1] > BUSY_S
+        other = cluster_of({"other": [1]}, cluster_id=CLUSTER)
+        assert duties(requested(gated())).says(other, {}, now=0.0)[1] > BUSY_S
 
 
 class TestLeases:
     def test_come_with_a_jitter_and_count_up(self) -> None:
         agent, now, gaps = duties(), 0.0, []
         for seq in range(1, 20):
-            reports = agent.reports(sees(6), {}, now)
-            assert reports.lease is not None
-            assert reports.lease.lease_seq == seq
-            gaps.append(reports.again_at - now)
-            now = reports.again_at
-            assert agent.reports(sees(6), {}, now - 0.001).lease is None
+            found, again_at = agent.says(sees(6), {}, now)
+            assert found is not None
+            assert found.lease_seq == seq
+            gaps.append(again_at - now)
+            now = again_at
+            assert agent.says(sees(6), {}, now - 0.001)[0] is None
         assert all(0.8 * HEARTBEAT_S <= gap <= 1.2 * HEARTBEAT_S for gap in gaps)
         assert len(set(gaps)) > 10
 
-    def test_tell_what_is_seen_and_used_at_once_when_it_changes(self) -> None:
-        agent = duties()
-        agent.reports(sees(6), {}, now=0.0)
-        changed = agent.reports(sees(12), {"orders": 4}, now=1.0).lease
-        assert changed is not None
-        assert [(use.topic, use.seen, use.used) for use in changed.view] == [("orders", 12, 4)]
-
     def test_the_last_one_says_that_it_is(self) -> None:
         agent = duties()
-        agent.reports(sees(6), {}, now=0.0)
+        agent.says(sees(6), {}, now=0.0)
         last = agent.last_lease()
         assert (last.ttl_s, last.lease_seq) == (0.0, 2)

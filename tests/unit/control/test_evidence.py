@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.control.changes.evidence import coverage
+from kafka_partition_events.control.changes.evidence import Status, coverage
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import TopicUse
-from kafka_partition_events.control.protocol.vocabulary import Status
-from tests.control_kit import NEW, Story, ack, gated, grown, growth
+from tests.control_kit import NEW, Story, gated, grown, growth
 
 HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))
 
@@ -19,32 +18,23 @@ class TestLevels:
     ) -> None:
         story = grown(gated())
         for name, new in (("x", HALF), ("y", REST)):
-            story.lives([name], group="billing")
-            story.says([name], Status.APPLIED, positioned=PartitionSet.of(new))
+            story.lives([name], group="billing", positioned=PartitionSet.of(new))
         assert story.evidence.positioned
 
     @pytest.mark.parametrize(
         "lease",
-        [
-            {},
-            {"group": "audit"},
-            {"group": "billing", "incarnation": "x-2"},
-            {"group": "billing", "ttl_s": 0.0},
-        ],
-        ids=["nobody", "of another group", "another process", "has stopped"],
+        [{"group": "audit"}, {"group": "billing", "ttl_s": 0.0}],
+        ids=["of another group", "has stopped"],
     )
-    def test_who_is_no_member_by_his_lease_tells_nothing_of_the_group(self, lease: dict[str, Any]) -> None:
+    def test_who_is_no_member_tells_nothing_of_the_group(self, lease: dict[str, Any]) -> None:
         story = grown(gated())
-        if lease:
-            story.lives("x", **lease)
-        told = PartitionSet.of(NEW)
-        story.says("x", Status.APPLIED, assigned=told, positioned=told)
+        story.lives("x", assigned=PartitionSet.of(NEW), positioned=PartitionSet.of(NEW), **lease)
         assert (story.evidence.assigned, story.evidence.positioned) == (False, False)
 
 
 class TestWhichGroups:
     def groups(self, story: Story) -> list[str]:
-        return [*coverage(story.change, story.fleet, story.cluster, story.now_ms)]
+        return [*coverage(story.change, story.ledger.leases, story.cluster, story.now_ms)]
 
     def test_else_all_that_read_the_topic_as_prober_or_leases_show(self) -> None:
         story = grown(growth())
@@ -109,16 +99,11 @@ class TestWhatLeasesShow:
         story.lives("a", seen=12, used=4)
         assert self.status(story) == (0, 1, 0)
 
-    def test_not_what_is_the_cause_if_there_was_a_gate(self) -> None:
-        story = grown(gated(), "a")
-        story.lives("a", seen=12, used=6)
-        assert story.evidence.totals.held == 1
-        assert story.evidence.totals.capped == 0
-
-    def test_nothing_of_another_process_that_had_the_name(self) -> None:
+    def test_that_who_waits_at_the_gate_of_an_earlier_change_is_not_capped(self) -> None:
         story = grown(growth(), "a")
-        story.ledger.take_ack(ack("a", Status.APPLIED, incarnation="a-0", ack_seq=99), story.now_ms)
+        story.lives("a", seen=12, used=6, holds="chg-0", armed=True)
         assert self.status(story) == (0, 0, 1)
+        assert story.evidence.unarmed == ("a",)
 
 
 class TestArmed:
@@ -138,8 +123,8 @@ class TestArmed:
         story = Story()
         story.lives("ab")
         story.request(gated())
-        story.says("a", Status.HELD, armed_count=6)  # it has said so once more since
-        story.says("b", Status.HELD, armed_count=12)
+        story.says("a", Status.HELD, seen=12, used=6)
+        story.says("b", Status.HELD, seen=12, used=6, armed=False)
         story.sees(count=12)
         assert story.evidence.unarmed == ("b",)
         story.tick()

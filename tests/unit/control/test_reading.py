@@ -1,13 +1,12 @@
 """What a consumer's agent publishes, told by a hook what the consumer has."""
 
-from kafka_partition_events.control.agents.agent_thread import BUSY_S
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
-from kafka_partition_events.control.protocol.records import Ack, Change
-from kafka_partition_events.control.protocol.vocabulary import Status
+from kafka_partition_events.control.agents.leases import BUSY_S
+from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
-from tests.control_kit import ONE, Link, Story, gated, grown, growth, lease
+from tests.control_kit import ONE, Link, gated, grown, growth, lease
 
 LIMIT_S = 20.0
 HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
@@ -25,60 +24,41 @@ def reading(assigned: frozenset[int] = frozenset(), positioned: frozenset[int] =
     )
 
 
-def duties(*changes: Change) -> ConsumerDuties:
-    made = ConsumerDuties(lease("c", group="billing", view=(), lease_seq=0), spread=0.0)
+def said(told: Reading, *changes: Change) -> TopicUse:
+    mine = ConsumerDuties(lease("c", group="billing", view=(), lease_seq=0), spread=0.0)
     for change in changes:
-        made.ledger.take_change(change)
-    return made
+        mine.ledger.take_change(change)
+    found, _ = mine.says(told, 0.0)
+    assert found is not None
+    (use,) = found.view
+    return use
 
 
-class TestAcks:
-    def acks(self, mine: ConsumerDuties, told: Reading) -> tuple[Ack, ...]:
-        return mine.reports(told, 0.0).acks
-
-    def test_are_what_evidence_takes_for_a_position_of_the_group(self) -> None:
-        story = grown(gated())
-        story.lives("xy", group="billing")
-        for name, share in (("x", HALF), ("y", REST)):
-            mine = ConsumerDuties(lease(name, group="billing"))
-            mine.ledger.take_change(story.change)
-            (ack,) = self.acks(mine, reading(share, share))
-            assert not story.evidence.positioned
-            story.ledger.take_ack(ack, story.now_ms)
-        assert (story.evidence.assigned, story.evidence.positioned) == (True, True)
-
-    def test_not_before_it_has_a_position(self) -> None:
-        (ack,) = self.acks(duties(grown(gated()).change), reading(HALF))
-        assert (f"{ack.assigned}", f"{ack.positioned}", ack.status) == ("6-8", "", Status.OBSERVED)
-
-    def test_a_position_stays_the_groups_when_the_partition_is_gone(self) -> None:
-        mine = duties(grown(gated()).change)
-        self.acks(mine, reading(HALF, HALF))
-        (ack,) = self.acks(mine, reading(frozenset(), HALF))
-        assert (f"{ack.assigned}", f"{ack.positioned}", ack.ack_seq) == ("", "6-8", 2)
-
-    def test_once_until_something_is_new_or_the_ack_was_lost(self) -> None:
-        mine = duties(grown(gated()).change)
-        (ack,) = self.acks(mine, reading(HALF, HALF))
-        assert self.acks(mine, reading(HALF, HALF)) == ()
-        mine.was_lost(ack, 0.0)
-        assert len(self.acks(mine, reading(HALF, HALF))) == 1
-
-    def test_none_of_changes_that_do_not_concern_it(self) -> None:
-        others = [growth(topic="other")]
-        changes = [grown(gated(required_groups=())).change]
-        for number, spec in enumerate(others):
-            story = Story()
-            story.request(spec, f"chg-{number}")
-            changes.append(story.ledger.changes[f"chg-{number}"])
-        found = self.acks(duties(*changes), reading(HALF))
-        assert [ack.change_id for ack in found] == [ONE]
+def test_what_members_say_is_evidence_of_a_position_of_the_group() -> None:
+    story = grown(gated())
+    for name, share in (("x", HALF), ("y", REST)):
+        assert not story.evidence.positioned
+        use = said(reading(share, share), story.change)
+        story.ledger.take_lease(lease(name, group="billing", view=(use,)), story.now_ms)
+    assert (story.evidence.assigned, story.evidence.positioned) == (True, True)
 
 
-class TestLeases:
-    def test_make_its_group_a_reader_of_its_topics_even_without_a_partition(self) -> None:
-        (use,) = duties().reports(reading(), 0.0).lease.view  # type: ignore[union-attr]
-        assert (use.topic, use.seen, use.used) == ("orders", 6, 0)
+def test_not_before_it_has_a_position_and_a_position_stays_the_groups_when_the_partition_is_gone() -> None:
+    change = grown(gated()).change
+    uses = said(reading(HALF), change), said(reading(frozenset(), HALF), change)
+    assert [(f"{use.assigned}", f"{use.positioned}") for use in uses] == [("6-8", ""), ("", "6-8")]
+
+
+def test_a_lease_lists_no_partitions_but_the_new_ones_of_an_open_change() -> None:
+    old = frozenset({1, 7})
+    uses = said(reading(old)), said(reading(old), grown(growth(topic="other")).change)
+    assert [(f"{use.assigned}", use.used) for use in uses] == [("", 2)] * 2
+    assert f"{said(reading(old), grown(gated()).change).assigned}" == "7"
+
+
+def test_a_lease_makes_its_group_a_reader_of_its_topics_even_without_a_partition() -> None:
+    use = said(reading())
+    assert (use.topic, use.seen, use.used) == ("orders", 6, 0)
 
 
 class TestAgent:
@@ -89,7 +69,7 @@ class TestAgent:
         assert agent._look() > BUSY_S
         link.write(grown(gated()).change)
         assert agent._look() == BUSY_S
-        assert link.of("acks", "assigned") == ["6-8"]
+        assert link.uses("assigned") == ["", "6-8"]
         agent.close()
 
     def test_says_at_once_what_it_is_told_and_goodbye(self) -> None:
@@ -103,6 +83,6 @@ class TestAgent:
         with link.changed:
             assert link.changed.wait_for(lambda: link.reads > before, LIMIT_S)
         agent.close()
-        assert link.of("acks", "positioned") == ["6-8"]
-        assert link.of("leases", "group") == ["billing"] * len(link.of("leases", "group"))
-        assert link.of("leases", "ttl_s")[-1] == 0.0
+        assert "6-8" in link.uses("positioned")
+        assert {*link.of("group")} == {"billing"}
+        assert link.of("ttl_s")[-1] == 0.0

@@ -7,16 +7,17 @@ import pytest
 
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, to_pin
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.changes.plan import Plan, Safety, Verdict, plan
 from kafka_partition_events.control.changes.policy import fixed
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
-from kafka_partition_events.control.protocol.records import Ack, Change
-from kafka_partition_events.control.protocol.vocabulary import State, Status
+from kafka_partition_events.control.protocol.records import Change, Lease, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.metadata.cluster import TopicPartition
-from tests.control_kit import NEW, TOPIC, Story, ack, gated, growth, lease
+from tests.control_kit import NEW, TOPIC, Story, gated, growth, lease
 
 EVERYONE = gated(required_groups=None)
 
@@ -64,9 +65,9 @@ def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic()
     story = Story()
     story.sees(readers=None)
     story.request(gated(required_groups=None, execute=True))
-    assert not is_due(story.change, story.fleet, story.cluster, story.now_ms)
+    assert not is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
     story.sees(readers=frozenset())
-    assert is_due(story.change, story.fleet, story.cluster, story.now_ms)
+    assert is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
 
 
 class TestAPlan:
@@ -109,14 +110,14 @@ def test_a_number_of_partitions_that_is_a_contract_is_never_changed(topic: str) 
 
 class TestWhatARecordCosts:
     def test_a_set_of_partitions_costs_what_its_text_costs(self) -> None:
-        value = encode(ack("a", Status.APPLIED, assigned=PartitionSet.span(0, 10_000)))
+        value = encode(lease("a", assigned=PartitionSet.span(0, 10_000)))
         tracemalloc.start()
         try:
-            kept = [decode(Ack, value) for _ in range(400)]
+            kept = [decode(Lease, value) for _ in range(400)]
             assert tracemalloc.get_traced_memory()[0] < 4_000_000
         finally:
             tracemalloc.stop()
-        assert len(kept[0].assigned) == 10_000
+        assert len(kept[0].view[0].assigned) == 10_000
 
     def test_an_agent_keeps_no_change_that_was_refused(self) -> None:
         story = Story()
@@ -130,6 +131,4 @@ class TestWhatARecordCosts:
     def test_fields_are_as_few_as_can_be(self) -> None:
         from attrs import fields  # noqa: PLC0415
 
-        from kafka_partition_events.control.protocol.records import Lease  # noqa: PLC0415
-
-        assert [len(fields(kind)) for kind in (Change, Lease, Ack)] == [16, 7, 9]
+        assert [len(fields(kind)) for kind in (Change, Lease, TopicUse)] == [16, 7, 8]

@@ -1,4 +1,4 @@
-"""How the control topics should be, and what is done where they are not."""
+"""How the control topics must be, and what is said where they are not."""
 
 import pytest
 from attrs import evolve
@@ -6,7 +6,7 @@ from attrs import evolve
 from kafka_partition_events.control.protocol.topics import (
     ControlTopic,
     control_topics,
-    differences,
+    missing,
 )
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 
@@ -26,11 +26,10 @@ def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_comman
         "kpe.commands": 1,
         "kpe.changes": 1,
         "kpe.leases": 12,
-        "kpe.acks": 12,
     }
     assert {topic.config["message.timestamp.type"] for topic in WANTED} == {"LogAppendTime"}
     assert [topic.config["cleanup.policy"] for topic in WANTED] == [
-        "delete", "compact", "compact,delete", "compact,delete",
+        "delete", "compact", "compact,delete",
     ]  # fmt: skip
 
 
@@ -40,28 +39,30 @@ def test_kafka_would_refuse_such_names(prefix: str) -> None:
         control_topics(prefix)
 
 
-def test_if_all_is_as_it_should_be_nothing_is_done_whatever_else_is_set() -> None:
-    assert differences(WANTED, FOUND) == ()
+def test_what_is_missing_is_named_and_other_settings_do_not_matter() -> None:
+    assert missing(WANTED, FOUND) == ()
+    assert [topic.name for topic in missing(WANTED, {})] == [*BY_NAME]
 
 
-def test_what_is_set_otherwise_is_set_right() -> None:
+@pytest.mark.parametrize(
+    ("policy", "wrong"), [("delete,compact", False), ("compact, delete", False), ("delete", True)]
+)
+def test_the_order_of_policies_means_nothing_and_another_one_is_refused_with_its_cure(
+    policy: str, wrong: bool
+) -> None:
     leases = BY_NAME["kpe.leases"]
-    found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete"})
-    (difference,) = differences(WANTED, {**FOUND, leases.name: found})
-    assert difference.found == {"cleanup.policy": "delete"}
-    assert str(difference) == "kpe.leases: set cleanup.policy=compact,delete (is delete)"
-
-
-def test_the_order_of_policies_means_nothing() -> None:
-    leases = BY_NAME["kpe.leases"]
-    found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete,compact"})
-    assert differences(WANTED, {**FOUND, leases.name: found}) == ()
+    found = {**FOUND, leases.name: evolve(leases, config={**leases.config, "cleanup.policy": policy})}
+    if not wrong:
+        assert missing(WANTED, found) == ()
+        return
+    with pytest.raises(ControlTopicError, match=r"is delete and must be compact,delete; kafka-configs\.sh"):
+        missing(WANTED, found)
 
 
 def test_more_partitions_are_wrong_only_where_there_must_be_one() -> None:
     commands, leases = BY_NAME["kpe.commands"], BY_NAME["kpe.leases"]
     more = {**FOUND, leases.name: evolve(FOUND[leases.name], partitions=50)}
-    assert differences(WANTED, more) == ()
+    assert missing(WANTED, more) == ()
     more[commands.name] = evolve(FOUND[commands.name], partitions=3)
     with pytest.raises(ControlTopicError, match=r"kpe\.commands: has 3 partitions and must have 1"):
-        differences(WANTED, more)
+        missing(WANTED, more)

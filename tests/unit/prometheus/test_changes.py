@@ -6,9 +6,10 @@ from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kafka_partition_events.control.changes.controller import Decision
+from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.vocabulary import Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.control.tracker.status import TrackerStatus
 from kafka_partition_events_listeners.prometheus.changes import MOST_CHANGES, ChangeCollector
 from tests.control_kit import ONE, START_MS, Story, gated, grown, growth, lease
