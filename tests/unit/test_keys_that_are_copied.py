@@ -68,18 +68,6 @@ def test_one_that_stays_gets_no_copy(make_either: Make, stuck: Any) -> None:
     assert rig.queued == (1, 0)
 
 
-<<<<<<< HEAD
-=======
-def test_a_key_of_which_not_all_can_be_copied_waits(make_either: Make, stuck: Any) -> None:
-    rig = make_either(**HEDGE)
-    flight_of(rig)._copies._limits = RescueLimits(held_bytes=1_000)
-    key = rig.a_key(1)
-    rig.produce(key, key)
-    hang(rig, stuck)
-    assert rig.queued == (2, 0)
-
-
->>>>>>> flight
 def test_what_was_sent_over_two_seconds_waits(make_either: Make, stuck: Any) -> None:
     """Else the first may time out at home while a later one is written there, and is read before its copy."""
     rig, now = make_either(**HEDGE), [100.0]

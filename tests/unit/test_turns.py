@@ -138,25 +138,6 @@ def test_the_records_of_a_turn_linger_together(monkeypatch: pytest.MonkeyPatch, 
     poller.close()
 
 
-<<<<<<< HEAD
-=======
-def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn = a_turn(partitioner)
-    turn.renew()
-    turn.renew()  # at once: the longest chunk
-    assert length_hint(rest(turn)) == LONGEST_CHUNK - 1
-    poller.poll_once()
-    assert list(rest(turn)) == []  # so a producer looks again, though the turn is not over
-    times.now += 1e-6
-    assert turn.renew() == 0
-    assert turn.counted() == (1, 0, 0)
-    assert [partition for partition, _ in zip(rest(turn), range(10), strict=False)] == [0] * 10
-    assert turn.counted() == (11 + 1, 0, 0)  # zip takes one more than it gives
-    poller.close()
-
-
->>>>>>> flight
 def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     turn, current = a_turn(partitioner), partitioner.current

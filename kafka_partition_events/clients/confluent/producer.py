@@ -14,11 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
 from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events.clients.confluent import settings
-<<<<<<< HEAD
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, Unmade, lost_broker
-=======
-from kafka_partition_events.clients.confluent.adapter import CLOSED, ConfluentAdapter, Unmade, lost_broker
->>>>>>> flight
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.cleanup_policy import policies_by
 from kafka_partition_events.clients.confluent.detours import Detours
