@@ -165,30 +165,6 @@ def time_of(micros: int) -> datetime:
 # -- with Spark ------------------------------------
 
 
-def files(path: Path) -> Any:
-    """Return a source of files with an event a line: as good as a topic, but that records have no offsets."""
-
-    class Files:
-        name = f"the files {path}"
-
-        def stream(self, spark: "SparkSession") -> "DataFrame":
-            lines = spark.readStream.format("text").option("maxFileAge", "100000d").load(str(path))
-            written = "_metadata.file_path AS topic", "_metadata.file_modification_time AS timestamp"
-            return lines.selectExpr("CAST(value AS BINARY) AS value", *written).selectExpr(
-                "CAST(NULL AS BINARY) AS key",
-                *("value", "topic", "CAST(NULL AS INT) AS partition", "CAST(NULL AS BIGINT) AS offset"),
-                *("timestamp", "CAST(NULL AS INT) AS timestampType"),
-            )
-
-        def ids(self, _spark: "SparkSession") -> tuple[str, str]:
-            return "a cluster", "a topic"
-
-        def explain(self, error: Exception) -> Exception:
-            return error
-
-    return Files()
-
-
 def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
     """Return what records tell, doubles included."""
     import pyarrow as pa  # type: ignore[import-untyped] # noqa: PLC0415

@@ -1,20 +1,17 @@
-"""Worlds of observers for the tests of outages, and the rules once more, as plainly as they can be said.
+"""Worlds of observers for the tests of outages.
 
 Pure: no Spark. Times are microseconds since 1970 in UTC.
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from attrs import define, field
 
 SECOND = 1_000_000
 START = 1_795_168_800 * SECOND  # 2026-11-20 10:00:00 UTC
-NEVER = float("-inf")
-
-Row = TypeVar("Row")
 
 
 class Kind(IntEnum):
@@ -56,84 +53,6 @@ class Sighting(NamedTuple):
     identity: int
     prev_at: int | None
     at: int
-
-
-class Outage(NamedTuple):
-    """Began after the first and by the second time, ended after the third and by the fourth."""
-
-    began_after: int | None
-    began_by: int
-    ended_after: int | None
-    ended_by: int | None
-    ended_with: str | None
-
-
-Outages = dict[int, list[Outage]]
-
-
-def at(seconds: float) -> int:
-    return START + round(seconds * SECOND)
-
-
-# -- the rules, without a horizon ------------------------------------------------------------------------
-
-
-def batch(sightings: Iterable[Sighting]) -> Outages:
-    """Return each partition's outages, from all sightings at once."""
-    told = list(dict.fromkeys(sightings))
-    place: dict[int, int] = {}
-    for one in told:
-        place[one.identity] = min(one.at, place.get(one.identity, one.at))
-    found: Outages = {}
-    for partition in sorted({one.partition for one in told if one.partition is not None}):
-        found_offline = {
-            one.at for one in told if one.partition == partition and one.kind == Kind.FOUND_OFFLINE
-        }
-        transitions = []
-        for one in told:
-            if one.kind == Kind.STARTED:
-                if one.at not in found_offline:
-                    transitions.append((one.at, False, NAMES[Kind(one.kind)], one.prev_at))
-            elif one.partition in (None, partition):
-                down = one.kind in (Kind.OFFLINE, Kind.FOUND_OFFLINE)
-                transitions.append((place[one.identity], down, NAMES[Kind(one.kind)], one.prev_at))
-        outages = _outages(sorted(transitions, key=lambda one: one[:3]))
-        if outages:
-            found[partition] = outages
-    return found
-
-
-def _outages(transitions: Sequence[tuple[int, bool, str, int | None]]) -> list[Outage]:
-    runs: list[list[tuple[int, bool, str, int | None]]] = []
-    for one in transitions:
-        if runs and runs[-1][0][1] == one[1]:
-            runs[-1].append(one)
-        else:
-            runs.append([one])
-    afters: list[int | None] = []
-    for number, run in enumerate(runs):
-        first = run[0][0]
-        looks = [prev_at for _, _, _, prev_at in run if prev_at is not None]
-        if number:
-            looks.append(runs[number - 1][-1][0])
-        afters.append(max((look for look in looks if look < first), default=None))
-    found = []
-    for number, run in enumerate(runs):
-        if run[0][1]:
-            ended = number + 1 < len(runs)
-            found.append(
-                Outage(
-                    afters[number],
-                    run[0][0],
-                    afters[number + 1] if ended else None,
-                    runs[number + 1][0][0] if ended else None,
-                    runs[number + 1][0][2] if ended else None,
-                )
-            )
-    return found
-
-
-# -- worlds ------------------------------------------------------------------------------------------------
 
 
 @define
@@ -223,9 +142,3 @@ def delivered(
     """Return sightings as they may arrive: each up to so many seconds later than in time, some twice."""
     rows = [one for one in sightings for _ in range(2 if chance.random() < doubles else 1)]
     return sorted(rows, key=lambda one: one.at + chance.uniform(0, disorder_s) * SECOND)
-
-
-def split(rows: Sequence[Row], chance: random.Random, batches: int) -> list[list[Row]]:
-    """Return rows in batches, in order; some batches may be empty."""
-    cuts = sorted(chance.randint(0, len(rows)) for _ in range(batches - 1))
-    return [list(rows[begin:end]) for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]

@@ -23,7 +23,7 @@ from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.ingest import batches
 from kafka_partition_events.spark.ingest.sources import KafkaSource
 from kafka_partition_events.spark.kafka import cause_of, count_between, offsets_in
-from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.progress import Progress, Refreshed
 from kafka_partition_events.spark.refresh.refresher import WRITTEN, Refresher
 from kafka_partition_events.spark.session import own_session
 from kafka_partition_events.spark.tables.counts import Counts
@@ -108,7 +108,7 @@ class Pipeline:
             while self._at_work(queries) and not self._stopping.wait(_LOOK_S):
                 pass
         self._progress.tell("making the tables anew")
-        return self._end(self._refresh(self._seen(state, queries)))
+        return self._end(self._refresh(self._seen(state, queries), last=True))
 
     def run(self, source: KafkaSource, every: timedelta, control: KafkaSource | None = None) -> Mark:
         """Take in what comes until `stop` is called; make the tables anew after each batch.
@@ -242,11 +242,14 @@ class Pipeline:
                 missing += known.behind if query == INGEST else 0
                 number = known.number + 1
                 readings[query] = Reading(source=name, cluster=cluster, topic=topic, number=number)
-        mark = evolve(state.mark, totals=state.mark.totals + Counts(missing=missing))
-        state = evolve(state, readings=readings, mark=mark)
-        with self._told(None):
-            self._kept.write(state)
-        return state
+        gone = Counts(missing=missing)
+        mark = evolve(state.mark, totals=state.mark.totals + gone)
+        if (found_now := evolve(state, readings=readings, mark=mark)) != state:
+            with self._told(None):
+                self._kept.write(found_now)
+        if missing:  # after it is written, or it would be counted twice
+            self._progress.tell(Refreshed(counts={INGEST: gone}, totals=mark.totals, until=mark.last_news))
+        return found_now
 
     @contextlib.contextmanager
     def _queries(self, state: State, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
@@ -297,14 +300,15 @@ class Pipeline:
                     raise failed
         return going
 
-    def _refresh(self, state: State) -> State:
+    def _refresh(self, state: State, *, last: bool = False) -> State:
         with self._told(None):
-            return self._refresher.refresh(state)
+            return self._refresher.refresh(state, last=last)
 
     def _end(self, state: State) -> Mark:
         """Tell that this run writes no more; return what is done."""
-        with self._told(None):
-            self._kept.write(evolve(state, ended=True))
+        if not state.ended:
+            with self._told(None):
+                self._kept.write(evolve(state, ended=True))
         return state.mark
 
     @contextlib.contextmanager

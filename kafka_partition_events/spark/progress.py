@@ -25,11 +25,11 @@ class Refreshed:
         behind: By query, how many offsets there were that it had not read.
     """
 
-    ranges: Sequence[Days]
+    ranges: Sequence[Days] = ()
     counts: Mapping[str, Counts]
     totals: Counts
     until: datetime | None
-    seconds: float
+    seconds: float = 0.0
     clusters: Mapping[str, datetime] = field(factory=dict)
     behind: Mapping[str, int] = field(factory=dict)
 

@@ -71,8 +71,11 @@ class Refresher:
         self._standing = Standing(tables=tables)
         self._gold = Gold(tables=tables, standing=self._standing, target=target, at_once=at_once)
 
-    def refresh(self, state: State) -> State:
-        """Take up all that queries have written, after what was cut off; return the state that then holds."""
+    def refresh(self, state: State, *, last: bool = False) -> State:
+        """Take up all that queries have written, after what was cut off; return the state that then holds.
+
+        After the last one the run writes no more: the state may say so at once.
+        """
         if state.taking is not None:
             state = self._take_up(state, state.taking)
         upto = {query: self._tables.version(WRITTEN[query]) for query in state.readings}
@@ -82,9 +85,9 @@ class Refresher:
         taking = Taking(serial=state.mark.serial + 1, upto=upto)
         state = evolve(state, taking=taking)
         self._kept.write(state)
-        return self._take_up(state, taking)
+        return self._take_up(state, taking, last=last)
 
-    def _take_up(self, state: State, taking: Taking) -> State:
+    def _take_up(self, state: State, taking: Taking, *, last: bool = False) -> State:
         begin, mark = time.monotonic(), state.mark
         after, ranges = mark, list[Days]()
         added = {
@@ -104,15 +107,9 @@ class Refresher:
         if CONTROL in new and new[CONTROL].counts.read:
             self._tables.overwrite(CONVERGENCE, change_convergence(self._tables.read(CHANGES)))
         after = evolve(after, serial=taking.serial, taken=dict(taking.upto), totals=after.totals + counts)
-        told = {query: one.counts for query, one in new.items()}
-        return self._settle(evolve(state, mark=after, readings=readings), told, ranges, begin)
-
-    def _settle(
-        self, state: State, counts: Mapping[str, Counts], ranges: Sequence[Days], begin: float
-    ) -> State:
-        state = evolve(state, taking=None)
+        state = evolve(state, mark=after, readings=readings, taking=None, ended=last)
         self._kept.write(state)
-        self._tell(state, counts, ranges, begin)
+        self._tell(state, {query: one.counts for query, one in new.items()}, ranges, begin)
         return state
 
     # -- events --------------------------------------------------------------------------------------

@@ -6,35 +6,44 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka_partition_events.spark.errors import SparkJobError
-from tests.fleet_feed import Feed
-from tests.fleet_kit import files, gold_at_once, gold_in
-from tests.integration.spark.test_fleet_pipeline import write
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
+from tests.fleet_feed import KEPT, Feed, write_feed
+from tests.fleet_kit import gold_at_once, gold_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.weekly]  # all else of a pipeline is tried on a directory
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.spark,
+    pytest.mark.weekly,
+]  # all else of a pipeline is tried on a directory
 
 FEED = Feed(9, topics=1, partitions=2, days=0.3)
 
 
-def test_tables_of_a_catalog(spark: "SparkSession", tmp_path: Path) -> None:
+def test_tables_of_a_catalog(
+    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path
+) -> None:
+    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     spark.sql(f"CREATE NAMESPACE kpe_tables LOCATION '{tmp_path / 'catalog'}'")
     fleet = Fleet(out="spark_catalog.kpe_tables", work=str(tmp_path / "work"))
     half = len(FEED.records) // 2
-    for number, records in enumerate((FEED.records[:half], FEED.records[half:])):
-        write(tmp_path / "archive" / f"{number}.jsonl", records)
-        mark = Pipeline(spark, fleet).run_once(files(tmp_path / "archive"))
+    source = KafkaSource(bootstrap=kafka_cluster.bootstrap_servers, topic=kafka_topic(2, config=KEPT))
+    for records in (FEED.records[:half], FEED.records[half:]):
+        write_feed(source.bootstrap, source.topic, records)
+        mark = Pipeline(spark, fleet).run_once(source)
     assert mark.totals.read == len(FEED.records)
     tables = fleet.tables(spark)
     assert gold_in(tables) == gold_at_once(spark, [record.value for record in FEED.records], FEED.days)
 
     lost = Fleet(out=fleet.out, work=str(tmp_path / "lost"))
     with pytest.raises(SparkJobError, match="is not the checkpoint of the query that has filled"):
-        Pipeline(spark, lost).run_once(files(tmp_path / "archive"))
+        Pipeline(spark, lost).run_once(source)
     Pipeline(spark, fleet).maintain()
-    assert Pipeline(spark, fleet).run_once(files(tmp_path / "archive")).totals == mark.totals
+    assert Pipeline(spark, fleet).run_once(source).totals == mark.totals
 
     spark.sql("DROP NAMESPACE kpe_tables CASCADE")

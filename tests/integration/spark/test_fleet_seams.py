@@ -1,16 +1,23 @@
-"""What is told in several batches, late, or over midnight: gold is what one computation of all of it makes.
+"""What comes in several batches, late, over midnight, in runs that are cut off: gold is as of one batch.
 
 Each story is a cluster of its own, so that all of them take three refreshes together.
 """
 
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
+from attrs import evolve
 
+from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import (
     DAY,
+    WRITTEN,
+    Begun,
     Gold,
     begun,
     created,
@@ -29,6 +36,9 @@ from tests.fleet_kit import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kafka_partition_events.spark.tables.state import Mark
+    from kafka_partition_events.spark.tables.tables import Tables
 
 pytestmark = pytest.mark.spark
 
@@ -50,9 +60,10 @@ def stories() -> dict[str, Story]:
     def of(cluster: str) -> dict[str, Any]:
         return {"cluster": cluster}
 
-    cause, midnight, again, stop, split, beats, producers = (
-        of(name) for name in ("cause", "midnight", "again", "stop", "split", "beats", "producers")
+    cause, midnight, again, stop, split, beats, producers, both = (
+        of(name) for name in ("cause", "midnight", "again", "stop", "split", "beats", "producers", "both")
     )
+    second: dict[str, Any] = {"observer": "b", **both}
     once_more: dict[str, Any] = {"topic": "t", "topic_id": "t-2", "after": {"count": 3}, "id_": "R", **again}
     return {
         # An outage that ends days after its broker left keeps that as its cause.
@@ -132,34 +143,208 @@ def stories() -> dict[str, Story]:
             [moved("t", 0, moment("12:30"), 1, 2, **producers)],
             [],
         ),
+        # Nobody watched for thirteen hours, says the first observer. The second one did, and saw another
+        # end, growth, and a move.
+        "both": (
+            [
+                created("orders", moment("08:00"), 3, **both),
+                created("payments", moment("08:00"), 2, **both),
+                offline("orders", 1, moment("10:20"), prev_at=moment("10:19:50"), **both),
+                left(2, moment("10:20"), prev_at=moment("10:19:50"), **both),
+                online("orders", 1, moment("23:30"), prev_at=moment("10:30"), gap=True, **both),
+                recovered(moment("10:30"), moment("23:30"), **both),
+                moved("payments", 0, moment("23:31"), 2, 1, **both),
+                offline("payments", 1, moment("23:40"), prev_at=moment("23:39"), **both),
+            ],
+            [],
+            [
+                online("orders", 1, moment("10:40"), prev_at=moment("10:39:50"), **second),
+                offline("orders", 2, moment("22:00"), prev_at=moment("10:40"), **second),
+                grown("payments", moment("11:00"), 4, prev_at=moment("10:59"), **second),
+                moved("payments", 0, moment("12:00"), 1, 2, **second),
+                online("payments", 1, moment("00:10", NEXT), prev_at=moment("00:09", NEXT), **both),
+                record(
+                    "cluster.summary", moment("00:10", NEXT),
+                    brokers=[{"broker": 1, "leaders": 5, "replicas": 5}], **both,
+                ),
+            ],
+        ),
     }  # fmt: skip
 
 
+class Halfway(NamedTuple):
+    """Tables with two of the batches, and the third one in bronze.
+
+    Attributes:
+        out: Where they are; use a copy.
+        wanted: What gold must be of all three, by one computation.
+        read: How many records that is.
+    """
+
+    out: Path
+    wanted: Gold
+    read: int
+
+
 @pytest.fixture(scope="module")
-def bit_by_bit(
-    pipelines_spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Gold, Gold]:
-    """Gold after three refreshes, and that of the batch computation."""
+def halfway(pipelines_spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Halfway:
     told = stories()
     batches = [[value for story in told.values() for value in story[number]] for number in range(3)]
     batches[2] += map(end, told)
-    out = tmp_path_factory.mktemp("seams")
+    out = tmp_path_factory.mktemp("halfway") / "out"
     run = begun(pipelines_spark, out)
     for number, values in enumerate(batches):
         run.take_in(values, number)
-        run = run.refresh()
+        if values is not batches[-1]:
+            run = run.refresh()
+    run.kept.write(evolve(run.state, ended=True))
     everything = [value for batch in batches for value in batch]
-    return gold_of(pipelines_spark, out), gold_at_once(pipelines_spark, everything, Days(DAY, THIRD))
+    wanted = gold_at_once(pipelines_spark, everything, Days(DAY, THIRD))
+    return Halfway(out, wanted, len(everything))
+
+
+@pytest.fixture(scope="module")
+def whole(
+    pipelines_spark: "SparkSession", halfway: Halfway, tmp_path_factory: pytest.TempPathFactory
+) -> Begun:
+    """Tables with all of it."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    shutil.copytree(halfway.out, out)
+    return begun(pipelines_spark, out).refresh()
+
+
+@pytest.fixture(scope="module")
+def gold(pipelines_spark: "SparkSession", whole: Begun) -> Gold:
+    return gold_of(pipelines_spark, Path(whole.tables.out))
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
-def test_it_does_not_matter_in_which_batch_something_is_told(
-    bit_by_bit: tuple[Gold, Gold], name: str
-) -> None:
-    found, wanted = ({table: of(rows, name) for table, rows in gold.items()} for gold in bit_by_bit)
+def test_it_does_not_matter_in_which_batch_something_is_told(gold: Gold, halfway: Halfway, name: str) -> None:
+    found, wanted = (
+        {table: of(rows, name) for table, rows in each.items()} for each in (gold, halfway.wanted)
+    )
     assert found == wanted
     assert wanted["availability_hourly"]
 
 
 def of(rows: list[tuple[Any, ...]], cluster: str) -> list[tuple[Any, ...]]:
     return [row for row in rows if ("cluster_id", cluster) in row]
+
+
+# -- cut off at each call that writes ----------------------------------------------------------------------
+
+WRITES: Final = frozenset({"append", "replace", "overwrite"})
+
+
+class Watched:
+    """Tables of a run that something happens to before one of its writes."""
+
+    def __init__(self, tables: "Tables", number: int, act: Callable[[], None]) -> None:
+        self._tables, self._left, self._act = tables, number, act
+
+    def __getattr__(self, name: str) -> Any:
+        if name in WRITES:
+            if self._left == 0:
+                self._act()
+            self._left -= 1
+        return getattr(self._tables, name)
+
+
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.weekly)])
+def test_a_run_that_thaws_before_any_of_its_writes_changes_nothing_of_what_another_has_made_right(
+    step: int, pipelines_spark: "SparkSession", halfway: Halfway, tmp_path: Path
+) -> None:
+    """Before one of so many writes. To the other run it is as good as killed there."""
+    for writes in range(step - 1, 200, step):
+        out = tmp_path / str(writes)
+        shutil.copytree(halfway.out, out)
+        frozen, others = begun(pipelines_spark, out), list[Begun]()
+
+        def take_over(out: Path = out, others: list[Begun] = others) -> None:
+            others.append(begun(pipelines_spark, out).refresh())
+
+        said = ""
+        try:
+            # One thing after another, so that it is known which write is the next one.
+            frozen.refresh(Watched(frozen.tables, writes, take_over), at_once=1)
+        except SparkJobError as error:
+            said = str(error)
+        if not others:
+            break
+        assert "this one (run " in said, "it says that another one has taken over"
+        assert gold_of(pipelines_spark, out) == halfway.wanted, f"before write {writes}"
+    assert writes > 8, "there are more writes than that"
+
+
+class Killed(BaseException):
+    """What nobody catches."""
+
+
+def kill_it() -> None:
+    raise Killed
+
+
+@pytest.mark.weekly  # once before each: to its successor the one that thaws, above, is killed
+def test_runs_that_are_killed_one_after_the_other_before_each_write_end_as_one(
+    pipelines_spark: "SparkSession", halfway: Halfway, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(halfway.out, out)
+    for writes in range(200):
+        run = begun(pipelines_spark, out)
+        run = run._replace(state=evolve(run.state, readings=run.kept.read().readings or run.state.readings))
+        try:
+            run.refresh(Watched(run.tables, writes, kill_it), at_once=1)
+        except Killed:
+            continue
+        break
+    assert writes > 8, "there are more writes than that"
+    assert gold_of(pipelines_spark, out) == halfway.wanted
+
+
+# -- maintenance: few files of many, and no old records --------------------------------------------------
+
+
+def test_maintenance_changes_nothing_but_old_records(
+    pipelines_spark: "SparkSession", whole: Begun, gold: Gold, halfway: Halfway
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    from kafka_partition_events.spark.maintenance import compact, drop_before  # noqa: PLC0415
+
+    run, tables, out = whole, whole.tables, Path(whole.tables.out)
+
+    def files() -> int:
+        return tables.read("bronze/records").select(F.input_file_name()).distinct().count()
+
+    assert files() > 1
+    compact(tables, ["bronze/records", "silver/states", "gold/skew", "gold/none"])
+    assert files() == 1
+    run = run.refresh()
+    assert gold_of(pipelines_spark, out) == gold
+    assert run.state.mark.totals.read == halfway.read
+    drop_before(tables, WRITTEN.date() + timedelta(days=1))
+    assert tables.read("bronze/records").count() == 0
+    run = run.refresh()
+    assert run.state.mark.totals.read == halfway.read
+    assert gold_of(pipelines_spark, out) == gold
+
+
+def mark(**how: Any) -> "Mark":
+    from kafka_partition_events.spark.tables.state import Mark  # noqa: PLC0415
+
+    return Mark(until={"c-1": NEWS}, **how)
+
+
+NEWS = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+def test_what_is_needed_is_kept() -> None:
+    from kafka_partition_events.spark.maintenance import cutoff  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.state import Mark  # noqa: PLC0415
+
+    keep = timedelta(days=30)
+    assert cutoff(Mark(), keep) is None
+    assert cutoff(mark(), keep) == (NEWS - keep).date()
+    stopped = NEWS - timedelta(days=100)
+    assert cutoff(mark(stopped={"c-2": stopped}), keep) == (stopped - timedelta(days=2)).date()

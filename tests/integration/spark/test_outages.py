@@ -1,4 +1,4 @@
-"""Outages: the rules said plainly, and any part of the history on what stands for all before it."""
+"""Outages: as plain Python finds them, and any part of the history on what stands for all before it."""
 
 import random
 from collections.abc import Sequence
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fleet_kit import computed, moment, of_sighting, offline, online, rows, sightings, time_of
-from tests.outage_kit import Outage, World, batch, delivered
+from tests.fleet_kit import computed, moment, of_sighting, offline, online, rows, sightings
+from tests.fleet_oracle import expected, shown
+from tests.outage_kit import World, delivered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.spark
 
 Outages = dict[tuple[str, str, int], list[tuple[Any, ...]]]
 HOUR = timedelta(hours=1)
+BOUNDS = ("began_after", "began_by", "ended_after", "ended_by", "ended_with")
 
 
 def told_of(spark: "SparkSession", records: Sequence[bytes]) -> "DataFrame":
@@ -29,47 +31,36 @@ def found_in(frame: "DataFrame") -> Outages:
     found: Outages = {}
     for row in sorted(rows(frame), key=lambda row: row["began_by"]):
         key = row["cluster_id"], row["topic"], row["partition"]
-        found.setdefault(key, []).append(tuple(row[name] for name in Outage._fields))
+        found.setdefault(key, []).append(tuple(row[name] for name in BOUNDS))
     return found
 
 
 @pytest.fixture(scope="module")
-def worlds() -> dict[tuple[str, str], World]:
-    """Forty topics of two clusters, most of them watched by several observers."""
-    found = {}
-    for number in range(40):
-        world = World(random.Random(number), observers=1 + number % 3, steps=60)
-        world.run()
-        found[f"c-{number % 2}", f"t-{number // 2}"] = world
-    return found
+def records() -> list[bytes]:
+    """What observers say of forty topics of two clusters, most of them watched by several observers.
 
-
-@pytest.fixture(scope="module")
-def told(spark: "SparkSession", worlds: dict[tuple[str, str], World]) -> "DataFrame":
-    """All that they tell, some of it twice, in no order."""
+    Some of it twice, in no order.
+    """
     chance = random.Random(1)
-    records = [
-        of_sighting(one, cluster, topic)
-        for (cluster, topic), world in worlds.items()
-        for one in delivered(world.told, chance, disorder_s=0)
-    ]
-    chance.shuffle(records)
+    found = []
+    for number in range(40):
+        told = World(random.Random(number), observers=1 + number % 3, steps=60).run()
+        place = f"c-{number % 2}", f"t-{number // 2}"
+        found += [of_sighting(one, *place) for one in delivered(told, chance, disorder_s=0)]
+    chance.shuffle(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def told(spark: "SparkSession", records: list[bytes]) -> "DataFrame":
     return computed(told_of(spark, records))
 
 
-def test_the_rules_said_plainly_are_those_of_the_computation(
-    told: "DataFrame", worlds: dict[tuple[str, str], World]
-) -> None:
+def test_plain_python_finds_the_same(told: "DataFrame", records: list[bytes]) -> None:
     from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
 
-    assert found_in(outages.all_outages(told)) == {
-        (cluster, topic, partition): [
-            tuple(time_of(value) if isinstance(value, int) else value for value in outage)
-            for outage in outages_
-        ]
-        for (cluster, topic), world in worlds.items()
-        for partition, outages_ in batch(world.told).items()
-    }
+    found = shown("partition_outages", rows(outages.all_outages(told)))
+    assert found == expected(records)["partition_outages"]
 
 
 @pytest.mark.parametrize("cut", [0.2, 0.8])

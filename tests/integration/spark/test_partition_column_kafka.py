@@ -1,5 +1,7 @@
 """Rows that Spark writes arrive where they belong; or the job says why not."""
 
+import runpy
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,6 +150,21 @@ def test_keys_are_not_written_to_places_chosen_without_them(
         write(stream, kafka_cluster, "orders", key=None)
 
 
+def test_the_example_writes_its_batches(
+    spark: "SparkSession",
+    kafka_cluster: KafkaCluster,
+    kafka_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert spark is not None, "it takes the session that is there"
+    where = ("--bootstrap-servers", kafka_cluster.bootstrap_servers, "--topic", kafka_topic(partitions=3))
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *where, "--batches", "2"])
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert "batch 1: 0 partitions offline" in capsys.readouterr().out
+
+
+@pytest.mark.weekly
 def test_the_example_writes_its_batches_under_spark_submit(
     kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:

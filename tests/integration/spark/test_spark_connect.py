@@ -29,7 +29,7 @@ from tests.whatif_kit import by_hand
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.weekly]  # a Spark of its own, cold
 
 JOB = Path(__file__).with_name("connect_job.py")
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -138,6 +139,21 @@ def test_the_keys_of_a_topic(
     assert "there is no topic no-such-topic" in capsys.readouterr().err
 
 
+def assert_it_is_all_told(said: str) -> None:
+    assert re.search(r"modulo_13: \d+\.\d% would move, max/mean \d", said)
+    assert "kept_13: 0.0% would move" in said
+    assert "customer-0: 33.3% of all records" in said
+
+
+def test_the_example_runs_on_the_session_that_is_there(
+    spark: "SparkSession", capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert spark is not None
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert_it_is_all_told(capsys.readouterr().out)
+
+
+@pytest.mark.weekly
 def test_the_example_runs_as_it_is_printed(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path / "whatif.py")
     done = subprocess.run(
@@ -150,6 +166,4 @@ def test_the_example_runs_as_it_is_printed(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"modulo_13: \d+\.\d% would move, max/mean \d", done.stdout)
-    assert "kept_13: 0.0% would move" in done.stdout
-    assert "customer-0: 33.3% of all records" in done.stdout
+    assert_it_is_all_told(done.stdout)
