@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from kafka_partition_events.clients.embedding import is_embedded
 from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
 from kafka_partition_events.clients.flight.client import Client
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
@@ -36,24 +37,16 @@ def key_stats(producer: Any) -> KeyStats:
 
 
 class EndsWithProducer:
-    """A metadata source of one producer; it says when its poller closes."""
-
-    on_close: Callable[[], None] | None = None
-
-    def close(self) -> None:
-        """Close what it is beside that, then say so. On whichever thread closes the poller."""
-        super().close()  # type: ignore[misc]
-        if self.on_close is not None:
-            self.on_close()
+    """A metadata source of one producer: its poller can't be shared."""
 
 
-def check_poller(
+def _check_poller(
     partitioner: Partitioner,
     poller: MetadataPoller | None,
     poller_options: Mapping[str, Any],
     example: str,
 ) -> None:
-    """Raise if a partitioner can't follow a poller, or that is of a source that ends with its producer."""
+    """Raise if a partitioner can't follow a poller, or that ends with another producer."""
     if poller is not None and poller_options:
         raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
     if poller is not None and isinstance(poller.source, EndsWithProducer):
@@ -75,6 +68,7 @@ class Plan:
         moves: How keys move.
         has_second: Whether there may be a second handle.
         acks: ``"0"``, ``"1"`` or ``"all"``.
+        poller: The poller to follow; None: one of its own, which closes with the producer.
     """
 
     mode: RescueMode | None
@@ -82,6 +76,7 @@ class Plan:
     moves: MoveKeys | None
     has_second: bool
     acks: str
+    poller: MetadataPoller | None
 
     @classmethod
     def checked(
@@ -92,19 +87,28 @@ class Plan:
         rescue_limits: RescueLimits | None,
         standby: StandbyMode,
         keys: KeysMode | MoveKeys,
+        poller: MetadataPoller | None,
+        poller_options: Mapping[str, Any],
         *,
         transaction: str | None,
         acks: str,
+        example: str,
     ) -> "Plan":
-        """Return the plan, or raise `ConfigurationError`."""
-        mode = checked_mode(rescue, rescue_limits, transaction=transaction, acknowledged=acks != "0")
-        if mode is not None and producer in _rescued:
+        """Return the plan, or raise `ConfigurationError`; ``example`` is of a poller that can be shared."""
+        if not isinstance(partitioner, Partitioner):
             raise ConfigurationError(
-                "this producer has a rescue already, which lasts as long as the producer"
+                f"the producer's partitioner is a {type(partitioner).__name__}; give it "
+                "partitioner=DefaultPartitioner() or another partitioner of this library"
             )
+        _check_poller(partitioner, poller, poller_options, example)
+        if is_embedded(producer):
+            raise ConfigurationError(
+                "this producer is attached already, which lasts as long as the producer: make a new one"
+            )
+        mode = checked_mode(rescue, rescue_limits, transaction=transaction, acknowledged=acks != "0")
         moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=True)
         second = checked_standby(standby, transaction, waits_for_replicas=acks == "all")
-        return cls(mode, rescue_limits, moves, second != "off", acks)
+        return cls(mode, rescue_limits, moves, second != "off", acks, poller)
 
     def begin(
         self,
@@ -116,12 +120,11 @@ class Plan:
         policies_over: Callable[[], CleanupPolicies],
         *,
         linger_s: float,
-        last_closes: bool,
     ) -> tuple[Flight, Subscription]:
         """Return what sends the producer's records; have the partitioner follow the poller.
 
-        The poller asks for the topics that are ``written``, and where keys may move. The last producer that
-        leaves it closes it, where ``last_closes``.
+        The poller asks for the topics that are ``written``, and where keys may move. A producer that is
+        dropped leaves it; one of its own closes then.
         """
         reports, deliveries = ProducerReports(partitioner, poller), partitioner.deliveries
         flight, policies = Flight(partitioner, client, reports, self.mode, self.limits), None
@@ -138,7 +141,9 @@ class Plan:
             if policies is not None:
                 policies.ask(written())
 
-        follower = poller.join(partitioner, written, polled, reports.ended, last_closes=last_closes)
+        is_own = self.poller is None
+        follower = poller.join(partitioner, written, polled, reports.ended, last_closes=is_own)
+        weakref.finalize(producer, follower.drop)
         if flight.copies is not None:
             _rescued[producer] = flight
         deliveries.wait_for_batches(linger_s)

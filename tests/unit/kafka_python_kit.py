@@ -35,6 +35,7 @@ class Metadata:
     """A client's own metadata, which knows nothing: the partitioner has a table."""
 
     _topics: frozenset[str] = frozenset()
+    _manager: Any = None
 
     def partitions_for_topic(self, _topic: str) -> None:
         return None

@@ -66,8 +66,6 @@ async def test_a_producer_that_was_dropped_is_gone_at_once() -> None:
         ({"partitioner": print}, {}, "partitioner is a builtin_function_or_method"),
         ({"acks": 0}, {"rescue": "hedge"}, "acks=0"),
         ({"transactional_id": "t"}, {"rescue": "hedge"}, "transactional_id"),
-        ({"acks": 0}, {"keys": "move"}, "acks=0"),
-        ({}, {"poller": a_poller(), "interval": 1.0}, "interval: options of a poller"),
     ],
 )
 @on_a_loop
@@ -86,6 +84,8 @@ async def test_a_producer_is_attached_between_its_start_and_its_stop() -> None:
         attach(producer)
     await producer.stop()
     rig = await a_rig()
+    with pytest.raises(ConfigurationError, match="attached already"):
+        attach(rig.producer)
     await rig.stop()
     with pytest.raises(ConfigurationError, match="before `stop"):
         attach(rig.producer)

@@ -173,7 +173,6 @@ class TestAKeyThatIsAway:
         self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rig, key = self.away(make)
-        rig.adapter.end()
         rig.partitioner.apply_snapshot(None)
         rig.producer._metadata.partitions_for_topic = lambda _topic: {0, 1, 2}
         monkeypatch.setattr(rig.partitioner, "partition", lambda *_arguments: 1)
@@ -192,19 +191,17 @@ def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_firs
     assert rig.queued == (1, 0)
 
 
-class Link:
-    """Connections over which a test answers."""
+class Connections:
+    """Stands for a producer's metadata, and for the connections over which a test answers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Future]] = []
         self.closed = False
+        self._manager = self
 
-    def manager(self) -> "Link":
+    def call_soon(self, _ask: Any, topic: str) -> Future:
         if self.closed:
             raise ReferenceError
-        return self
-
-    def call_soon(self, _ask: Any, _manager: Any, topic: str) -> Future:
         self.asked.append((topic, Future()))
         return self.asked[-1][1]
 
@@ -219,7 +216,7 @@ class Answer:
 
 class TestACleanupPolicy:
     def test_is_asked_for_once_and_a_compacted_topic_is_refused(self) -> None:
-        policies = policies_over(link := Link())  # type: ignore[arg-type]
+        policies = policies_over(link := Connections())
         for _ in range(2):
             policies.ask(["plain", "compacted", "secret"])
         answers = [Answer("delete"), Answer("compact,delete"), Answer(None, 29)]
@@ -231,7 +228,7 @@ class TestACleanupPolicy:
         assert policies.refused == ("compacted", "secret")
 
     def test_is_asked_for_again_after_an_error_that_may_pass(self) -> None:
-        policies = policies_over(link := Link())  # type: ignore[arg-type]
+        policies = policies_over(link := Connections())
         policies.ask(["t"])
         link.asked[0][1].failure(KafkaTimeoutError())
         policies.ask(["t"])

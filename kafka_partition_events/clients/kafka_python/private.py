@@ -17,7 +17,7 @@ Of kafka-python 3.0; there is no other way:
    ``kafka.net``: ``KafkaConnectionManager.call_soon`` (thread-safe: runs a coroutine on the client's I/O
    thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
    ``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``:
-   for leader epochs and topic ids (``links.py``), and topics' policies (``cleanup_policy.py``).
+   for leader epochs and topic ids (``source.py``), and topics' policies (``cleanup_policy.py``).
 """
 
 # ruff: noqa: SLF001 - that is what it is for
@@ -66,14 +66,14 @@ def serialize(
 
 def watch_connections(
     producer: KafkaProducer, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]
-) -> Callable[[], None]:
+) -> None:
     """Call ``lost`` with the broker's id whenever a connection can't be made, or fails in use.
 
     That is on the producer's I/O thread: it must not block. A connection over which nothing is waited for was
-    idle: a proxy or the broker closes those. Returns what ends it; keeps no reference to the producer.
+    idle: a proxy or the broker closes those. Keeps no reference to the producer.
     """
     manager = producer._sender._client._manager
-    kind, alive, watched, ended = type(manager), weakref.ref(manager), weakref.WeakSet[Any](), False
+    kind, alive, watched = type(manager), weakref.ref(manager), weakref.WeakSet[Any]()
 
     def get_connection(manager: Any, node_id: object, *args: Any, **kwargs: Any) -> Any:
         connection = kind.get_connection(manager, node_id, *args, **kwargs)
@@ -88,12 +88,7 @@ def watch_connections(
         # kafka-python hangs up itself when an answer takes too long. Deliveries show better which broker is
         # to blame for that: this one may be waiting for a replica.
         is_no_sign = worked and (isinstance(error, RequestTimedOutError) or not is_waited_for(broker))
-        if not ended and manager is not None and not manager.closed and not is_no_sign:
+        if manager is not None and not manager.closed and not is_no_sign:
             lost(broker)
 
-    def stop() -> None:
-        nonlocal ended
-        ended = True
-
     embed(manager, get_connection=get_connection)
-    return stop
