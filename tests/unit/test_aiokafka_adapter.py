@@ -26,7 +26,8 @@ from kafka_partition_events.clients.aiokafka import PartitioningAIOKafkaProducer
 from kafka_partition_events.clients.aiokafka.adapter import LATE_S
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import ID_HEADER
-from tests.unit.aiokafka_kit import Rig, a_poller, a_producer, a_rig, learn, on_a_loop, outcome, reports
+from tests.loop_kit import on_a_loop
+from tests.unit.aiokafka_kit import Rig, a_poller, a_producer, a_rig, learn, outcome, reports
 
 MUCH = b"x" * 10_000  # two of them do not fit into a batch
 
@@ -56,6 +57,7 @@ async def test_a_producer_that_was_dropped_is_gone_at_once() -> None:
     finally:
         gc.enable()
     task.cancel()
+    await asyncio.wait([task])
     await client.close()
     rig.poller.close()
 

@@ -12,8 +12,9 @@ from kafka_partition_events.clients.aiokafka.second import Second
 from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
+from tests.loop_kit import on_a_loop
 from tests.poller_kit import until
-from tests.unit.aiokafka_kit import Rig, a_rig, on_a_loop, outcome
+from tests.unit.aiokafka_kit import Rig, a_rig, outcome
 
 MOVE = MoveKeys(compacted_ok=True)
 

@@ -16,8 +16,9 @@ from kafka_partition_events.clients.aiokafka import AiokafkaMetadataSource
 from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata
 from kafka_partition_events.clients.aiokafka.private import connect_apart, watch_connections
 from kafka_partition_events.clients.aiokafka.source import OWN_GROUP
+from tests.loop_kit import on_a_loop
 from tests.poller_kit import until
-from tests.unit.aiokafka_kit import a_producer, learn, on_a_loop
+from tests.unit.aiokafka_kit import a_producer, learn
 
 ID = uuid.UUID("6d0d4e4a-8cf5-44cc-b7b1-6f7d2a3fd0c1")
 LIMIT_S = 10
