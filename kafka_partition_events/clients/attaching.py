@@ -20,42 +20,22 @@ from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.subscriptions import Subscription, check_feeder
 from kafka_partition_events.partitioners.base import Partitioner
 
-_rescued: "weakref.WeakKeyDictionary[Any, Flight]" = weakref.WeakKeyDictionary()
-_key_stats: "weakref.WeakKeyDictionary[Any, Callable[[], KeyStats]]" = weakref.WeakKeyDictionary()
+_attached: "weakref.WeakKeyDictionary[Any, tuple[Flight, CleanupPolicies | None]]"
+_attached = weakref.WeakKeyDictionary()
 
 
 def rescue_stats(producer: Any) -> RescueStats:
     """Return what the rescue of a producer has done since `attach`; all zero without one."""
-    flight = _rescued.get(producer)
+    flight, _ = _attached.get(producer, (None, None))
     return RescueStats() if flight is None or flight.copies is None else flight.copies.stats
 
 
 def key_stats(producer: Any) -> KeyStats:
     """Return what became of a producer's records with a key since `attach`."""
-    stats = _key_stats.get(producer)
-    return KeyStats() if stats is None else stats()
-
-
-class EndsWithProducer:
-    """A metadata source of one producer: its poller can't be shared."""
-
-
-def _check_poller(
-    partitioner: Partitioner,
-    poller: MetadataPoller | None,
-    poller_options: Mapping[str, Any],
-    example: str,
-) -> None:
-    """Raise if a partitioner can't follow a poller, or that ends with another producer."""
-    if poller is not None and poller_options:
-        raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
-    if poller is not None and isinstance(poller.source, EndsWithProducer):
-        raise ConfigurationError(
-            "that poller ends with the producer that it was attached to. For producers to share one, make it "
-            f"of {example}"
-        )
-    partitioner.routing.process.check()
-    check_feeder(partitioner, None if poller is None else poller.subscriptions)
+    flight, policies = _attached.get(producer, (None, None))
+    if flight is None or flight.keyed is None:
+        return KeyStats()
+    return evolve(flight.keyed.order.stats, refused=() if policies is None else policies.refused)
 
 
 @frozen
@@ -92,15 +72,17 @@ class Plan:
         *,
         transaction: str | None,
         acks: str,
-        example: str,
     ) -> "Plan":
-        """Return the plan, or raise `ConfigurationError`; ``example`` is of a poller that can be shared."""
+        """Return the plan, or raise `ConfigurationError`."""
         if not isinstance(partitioner, Partitioner):
             raise ConfigurationError(
                 f"the producer's partitioner is a {type(partitioner).__name__}; give it "
                 "partitioner=DefaultPartitioner() or another partitioner of this library"
             )
-        _check_poller(partitioner, poller, poller_options, example)
+        if poller is not None and poller_options:
+            raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
+        partitioner.routing.process.check()
+        check_feeder(partitioner, None if poller is None else poller.subscriptions)
         if is_embedded(producer):
             raise ConfigurationError(
                 "this producer is attached already, which lasts as long as the producer: make a new one"
@@ -135,7 +117,6 @@ class Plan:
             probe = deliveries.take_keyed_probe
             order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
             flight.keep_order(order)
-            _key_stats[producer] = lambda: evolve(order.stats, refused=policies.refused if policies else ())
 
         def polled(_found: object) -> None:
             if policies is not None:
@@ -144,8 +125,7 @@ class Plan:
         is_own = self.poller is None
         follower = poller.join(partitioner, written, polled, reports.ended, last_closes=is_own)
         weakref.finalize(producer, follower.drop)
-        if flight.copies is not None:
-            _rescued[producer] = flight
+        _attached[producer] = flight, policies
         deliveries.wait_for_batches(linger_s)
         if self.acks == "all":
             deliveries.wait_for_replicas()

@@ -93,6 +93,15 @@ async def test_a_producer_is_attached_between_its_start_and_its_stop() -> None:
         attach(rig.producer)
 
 
+@on_a_loop
+async def test_a_poller_that_ends_with_its_producer_is_not_shared() -> None:
+    first, other = await a_producer(), await a_producer()
+    with pytest.raises(ConfigurationError, match="ends with the producer that it was attached to"):
+        attach(other, poller=attach(first))
+    await first.stop()
+    await other.stop()
+
+
 @pytest.mark.parametrize("given", [None, AdaptivePartitioner()])
 @on_a_loop
 async def test_the_partitioner_is_the_producers_own_or_the_default(given: Any) -> None:

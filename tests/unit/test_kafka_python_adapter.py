@@ -16,8 +16,7 @@ from kafka.errors import (
 )
 from kafka.structs import TopicPartition
 
-from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller
-from kafka_partition_events.clients.attaching import EndsWithProducer
+from kafka_partition_events import ConfigurationError, DefaultPartitioner
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import (
@@ -29,8 +28,7 @@ from kafka_partition_events.clients.flight.rescue import (
 from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.second import Second
-from kafka_partition_events.testing import ScriptedSource
-from kafka_partition_events.testing.scripted import cluster_of, observe
+from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.kafka_python_kit import FakeProducer, Sent
 from tests.unit.keyed_rig import a_poller
 
@@ -130,17 +128,6 @@ def test_a_producer_is_attached_once() -> None:
         attach(producer, poller=poller, standby="off")
     with pytest.raises(ConfigurationError, match="already follows another poller"):
         attach(producer, poller=a_poller())
-
-
-class EndsWithAnother(EndsWithProducer, ScriptedSource):
-    """The source of a poller that another producer was attached with."""
-
-
-def test_a_poller_that_ends_with_its_producer_is_not_shared() -> None:
-    poller = MetadataPoller(EndsWithAnother(observe({"t": [1]}, brokers=[1])))
-    producer: Any = FakeProducer(partitioner=DefaultPartitioner())
-    with pytest.raises(ConfigurationError, match="ends with the producer that it was attached to"):
-        attach(producer, poller=poller)
 
 
 def test_a_producer_that_was_dropped_is_gone_at_once(make: Make) -> None:

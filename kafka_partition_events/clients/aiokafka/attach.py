@@ -19,7 +19,7 @@ from kafka_partition_events.clients.aiokafka.private import (
 )
 from kafka_partition_events.clients.aiokafka.second import Second, detour
 from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSource
-from kafka_partition_events.clients.attaching import EndsWithProducer, Plan
+from kafka_partition_events.clients.attaching import Plan
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
@@ -83,6 +83,11 @@ def attach(
     """
     if not is_started(producer):
         raise ConfigurationError("attach the producer after `await producer.start()`, and before `stop()`")
+    if poller is not None and isinstance(poller.source, _AttachedSource):
+        raise ConfigurationError(
+            "that poller ends with the producer that it was attached to. For producers to share one, make it "
+            "of a client: MetadataPoller(AiokafkaMetadataSource(client), ())"
+        )
     settings, client, owner = settings_of(producer), producer.client, weakref.ref(producer)
     chosen: Any = settings.partitioner if partitioner is None else partitioner
     if isinstance(chosen, type(THEIRS)):
@@ -90,7 +95,6 @@ def attach(
     plan = Plan.checked(
         producer, chosen, rescue, rescue_limits, standby, keys, poller, poller_options,
         transaction=settings.transaction, acks=settings.acks,
-        example="a client: MetadataPoller(AiokafkaMetadataSource(client), ())",
     )  # fmt: skip
     suspects, source = chosen.deliveries.suspects, None
     if poller is None:
@@ -125,7 +129,7 @@ def attach(
     return poller
 
 
-class _AttachedSource(EndsWithProducer, AiokafkaMetadataSource):
+class _AttachedSource(AiokafkaMetadataSource):
     """Asks over the producer's client, and ends with it."""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from kafka_partition_events.clients.attaching import EndsWithProducer, Plan
+from kafka_partition_events.clients.attaching import Plan
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMode
@@ -52,8 +52,8 @@ def attach(
             when it was idle for a minute) or ``"off"``. Never used with transactions or another ``acks``.
         keys: Whether records with a key wait for its partition (``"stay"``) or go to another one while that
             needs a sick broker (``"move"``, `MoveKeys`): see ``docs/keys.md``. `key_stats` counts.
-        poller: A poller to follow instead, for producers that share a partitioner. It is left running. Make
-            its source of settings: one that was attached ends with its producer, and is refused.
+        poller: A poller to follow instead, for producers that share a partitioner. It is left running, but
+            for one that `attach` has returned: that closes with the last of its producers.
         **poller_options: Arguments of `MetadataPoller`, such as ``interval=5.0``.
 
     Returns:
@@ -61,7 +61,7 @@ def attach(
 
     Raises:
         ConfigurationError: the producer has another kind of partitioner, or one that follows another poller,
-            an option is out of range, ``poller`` or the producer was attached, or ``rescue`` is wanted and
+            an option is out of range, the producer was attached, or ``rescue`` is wanted and
             the producer is transactional or has ``acks=0``; ``keys="move"`` likewise, and where the
             partitioner contradicts it.
         ForkedError: the partitioner or the poller was made before a fork.
@@ -71,9 +71,10 @@ def attach(
     plan = Plan.checked(
         producer, partitioner, rescue, rescue_limits, standby, keys, poller, poller_options,
         transaction=transaction, acks="all" if config["acks"] in {-1, "all"} else str(config["acks"]),
-        example="settings: MetadataPoller(KafkaPythonMetadataSource(settings), ())",
     )  # fmt: skip
-    poller = plan.poller or MetadataPoller(_AttachedSource(producer), **{"topics": (), **poller_options})
+    poller = plan.poller or MetadataPoller(
+        KafkaPythonMetadataSource(producer), **{"topics": (), **poller_options}
+    )
     written, owner, cluster = topics_of(producer), weakref.ref(producer), cluster_of(producer)
     way = None
     if plan.has_second:
@@ -98,7 +99,3 @@ def attach(
     if plan.poller is None:
         poller.start()
     return poller
-
-
-class _AttachedSource(EndsWithProducer, KafkaPythonMetadataSource):
-    """Asks as the producer, and ends with it."""
