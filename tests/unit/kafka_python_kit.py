@@ -75,6 +75,7 @@ class FakeProducer:
         "max_block_ms": 60_000, "partitioner": None, "transactional_id": None, "value_serializer": None,
     }  # fmt: skip
     made: ClassVar[list["FakeProducer"]] = []
+    _transaction_manager: Any = None
 
     def __init__(self, **config: Any) -> None:
         self.config = {**self.DEFAULT_CONFIG, **config}

@@ -1,5 +1,7 @@
 """A second ``KafkaProducer`` beside the application's own; see ``clients/flight/detour.py``."""
 
+# ruff: noqa: SLF001 - see `private`
+
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,7 +28,7 @@ _OF_ITS_OWN: Final[Mapping[str, Any]] = {
 """Settings that are not the first producer's; its metrics are of the first one only."""
 
 _LEARN_S: Final = (0.5, 1.0, 2.0)
-"""How long a new one may take to learn its topics; where a broker hangs, the next one asks another."""
+"""How long a new one may take until it can send; where a broker hangs, the next one asks another."""
 _ASK_EVERY_S: Final = 0.05  # between two questions for a topic
 
 
@@ -42,6 +44,12 @@ class Second:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def can_send(self) -> bool:
+        """Whether it is not idempotent, or has its producer id: the broker that it asks for that may hang."""
+        manager = self.producer._transaction_manager
+        return manager is None or manager.has_producer_id()  # type: ignore[no-any-return]
 
     def knows(self, topic: str) -> bool:
         """Return whether a topic can be written without waiting; if not, it is learned meanwhile."""
@@ -94,11 +102,14 @@ def detour(
             servers = healthy(poller.cluster, partitioner.deliveries.suspects())
             second = Second({**fixed, **({"bootstrap_servers": servers} if servers else {})})
             until = time.monotonic() + seconds
-            while (missing := [t for t in wanted if not second.knows(t)]) and time.monotonic() < until:
+            while True:
+                missing = [topic for topic in wanted if not second.knows(topic)]
+                if (second.can_send and not missing) or time.monotonic() >= until:
+                    break
                 time.sleep(_ASK_EVERY_S / 2)
-            if len(missing) < max(1, len(wanted)):  # one that was deleted, or is refused, is no reason
+            if second.can_send and len(missing) < max(1, len(wanted)):  # one that is refused is no reason
                 return second
             second.producer.close(0)
-        raise KafkaTimeoutError(f"no broker said within {_LEARN_S[-1]} s which partitions there are")
+        raise KafkaTimeoutError(f"no broker gave it within {_LEARN_S[-1]} s what it needs to send")
 
     return Detour(make, lambda second: second.producer.close(), len, is_wanted)
