@@ -8,7 +8,7 @@ from kafka.errors import KafkaConnectionError, RequestTimedOutError
 from kafka_partition_events import AdaptivePartitioner
 from kafka_partition_events.clients.flight.record import Attempt
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.kafka_python.private import watch_connections
+from kafka_partition_events.clients.kafka_python.private import ask_healthy, watch_connections
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.kafka_python_kit import FakeManager
 
@@ -71,3 +71,15 @@ def test_a_broker_has_something_in_flight_until_it_is_answered() -> None:
     assert [reports.has_in_flight(broker) for broker in (1, 2)] == [False, True]
     reports.withdrawn(attempt)
     assert not reports.has_in_flight(2)
+
+
+def test_no_suspect_is_asked_as_long_as_there_are_others() -> None:
+    manager, suspects = FakeManager(), {1}
+    ask_healthy(manager, lambda: suspects)
+    assert {manager.least_loaded_node() for _ in range(50)} == {2, 3}
+    manager.resting.add(2)
+    assert {manager.least_loaded_node() for _ in range(50)} == {3}
+    suspects.add(3)
+    assert manager.least_loaded_node() == 1
+    manager.least_loaded = None
+    assert manager.least_loaded_node() is None

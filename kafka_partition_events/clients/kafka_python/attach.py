@@ -1,5 +1,7 @@
 """Makes the partitioner of a running ``KafkaProducer`` follow the cluster, and the producer's deliveries."""
 
+# ruff: noqa: SLF001 - see `private`
+
 import weakref
 from typing import Any
 
@@ -12,7 +14,12 @@ from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueMod
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
-from kafka_partition_events.clients.kafka_python.private import cluster_of, topics_of, watch_connections
+from kafka_partition_events.clients.kafka_python.private import (
+    ask_healthy,
+    cluster_of,
+    topics_of,
+    watch_connections,
+)
 from kafka_partition_events.clients.kafka_python.second import detour
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -86,6 +93,7 @@ def attach(
     )  # fmt: skip
     copies, reports = adapter.flight.copies, adapter.flight.reports
     keep_sending(producer)
+    ask_healthy(producer._sender._client, partitioner.deliveries.suspects)
     watch_connections(producer, reports.unreachable, reports.has_in_flight)
     adapter.take_part(producer, follower.leave)
     if copies is not None:

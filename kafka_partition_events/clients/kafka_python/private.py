@@ -7,7 +7,8 @@ Of kafka-python 3.0; there is no other way:
 3. ``KafkaProducer._metadata``, ``._topics``: which topics are written; what partitioners get.
 4. ``KafkaProducer._closed``.
 5. ``KafkaProducer._sender._client._manager``, its ``get_connection`` and ``closed``;
-   ``KafkaConnection.close_future`` and ``init_future``: connections that are lost, or can't be made.
+   ``KafkaConnection.close_future`` and ``init_future``: connections that are lost, or can't be made. Its
+   ``least_loaded_node`` and ``connection_delay``: which broker is asked for metadata, and a producer id.
 6. ``KafkaProducer._serialize``: what was serialized here is not to be serialized by ``send``.
 7. ``KafkaProducer._transaction_manager`` with ``reset_producer_id``, ``_enqueue_request``,
    ``_current_state`` and ``_lock``; ``._sender`` with ``_create_produce_requests``, ``_in_flight_batches``
@@ -22,8 +23,9 @@ Of kafka-python 3.0; there is no other way:
 
 # ruff: noqa: SLF001 - that is what it is for
 
+import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kafka import KafkaProducer
@@ -62,6 +64,27 @@ def serialize(
 ) -> Any:
     """Call one of a producer's serializers as its class does: those of the old kind have no headers."""
     return kind._serialize(producer, producer.config[serializer], topic, headers, data)
+
+
+def ask_healthy(client: Any, suspects: Callable[[], Collection[int]]) -> Any:
+    """Have a client ask no suspect for metadata and producer ids, as long as there are others; return it.
+
+    By itself it asks any broker, and an idempotent producer sends nothing until that has answered: one that
+    hangs holds up all until the request times out.
+    """
+    manager = client._manager
+    kind = type(manager)
+
+    def least_loaded_node(manager: Any) -> Any:
+        node = kind.least_loaded_node(manager)
+        if node not in (bad := suspects()):
+            return node
+        nodes = [broker.node_id for broker in manager.cluster.brokers()]
+        well = [other for other in nodes if other not in bad and not manager.connection_delay(other)]
+        return random.choice(well) if well else node
+
+    embed(manager, least_loaded_node=least_loaded_node)
+    return client
 
 
 def watch_connections(

@@ -14,6 +14,7 @@ from kafka_partition_events.clients.flight.client import HandleClosedError
 from kafka_partition_events.clients.flight.detour import Detour, healthy
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
+from kafka_partition_events.clients.kafka_python.private import ask_healthy
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
@@ -94,12 +95,14 @@ def detour(
 ) -> Detour[Second]:
     """Prepare a second producer, with the first one's settings and topics; none is made yet."""
     theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
-    fixed = {**theirs, "client_id": f"{config['client_id']}-standby-1", **_OF_ITS_OWN}
+    client, suspects = config["kafka_client"], partitioner.deliveries.suspects
+    own = {"kafka_client": lambda **settings: ask_healthy(client(**settings), suspects), **_OF_ITS_OWN}
+    fixed = {**theirs, "client_id": f"{config['client_id']}-standby-1", **own}
 
     def make() -> Second:
         wanted = topics()
         for seconds in _LEARN_S:
-            servers = healthy(poller.cluster, partitioner.deliveries.suspects())
+            servers = healthy(poller.cluster, suspects())
             second = Second({**fixed, **({"bootstrap_servers": servers} if servers else {})})
             until = time.monotonic() + seconds
             while True:
