@@ -23,8 +23,7 @@ from kafka_partition_events import (
     RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
-from kafka_partition_events.routing.hashing import murmur2_partition
-from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import in_child
 
@@ -64,37 +63,27 @@ def placed(futures: list[Any]) -> Counter[int]:
 # -- attach ------------------------------------------------------------------------------------------
 
 
-def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer = kafka_topic(partitions=7), make(DefaultPartitioner())
-    keys = [b"", *(b"key-%d" % i for i in range(50))]
-    with attach(producer) as poller:
-        for _ in range(2):  # before and after there is a table
-            for key in keys:
-                assert producer.send(topic, b"v", key).get(LIMIT_S).partition == murmur2_partition(key, 7)
-            poller.refresh("test", wait=LIMIT_S)
-        assert poller.cluster is not None
-        assert set(poller.cluster.by_topic) == {topic}
-
-
-@pytest.mark.parametrize("first", [0, 1], ids=["whoever came first", "whoever came last"])
-def test_who_still_uses_a_partitioner_keeps_its_table(
-    first: int, make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+def test_growth_is_seen_and_used_without_an_error(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
-    topic, partitioner = kafka_topic(partitions=3), RoundRobinPartitioner()
-    producers = [make(partitioner), make(partitioner)]
-    source = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
-    with MetadataPoller(source, [topic]) as poller:
-        assert [attach(producer, poller=poller) for producer in producers] == [poller, poller]
-        assert poller.refresh("test", wait=LIMIT_S)
-        gone, left = producers.pop(first), producers.pop()
-        gone.close(timeout=LIMIT_S)
-        assert partitioner.route(topic) is not None
-        assert poller.refresh("does it still ask?", wait=LIMIT_S)
-        assert poller.health.failures == 0
-        assert placed([left.send(topic, b"v") for _ in range(30)]) == dict.fromkeys(range(3), 10)
-        left.close(timeout=LIMIT_S)
-        assert partitioner.route(topic) is None
-        assert poller.health.running, "it was given"
+    topic, producer, heard = kafka_topic(partitions=3), make(RoundRobinPartitioner()), RecordingListener()
+    with attach(producer, interval=0.2) as poller:
+        poller.register(heard)
+        producer.send(topic, b"v").get(LIMIT_S)  # by this the poller learns of the topic
+        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
+        kafka_cluster.grow_topic(topic, 6)
+        heard.wait_for(lambda events: any(isinstance(e, PartitionsAdded) for e in events), LIMIT_S)
+        futures = [producer.send(topic, b"v") for _ in range(60)]
+        assert placed(futures) == dict.fromkeys(range(6), 10)
+
+
+def test_the_poller_ends_with_the_producer(make: Make) -> None:
+    producer = make(DefaultPartitioner())
+    poller = attach(producer)
+    assert poller.refresh("test", wait=LIMIT_S)
+    producer.close(timeout=LIMIT_S)
+    assert not poller.health.running
+    assert not [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
 
 
 def test_growth_loses_nothing_with_a_shared_poller(

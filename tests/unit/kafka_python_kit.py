@@ -62,7 +62,8 @@ class FakeManager:
         self.connections: dict[Any, FakeConnection] = {1: FakeConnection()}
         self.closed = False
         self._sender = self._client = self._manager = self
-        self.cluster, self.least_loaded, self.resting = self, 1, set[int]()
+        self.cluster, self.resting = self, set[int]()
+        self.least_loaded: int | None = 1
 
     def brokers(self) -> list[Any]:
         return [SimpleNamespace(node_id=node) for node in (1, 2, 3)]

@@ -73,12 +73,6 @@ class TestARecordThatWaits:
         assert (metadata.serialized_key_size, metadata.serialized_value_size) == (3, 2)
         assert rig.keys == KeyStats()
 
-    def test_fails_when_it_has_waited_for_as_long_as_a_delivery_may_take(self, make: Make) -> None:
-        rig = waiting(make, delivery_timeout_ms=-1)
-        future = rig.producer.send("t", b"v", b"key")
-        rig.report(0)
-        assert isinstance(future.exception, KafkaTimeoutError)
-
     def test_fails_as_it_is_refused(self, make: Make) -> None:
         rig = waiting(make)
         future = rig.producer.send("t", b"v", b"key")

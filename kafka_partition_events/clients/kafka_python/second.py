@@ -50,7 +50,7 @@ class Second:
     def can_send(self) -> bool:
         """Whether it is not idempotent, or has its producer id: the broker that it asks for that may hang."""
         manager = self.producer._transaction_manager
-        return manager is None or manager.has_producer_id()  # type: ignore[no-any-return]
+        return manager is None or manager.has_producer_id()
 
     def knows(self, topic: str) -> bool:
         """Return whether a topic can be written without waiting; if not, it is learned meanwhile."""
