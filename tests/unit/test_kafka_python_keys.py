@@ -200,20 +200,12 @@ class Connections:
         return self.asked[-1][1]
 
 
-class Answer:
-    """An answer of a broker."""
-
-    def __init__(self, policy: str | None, error_code: int = 0) -> None:
-        self.results, self.configs, self.error_code = [self], [self], error_code
-        self.name, self.value = "cleanup.policy" if policy is not None else "other", policy
-
-
 class TestACleanupPolicy:
     def test_is_asked_for_once_and_a_compacted_topic_is_refused(self) -> None:
         policies = policies_over(link := Connections())
         for _ in range(2):
             policies.ask(["plain", "compacted", "secret"])
-        answers = [Answer("delete"), Answer("compact,delete"), Answer(None, 29)]
+        answers = [("delete", ""), ("compact,delete", ""), (None, "TOPIC_AUTHORIZATION_FAILED")]
         for (_, future), answer in zip(link.asked, answers, strict=True):
             future.success(answer)
         policies.ask(["plain", "compacted", "secret"])
@@ -226,7 +218,7 @@ class TestACleanupPolicy:
         policies.ask(["t"])
         link.asked[0][1].failure(KafkaTimeoutError())
         policies.ask(["t"])
-        link.asked[1][1].success(Answer(None, 3))  # it does not exist yet
+        link.asked[1][1].success((None, "UNKNOWN_TOPIC_OR_PARTITION"))  # it does not exist yet
         link.closed = True
         policies.ask(["t"])
         link.closed = False

@@ -15,21 +15,19 @@ def policies_over(cluster: Any) -> CleanupPolicies:
     """Return what asks any broker, by the connections of the producer that has this metadata."""
     manager = cluster._manager
 
-    async def ask(topic: str) -> Any:
+    async def ask(topic: str) -> tuple[str | None, str]:
         request = DescribeConfigsRequest(resources=[(TOPIC, topic, ["cleanup.policy"])], min_version=0)
-        return await manager.wait_for(manager.send(request), 1000 * TIMEOUT_S)
+        (result,) = (await manager.wait_for(manager.send(request), 1000 * TIMEOUT_S)).results
+        found = [it.value or "" for it in result.configs if it.name == "cleanup.policy"]
+        return found[0] if found else None, error_name(errors.for_code, result.error_code)
 
     def describe(topic: str, answer: Answer) -> None:
-        def answered(response: Any) -> None:
-            (result,) = response.results
-            found = [it.value or "" for it in result.configs if it.name == "cleanup.policy"]
-            answer(found[0] if found else None, error_name(errors.for_code, result.error_code))
-
         try:
             future = manager.call_soon(ask, topic)
         except Exception as error:  # noqa: BLE001 - the producer was closed
             answer(None, repr(error))
         else:
-            future.add_callback(answered).add_errback(lambda error: answer(None, repr(error)))
+            future.add_callback(lambda found: answer(*found))
+            future.add_errback(lambda error: answer(None, repr(error)))
 
     return CleanupPolicies(describe, lambda: None)
