@@ -116,16 +116,6 @@ class TestProducing:
             assert future.done()
         assert [m.value() for m in stored(kafka_cluster, topic, 2, 1)] == [b"committed"]
 
-    @on_a_loop
-    async def test_what_else_the_client_can_do(
-        self, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-    ) -> None:
-        topic = kafka_topic(2)
-        async with AsyncPartitioningProducer(settings(kafka_cluster)) as producer:
-            assert topic in (await producer.list_topics(timeout=LIMIT_S)).topics
-            assert await producer.cluster_id(LIMIT_S) == kafka_cluster.cluster_id
-            await producer.purge()
-
 
 class TestForks:
     pytestmark = FORKS

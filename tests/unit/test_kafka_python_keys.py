@@ -73,13 +73,6 @@ class TestARecordThatWaits:
         assert (metadata.serialized_key_size, metadata.serialized_value_size) == (3, 2)
         assert rig.keys == KeyStats()
 
-    def test_fails_as_it_is_refused(self, make: Make) -> None:
-        rig = waiting(make)
-        future = rig.producer.send("t", b"v", b"key")
-        rig._further.producer.raises = TypeError("headers")
-        rig.report(0)
-        assert isinstance(future.exception, TypeError)
-
     def test_is_flushed(self, make: Make) -> None:
         rig = waiting(make)
         future = rig.producer.send("t", b"v", b"key")

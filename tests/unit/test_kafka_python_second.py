@@ -23,7 +23,7 @@ class FakePoller:
 def producers(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
     monkeypatch.setattr(module, "KafkaProducer", FakeProducer)
     monkeypatch.setattr(module, "keep_sending", lambda _producer: None)
-    monkeypatch.setattr(module, "_LEARN_S", 0.0)
+    monkeypatch.setattr(module, "_LEARN_S", (0.0, 0.0))
     FakeProducer.made.clear()
     return FakeProducer.made
 
@@ -48,15 +48,19 @@ def test_it_has_the_firsts_settings_and_asks_healthy_brokers(producers: list[Fak
     assert second.knows("t")
 
 
-@pytest.mark.parametrize(("topic", "has_id"), [("unknown", True), ("t", False)])
-def test_one_that_can_not_send_is_closed(
-    producers: list[FakeProducer], monkeypatch: pytest.MonkeyPatch, topic: str, has_id: bool
-) -> None:
-    manager = SimpleNamespace(has_producer_id=lambda: has_id)
-    monkeypatch.setattr(FakeProducer, "_transaction_manager", manager)
+def test_one_that_learns_nothing_is_closed_and_another_one_asked(producers: list[FakeProducer]) -> None:
     with pytest.raises(KafkaTimeoutError, match="no broker gave it"):
-        made(topic)
-    assert [producer._closed for producer in producers] == [True]
+        made("unknown")
+    assert [producer._closed for producer in producers] == [True, True]
+
+
+def test_one_that_gets_no_producer_id_is_closed_and_another_one_asked(
+    producers: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = SimpleNamespace(has_producer_id=lambda: len(producers) > 1)
+    monkeypatch.setattr(FakeProducer, "_transaction_manager", waits)
+    made("t")
+    assert [producer._closed for producer in producers] == [True, False]
 
 
 def test_a_topic_that_is_refused_is_no_reason_not_to_be_there(producers: list[FakeProducer]) -> None:

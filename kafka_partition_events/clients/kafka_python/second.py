@@ -28,7 +28,8 @@ _OF_ITS_OWN: Final[Mapping[str, Any]] = {
 }
 """Settings that are not the first producer's; its metrics are of the first one only."""
 
-_LEARN_S: Final = 2.0  # a new one may take so long until it can send; then another one is made
+_LEARN_S: Final = (0.5, 1.0, 2.0)
+"""How long a new one may take until it can send; where a broker hangs, the next one asks another."""
 _ASK_EVERY_S: Final = 0.05  # between two questions for a topic
 
 
@@ -99,17 +100,19 @@ def detour(
     fixed = {**theirs, "client_id": f"{config['client_id']}-standby-1", **own}
 
     def make() -> Second:
-        wanted, until = topics(), time.monotonic() + _LEARN_S
-        servers = healthy(poller.cluster, suspects())
-        second = Second({**fixed, **({"bootstrap_servers": servers} if servers else {})})
-        while True:
-            missing = [topic for topic in wanted if not second.knows(topic)]
-            if (second.can_send and not missing) or time.monotonic() >= until:
-                break
-            time.sleep(_ASK_EVERY_S / 2)
-        if second.can_send and len(missing) < max(1, len(wanted)):  # one that is refused is no reason
-            return second
-        second.producer.close(0)
-        raise KafkaTimeoutError(f"no broker gave it within {_LEARN_S} s what it needs to send")
+        wanted = topics()
+        for seconds in _LEARN_S:
+            servers = healthy(poller.cluster, suspects())
+            second = Second({**fixed, **({"bootstrap_servers": servers} if servers else {})})
+            until = time.monotonic() + seconds
+            while True:
+                missing = [topic for topic in wanted if not second.knows(topic)]
+                if (second.can_send and not missing) or time.monotonic() >= until:
+                    break
+                time.sleep(_ASK_EVERY_S / 2)
+            if second.can_send and len(missing) < max(1, len(wanted)):  # one that is refused is no reason
+                return second
+            second.producer.close(0)
+        raise KafkaTimeoutError(f"no broker gave it within {_LEARN_S[-1]} s what it needs to send")
 
     return Detour(make, lambda second: second.producer.close(), len, is_wanted)
