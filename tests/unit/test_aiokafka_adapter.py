@@ -27,6 +27,7 @@ from kafka_partition_events.clients.aiokafka.adapter import LATE_S
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import ID_HEADER
 from tests.loop_kit import on_a_loop
+from tests.poller_kit import until
 from tests.unit.aiokafka_kit import Rig, a_poller, a_producer, a_rig, learn, outcome, reports
 
 MUCH = b"x" * 10_000  # two of them do not fit into a batch
@@ -280,10 +281,9 @@ async def test_brokers_are_judged_while_a_record_waits_and_only_then(monkeypatch
     monkeypatch.setattr(ProducerReports, "polled", lambda _: polled.append(True))
     rig = await a_rig()
     await rig.producer.send("t", b"v")
-    await asyncio.sleep(0.1)
-    assert len(polled) >= 2
+    await until(lambda: len(polled) >= 2)
     await rig.deliver()
-    await asyncio.sleep(0.03)
+    await until(lambda: rig.adapter._timer is None)
     polled.clear()
     await asyncio.sleep(0.05)
     assert not polled

@@ -69,21 +69,6 @@ async def fetched(source: Any, within: float = LIMIT_S, topics: frozenset[str] |
 # -- the request ---------------------------------------------------------------------------------------
 
 
-@on_a_loop
-async def test_an_answer_has_epochs_ids_and_errors() -> None:
-    seen = await fetched(AiokafkaMetadataSource(Client(an_answer(3))))
-    assert (seen.cluster_id, seen.answered_by, seen.started_at) == ("the cluster", 1, 1.0)
-    assert [(node.id, node.rack) for node in seen.nodes] == [(1, "r"), (2, None)]
-    assert seen.errors == {"gone": "UNKNOWN_TOPIC_OR_PARTITION"}
-    info = seen.topics["t"]
-    assert info.topic_id == str(ID)
-    assert [(p.leader, p.leader_epoch, p.replicas, p.isr) for p in info.partitions] == [
-        (1, 5, (1, 2), (1,)),
-        (2, 6, (1, 2), (1,)),
-        (None, 7, (1, 2), (1,)),
-    ]
-
-
 def test_a_question_creates_no_topic() -> None:
     request = AskMetadata({"b", "a"}).prepare({3: (0, 13)})
     assert (request.API_VERSION, request.allow_auto_topic_creation) == (12, False)

@@ -316,18 +316,6 @@ def test_what_needs_no_suspect_takes_the_second_producer_and_nothing_else(
     assert second.flushed == rig.producer.flushed == 1
 
 
-def test_a_topic_that_the_second_producer_does_not_know_goes_by_the_first(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = make()
-    second = rig.detoured(monkeypatch)
-    rig.producer.send("u", b"v")
-    second.known.add("u")
-    rig.way.open._ask_at.clear()
-    rig.producer.send("u", b"v")
-    assert len(rig.producer.sent) == len(second.sent) == 1
-
-
 def test_what_the_second_producer_refuses_goes_by_the_first(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

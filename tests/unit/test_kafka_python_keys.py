@@ -146,30 +146,6 @@ class TestWhatIsSerialized:
         assert [(it.key, it.value) for it in rig.producer.sent] == [(b"k", 5)]
 
 
-class TestAKeyThatIsAway:
-    def away(self, make: Make) -> tuple[KafkaPythonRig, bytes]:
-        """Return a producer, and a key of which the last record at home has offset 0."""
-        rig = make(keys=MOVE)
-        rig.produce(key := rig.a_key(1))
-        rig.report(0)
-        rig.suspect(2)
-        rig.produce(key)
-        return rig, key
-
-    def test_goes_on_in_its_order_when_the_poller_is_closed(
-        self, make: Make, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        rig, key = self.away(make)
-        rig.partitioner.apply_snapshot(None)
-        rig.producer._metadata.partitions_for_topic = lambda _topic: {0, 1, 2}
-        monkeypatch.setattr(rig.partitioner, "partition", lambda *_arguments: 1)
-        rig.produce(key)
-        assert (rig.queued, rig.keys.waiting) == ((0, 1), 1)
-        rig.report(1)
-        assert rig.queued == (1, 0)
-        assert rig.producer.sent[-1].partition == sent(rig)[-1].partition
-
-
 def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_first(make: Make) -> None:
     rig = make()
     rig.suspect()
