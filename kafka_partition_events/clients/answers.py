@@ -31,7 +31,7 @@ async def first_answer(
     """Ask one node after the other, each with half of the time that is left: one may be frozen.
 
     Args:
-        nodes: Whom to ask.
+        nodes: Which are asked, in this order.
         ask: Asks one, within so many seconds; raises `NoAnswerError`.
         deadline: Until when; a monotonic clock's seconds.
         complaints: Why each did not answer; emptied by an answer.
