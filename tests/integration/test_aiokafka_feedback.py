@@ -126,55 +126,6 @@ async def test_new_partitions_are_written_as_soon_as_the_poller_knows_them(clust
 
 
 @on_a_loop
-async def test_one_task_that_awaits_each_record_goes_on_while_a_broker_is_frozen(
-    cluster: KafkaCluster, topic: str
-) -> None:
-    async with attached(cluster, topic, rescue="hedge") as one:
-        cluster.freeze(VICTIM)
-        try:
-            # aiokafka by itself would wait 5 s for each record that goes there, which is every third one.
-            written: Counter[int] = Counter()
-            async with asyncio.timeout(LIMIT_S):
-                while written.total() < 100:
-                    written.update([(await one.producer.send_and_wait(topic, b"v")).partition])
-        finally:
-            cluster.thaw(VICTIM)
-        assert one.suspects() == {VICTIM}
-        await until(lambda: rescue_stats(one.producer).held_bytes == 0, "originals")
-
-
-@on_a_loop
-async def test_tasks_lose_nothing_while_a_broker_is_frozen_and_it_is_written_again(
-    cluster: KafkaCluster, topic: str
-) -> None:
-    async with attached(cluster, topic, request_timeout_ms=20_000) as one:
-        outcomes: list[asyncio.Task[Any]] = []
-
-        async def write(records: int) -> Counter[int]:
-            begin = len(outcomes)
-            for _ in range(records):
-                outcomes.append(asyncio.ensure_future(one.producer.send_and_wait(topic, b"v")))
-                await asyncio.sleep(0.005)
-            return Counter(task.result().partition for task in outcomes[begin:] if task.done())
-
-        cluster.freeze(VICTIM)
-        try:
-            while not one.suspects():
-                await write(20)
-            meanwhile = await write(300)
-        finally:
-            cluster.thaw(VICTIM)
-        assert one.suspects() == {VICTIM}
-        assert meanwhile.total() > 200
-        assert sum(meanwhile[partition] for partition in LED) < meanwhile.total() / 10
-        deadline, later = time.monotonic() + LIMIT_S, Counter[int]()
-        while not later.keys() >= LED:
-            assert time.monotonic() < deadline
-            later = await write(100)
-        await asyncio.gather(*outcomes)
-
-
-@on_a_loop
 async def test_an_application_that_blocks_its_loop_suspects_no_one(cluster: KafkaCluster, topic: str) -> None:
     async with attached(cluster, topic) as one:
         end = time.monotonic() + 4

@@ -137,22 +137,6 @@ class TestForks:
 
 class TestABrokerThatHangs:
     @on_a_loop
-    async def test_no_record_waits_for_it_one_at_a_time(self, cluster: KafkaCluster, topic: str) -> None:
-        """Alone in flight a record has no witness: its copy is the witness."""
-        config = settings(cluster, **{"message.timeout.ms": int(LIMIT_S * 1000)})
-        async with AsyncPartitioningProducer(config, AdaptivePartitioner(), rescue="hedge") as producer:
-            for n in range(300):
-                await producer.send(topic, str(n))
-            cluster.freeze(VICTIM)
-            try:
-                for n in range(300):
-                    async with asyncio.timeout(LIMIT_S / 3):
-                        assert (await producer.send(topic, str(n))).partition() is not None
-            finally:
-                cluster.thaw(VICTIM)
-            assert producer.stats.rescue.copies >= 1
-
-    @on_a_loop
     async def test_detection_goes_on_while_the_application_blocks_its_loop(
         self, cluster: KafkaCluster, topic: str
     ) -> None:

@@ -9,13 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaProducer
 
 from kafka_partition_events import (
-    AdaptivePartitioner,
-    BufferBudget,
-    CapReached,
     DefaultPartitioner,
     MetadataPoller,
     MetadataSource,

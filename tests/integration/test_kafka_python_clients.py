@@ -23,7 +23,7 @@ from kafka_partition_events import (
     RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
-from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import in_child
 
@@ -61,29 +61,6 @@ def placed(futures: list[Any]) -> Counter[int]:
 
 
 # -- attach ------------------------------------------------------------------------------------------
-
-
-def test_growth_is_seen_and_used_without_an_error(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, producer, heard = kafka_topic(partitions=3), make(RoundRobinPartitioner()), RecordingListener()
-    with attach(producer, interval=0.2) as poller:
-        poller.register(heard)
-        producer.send(topic, b"v").get(LIMIT_S)  # by this the poller learns of the topic
-        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
-        kafka_cluster.grow_topic(topic, 6)
-        heard.wait_for(lambda events: any(isinstance(e, PartitionsAdded) for e in events), LIMIT_S)
-        futures = [producer.send(topic, b"v") for _ in range(60)]
-        assert placed(futures) == dict.fromkeys(range(6), 10)
-
-
-def test_the_poller_ends_with_the_producer(make: Make) -> None:
-    producer = make(DefaultPartitioner())
-    poller = attach(producer)
-    assert poller.refresh("test", wait=LIMIT_S)
-    producer.close(timeout=LIMIT_S)
-    assert not poller.health.running
-    assert not [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
 
 
 def test_growth_loses_nothing_with_a_shared_poller(
@@ -138,12 +115,11 @@ def test_futures_callbacks_threads_and_errors_are_the_applications_own(
         assert not any(producer.config["partitioner"].deliveries.stats.outstanding.values())
 
 
-def test_closing_the_poller_gives_the_producer_back(make: Make, kafka_topic: MakeTopic) -> None:
+def test_a_producer_goes_on_by_its_own_metadata_after_its_poller_was_closed(
+    make: Make, kafka_topic: MakeTopic
+) -> None:
     topic, producer = kafka_topic(partitions=2), make(AdaptivePartitioner())
     attach(producer).close()
-    assert type(producer) is KafkaProducer
-    producer.send(topic, b"v").get(LIMIT_S)
-    attach(producer).refresh("test", wait=LIMIT_S)
     producer.send(topic, b"v").get(LIMIT_S)
 
 
