@@ -1,21 +1,65 @@
-"""Translates a ``MetadataResponse`` of any version, read by the protocol's names."""
+"""A metadata answer by either client in Python: which broker gives it, and what it says."""
 
+import time
 import uuid
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Final, TypeVar
 
+from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation
 
-# Versions of the Metadata request from which leader epochs are reliable (KAFKA-9212), and topics have an id
-# (KIP-516).
-_EPOCHS_SINCE: Final = 9
-_IDS_SINCE: Final = 10
+_LEAST_TRY_S: Final = 0.2
 _ZERO_ID: Final = uuid.UUID(int=0)
 _KAFKA_NAMES: Final = {"INVALID_TOPIC": "INVALID_TOPIC_EXCEPTION"}  # the Python clients' names, and Kafka's
 
+N = TypeVar("N", bound=int | str)
 ErrorOf = Callable[[int], Any]
 """``errors.for_code`` of kafka-python, and of aiokafka, which began as a copy."""
+
+
+class NoAnswerError(Exception):
+    """A broker did not answer, and why."""
+
+
+async def first_answer(
+    nodes: Iterable[N],
+    ask: Callable[[N, float], Awaitable[Any]],
+    deadline: float,
+    complaints: MutableMapping[N, str],
+) -> tuple[N, Any]:
+    """Ask one node after the other, each with half of the time that is left: one may be frozen.
+
+    Args:
+        nodes: Which are asked, in this order.
+        ask: Asks one, within so many seconds; raises `NoAnswerError`.
+        deadline: Until when; a monotonic clock's seconds.
+        complaints: Why each did not answer; emptied by an answer.
+
+    Raises:
+        MetadataFetchError: none has answered, and why.
+    """
+    asked = []
+    for node in nodes:
+        if (left := deadline - time.monotonic()) <= 0:
+            break
+        asked.append(node)
+        try:
+            response = await ask(node, min(left, max(left / 2, _LEAST_TRY_S)))
+        except NoAnswerError as error:
+            complaints[node] = str(error)
+        else:
+            complaints.clear()
+            return node, response
+    reasons = "; ".join(f"{node}: {complaints[node]}" for node in asked)
+    raise MetadataFetchError(f"no broker answers ({reasons or 'none is known'})")
+
+
+def grown(cluster: Any, response: Any) -> list[str]:
+    """Return the topics that a client knows with fewer partitions than an answer has."""
+    counts = {t.name: len(t.partitions) for t in response.topics if not t.error_code}
+    known = {name: cluster.partitions_for_topic(name) for name in counts}
+    return [name for name, ids in known.items() if ids is not None and len(ids) < counts[name]]
 
 
 def observation(
@@ -26,16 +70,15 @@ def observation(
     error_of: ErrorOf,
 ) -> Observation:
     """Return what a node has answered, to a question for those topics (None: all)."""
-    version: int = response.API_VERSION
     return Observation(
         started_at=started_at,
         nodes=tuple(Node(b.node_id, b.host, b.port, b.rack or None) for b in response.brokers),
-        topics={t.name: _topic(t, version) for t in response.topics if not t.error_code},
+        topics={t.name: _topic(t) for t in response.topics if not t.error_code},
         errors={t.name: error_name(error_of, t.error_code) for t in response.topics if t.error_code},
         requested=requested,
         cluster_id=response.cluster_id or None,
         answered_by=node_id if isinstance(node_id, int) else None,
-        leader_epochs=version >= _EPOCHS_SINCE,
+        leader_epochs=True,
     )
 
 
@@ -45,17 +88,16 @@ def error_name(error_of: ErrorOf, code: int) -> str:
     return _KAFKA_NAMES.get(name, name)
 
 
-def _topic(topic: Any, version: int) -> TopicInfo:
+def _topic(topic: Any) -> TopicInfo:
     partitions = sorted(topic.partitions, key=lambda p: int(p.partition_index))
-    topic_id = topic.topic_id if version >= _IDS_SINCE else None
     return TopicInfo(
         topic.name,
-        tuple(_partition(topic.name, partition, version) for partition in partitions),
-        None if topic_id in {None, _ZERO_ID} else str(topic_id),
+        tuple(_partition(topic.name, partition) for partition in partitions),
+        None if topic.topic_id == _ZERO_ID else str(topic.topic_id),
     )
 
 
-def _partition(topic: str, partition: Any, version: int) -> PartitionInfo:
+def _partition(topic: str, partition: Any) -> PartitionInfo:
     leader, epoch = partition.leader_id, partition.leader_epoch
     return PartitionInfo(
         topic,
@@ -63,5 +105,5 @@ def _partition(topic: str, partition: Any, version: int) -> PartitionInfo:
         None if leader < 0 else leader,
         tuple(partition.replica_nodes),
         tuple(partition.isr_nodes),
-        epoch if version >= _EPOCHS_SINCE and epoch is not None and epoch >= 0 else None,
+        epoch if epoch >= 0 else None,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from kafka_partition_events.clients.embedding import is_embedded
 from kafka_partition_events.clients.flight.cleanup_policy import CleanupPolicies
 from kafka_partition_events.clients.flight.client import Client
 from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
@@ -19,50 +20,22 @@ from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.subscriptions import Subscription, check_feeder
 from kafka_partition_events.partitioners.base import Partitioner
 
-_rescued: "weakref.WeakKeyDictionary[Any, Flight]" = weakref.WeakKeyDictionary()
-_key_stats: "weakref.WeakKeyDictionary[Any, Callable[[], KeyStats]]" = weakref.WeakKeyDictionary()
+_attached: "weakref.WeakKeyDictionary[Any, tuple[Flight, CleanupPolicies | None]]"
+_attached = weakref.WeakKeyDictionary()
 
 
 def rescue_stats(producer: Any) -> RescueStats:
     """Return what the rescue of a producer has done since `attach`; all zero without one."""
-    flight = _rescued.get(producer)
+    flight, _ = _attached.get(producer, (None, None))
     return RescueStats() if flight is None or flight.copies is None else flight.copies.stats
 
 
 def key_stats(producer: Any) -> KeyStats:
     """Return what became of a producer's records with a key since `attach`."""
-    stats = _key_stats.get(producer)
-    return KeyStats() if stats is None else stats()
-
-
-class EndsWithProducer:
-    """A metadata source of one producer; it says when its poller closes."""
-
-    on_close: Callable[[], None] | None = None
-
-    def close(self) -> None:
-        """Close what it is beside that, then say so. On whichever thread closes the poller."""
-        super().close()  # type: ignore[misc]
-        if self.on_close is not None:
-            self.on_close()
-
-
-def check_poller(
-    partitioner: Partitioner,
-    poller: MetadataPoller | None,
-    poller_options: Mapping[str, Any],
-    example: str,
-) -> None:
-    """Raise if a partitioner can't follow a poller, or that is of a source that ends with its producer."""
-    if poller is not None and poller_options:
-        raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
-    if poller is not None and isinstance(poller.source, EndsWithProducer):
-        raise ConfigurationError(
-            "that poller ends with the producer that it was attached to. For producers to share one, make it "
-            f"of {example}"
-        )
-    partitioner.routing.process.check()
-    check_feeder(partitioner, None if poller is None else poller.subscriptions)
+    flight, policies = _attached.get(producer, (None, None))
+    if flight is None or flight.keyed is None:
+        return KeyStats()
+    return evolve(flight.keyed.order.stats, refused=() if policies is None else policies.refused)
 
 
 @frozen
@@ -74,12 +47,14 @@ class Plan:
         moves: How keys move.
         has_second: Whether there may be a second handle.
         acks: ``"0"``, ``"1"`` or ``"all"``.
+        poller: The poller to follow; None: one of its own, which closes with the producer.
     """
 
     mode: RescueMode | None
     moves: MoveKeys | None
     has_second: bool
     acks: str
+    poller: MetadataPoller | None
 
     @classmethod
     def checked(
@@ -89,19 +64,30 @@ class Plan:
         rescue: RescueMode | None,
         standby: StandbyMode,
         keys: KeysMode | MoveKeys,
+        poller: MetadataPoller | None,
+        poller_options: Mapping[str, Any],
         *,
         transaction: str | None,
         acks: str,
     ) -> "Plan":
         """Return the plan, or raise `ConfigurationError`."""
-        mode = checked_mode(rescue, transaction=transaction, acknowledged=acks != "0")
-        if mode is not None and producer in _rescued:
+        if not isinstance(partitioner, Partitioner):
             raise ConfigurationError(
-                "this producer has a rescue already, which lasts as long as the producer"
+                f"the producer's partitioner is a {type(partitioner).__name__}; give it "
+                "partitioner=DefaultPartitioner() or another partitioner of this library"
             )
+        if poller is not None and poller_options:
+            raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
+        partitioner.routing.process.check()
+        check_feeder(partitioner, None if poller is None else poller.subscriptions)
+        if is_embedded(producer):
+            raise ConfigurationError(
+                "this producer is attached already, which lasts as long as the producer: make a new one"
+            )
+        mode = checked_mode(rescue, transaction=transaction, acknowledged=acks != "0")
         moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=True)
         second = checked_standby(standby, transaction, waits_for_replicas=acks == "all")
-        return cls(mode, moves, second != "off", acks)
+        return cls(mode, moves, second != "off", acks, poller)
 
     def begin(
         self,
@@ -113,12 +99,11 @@ class Plan:
         policies_over: Callable[[], CleanupPolicies],
         *,
         linger_s: float,
-        last_closes: bool,
     ) -> tuple[Flight, Subscription]:
         """Return what sends the producer's records; have the partitioner follow the poller.
 
-        The poller asks for the topics that are ``written``, and where keys may move. The last producer that
-        leaves it closes it, where ``last_closes``.
+        The poller asks for the topics that are ``written``, and where keys may move. A producer that is
+        dropped leaves it; one of its own closes then.
         """
         reports, deliveries = ProducerReports(partitioner, poller), partitioner.deliveries
         flight, policies = Flight(partitioner, client, reports, self.mode), None
@@ -129,15 +114,15 @@ class Plan:
             probe = deliveries.take_keyed_probe
             order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
             flight.keep_order(order)
-            _key_stats[producer] = lambda: evolve(order.stats, refused=policies.refused if policies else ())
 
         def polled(_found: object) -> None:
             if policies is not None:
                 policies.ask(written())
 
-        follower = poller.join(partitioner, written, polled, reports.ended, last_closes=last_closes)
-        if flight.copies is not None:
-            _rescued[producer] = flight
+        is_own = self.poller is None
+        follower = poller.join(partitioner, written, polled, reports.ended, last_closes=is_own)
+        weakref.finalize(producer, follower.drop)
+        _attached[producer] = flight, policies
         deliveries.wait_for_batches(linger_s)
         if self.acks == "all":
             deliveries.wait_for_replicas()

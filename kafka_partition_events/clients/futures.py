@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from kafka_partition_events.clients.choice import Choice
 from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
@@ -11,16 +11,6 @@ from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord
 from kafka_partition_events.partitioners.base import Partitioner
-
-
-class Second(Protocol):
-    """A second way for records beside the producer's own."""
-
-    def knows(self, topic: str) -> bool:
-        """Return whether a topic can be written by it without waiting."""
-
-    def send(self, record: Record, partition: int) -> Any:
-        """Send a serialized record; return its future. May raise `HandleClosedError`."""
 
 
 class FutureAdapter(ABC):
@@ -58,7 +48,7 @@ class FutureAdapter(ABC):
 
     def pick(self, handle: int, topic: str) -> int:
         """Return the handle to be used: the first, if the second does not know the topic by now."""
-        second: Second | None = None if self._detour is None else self._detour.handle()
+        second = None if self._detour is None else self._detour.handle()
         return FIRST if second is None or not second.knows(topic) else handle
 
     def is_coming(self, handle: int) -> bool:

@@ -1,13 +1,11 @@
 """Records of an aiokafka producer leave a broker that is frozen, long before metadata says anything."""
 
 import asyncio
-import functools
 import sys
-import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,26 +22,13 @@ from kafka_partition_events.clients.aiokafka import (
 )
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from tests.integration.test_readme import blocks, run
+from tests.loop_kit import on_a_loop
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
 VICTIM = 2
 LED = frozenset({1, 4})
 """The partitions that the victim leads."""
-
-
-def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test on an event loop, after which nothing is left of it."""
-
-    @functools.wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(test(*arguments, **named))
-        deadline = time.monotonic() + LIMIT_S
-        while own := [t.name for t in threading.enumerate() if t.name.startswith("kpe-")]:
-            assert time.monotonic() < deadline, own
-            time.sleep(0.01)
-
-    return run
 
 
 async def until(true: Callable[[], object], what: str) -> None:

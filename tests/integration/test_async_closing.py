@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,18 @@ Open = Callable[[str], AbstractAsyncContextManager[Send]]
 @asynccontextmanager
 async def an_aiokafka(servers: str) -> AsyncIterator[Send]:
     async with PartitioningAIOKafkaProducer(
-        bootstrap_servers=servers, acks="all", rescue="hedge", poller_options=ASKS_ALL_THE_TIME
-    ) as producer:
+        bootstrap_servers=servers, acks="all", rescue="hedge", request_timeout_ms=1500,
+        poller_options=ASKS_ALL_THE_TIME,
+    ) as producer:  # fmt: skip
         yield producer.send_and_wait
 
 
 @asynccontextmanager
 async def a_front(servers: str) -> AsyncIterator[Send]:
     async with AsyncPartitioningProducer(
-        {"bootstrap.servers": servers}, rescue="hedge", poller_options=ASKS_ALL_THE_TIME
+        {"bootstrap.servers": servers, "message.timeout.ms": 1500},
+        rescue="hedge",
+        poller_options=ASKS_ALL_THE_TIME,
     ) as producer:
         yield producer.send
 
@@ -54,20 +57,10 @@ def what_is_there() -> tuple[Counter[str], int, int]:
     return Counter(t.name for t in threading.enumerate()), len(asyncio.all_tasks()), sockets
 
 
-@pytest.mark.parametrize("client", [an_aiokafka, a_front])
-@pytest.mark.parametrize("cycles", [20, pytest.param(1_000, marks=pytest.mark.weekly)])
-def test_no_thread_task_or_socket_is_left(
-    client: Open,
-    cycles: int,
-    kafka_cluster: KafkaCluster,
-    kafka_topic: MakeTopic,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    topic = kafka_topic(3)
-
+def cycles_leave_nothing(client: Open, servers: str, topic: str, cycles: int) -> None:
     async def cycle() -> None:
-        async with client(kafka_cluster.bootstrap_servers) as send:
-            await asyncio.gather(*[send(topic, b"v") for _ in range(3)])
+        async with client(servers) as send:
+            await asyncio.gather(*[send(topic, b"v") for _ in range(3)], return_exceptions=True)
 
     async def main() -> None:
         asyncio.get_running_loop().slow_callback_duration = LIMIT_S  # of a busy machine
@@ -82,4 +75,26 @@ def test_no_thread_task_or_socket_is_left(
             await asyncio.sleep(0.05)
 
     asyncio.run(main(), debug=True)
+
+
+@pytest.fixture(autouse=True)
+def debug_mode_says_nothing(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.mark.parametrize("client", [an_aiokafka, a_front])
+@pytest.mark.parametrize("cycles", [20, pytest.param(1_000, marks=pytest.mark.weekly)])
+def test_no_thread_task_or_socket_is_left(
+    client: Open, cycles: int, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    cycles_leave_nothing(client, kafka_cluster.bootstrap_servers, kafka_topic(3), cycles)
+
+
+@pytest.mark.parametrize("client", [an_aiokafka, a_front])
+def test_nor_where_a_broker_is_frozen(client: Open, cluster: KafkaCluster, topic: str) -> None:
+    cluster.freeze(2)
+    try:
+        cycles_leave_nothing(client, cluster.bootstrap_servers, topic, 10)
+    finally:
+        cluster.thaw(2)

@@ -23,7 +23,6 @@ from kafka_partition_events import (
     RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
-from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import in_child
@@ -62,39 +61,6 @@ def placed(futures: list[Any]) -> Counter[int]:
 
 
 # -- attach ------------------------------------------------------------------------------------------
-
-
-def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer = kafka_topic(partitions=7), make(DefaultPartitioner())
-    keys = [b"", *(b"key-%d" % i for i in range(50))]
-    with attach(producer) as poller:
-        for _ in range(2):  # before and after there is a table
-            for key in keys:
-                assert producer.send(topic, b"v", key).get(LIMIT_S).partition == murmur2_partition(key, 7)
-            poller.refresh("test", wait=LIMIT_S)
-        assert poller.cluster is not None
-        assert set(poller.cluster.by_topic) == {topic}
-
-
-@pytest.mark.parametrize("first", [0, 1], ids=["whoever came first", "whoever came last"])
-def test_who_still_uses_a_partitioner_keeps_its_table(
-    first: int, make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
-) -> None:
-    topic, partitioner = kafka_topic(partitions=3), RoundRobinPartitioner()
-    producers = [make(partitioner), make(partitioner)]
-    source = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
-    with MetadataPoller(source, [topic]) as poller:
-        assert [attach(producer, poller=poller) for producer in producers] == [poller, poller]
-        assert poller.refresh("test", wait=LIMIT_S)
-        gone, left = producers.pop(first), producers.pop()
-        gone.close(timeout=LIMIT_S)
-        assert partitioner.route(topic) is not None
-        assert poller.refresh("does it still ask?", wait=LIMIT_S)
-        assert poller.health.failures == 0
-        assert placed([left.send(topic, b"v") for _ in range(30)]) == dict.fromkeys(range(3), 10)
-        left.close(timeout=LIMIT_S)
-        assert partitioner.route(topic) is None
-        assert poller.health.running, "it was given"
 
 
 def test_growth_loses_nothing_with_a_shared_poller(
@@ -149,12 +115,11 @@ def test_futures_callbacks_threads_and_errors_are_the_applications_own(
         assert not any(producer.config["partitioner"].deliveries.stats.outstanding.values())
 
 
-def test_closing_the_poller_gives_the_producer_back(make: Make, kafka_topic: MakeTopic) -> None:
+def test_a_producer_goes_on_by_its_own_metadata_after_its_poller_was_closed(
+    make: Make, kafka_topic: MakeTopic
+) -> None:
     topic, producer = kafka_topic(partitions=2), make(AdaptivePartitioner())
     attach(producer).close()
-    assert type(producer) is KafkaProducer
-    producer.send(topic, b"v").get(LIMIT_S)
-    attach(producer).refresh("test", wait=LIMIT_S)
     producer.send(topic, b"v").get(LIMIT_S)
 
 
@@ -205,7 +170,7 @@ def test_an_answer_has_ids_epochs_and_racks(
         everything = source.fetch(None, started_at=0.0, timeout=LIMIT_S)
         assert everything.requested is None
         assert topic in everything.topics
-    own.close()
+        source.close()
 
 
 @pytest.mark.parametrize(
@@ -223,25 +188,14 @@ def test_an_unreachable_cluster_is_told_with_its_cause_in_time(servers: str, cau
     gc.collect()
 
 
-def test_a_source_of_a_closed_producer_says_so(make: Make) -> None:
-    producer = make(DefaultPartitioner())
-    source = KafkaPythonMetadataSource(producer)
-    ask(source)
-    producer.close(timeout=LIMIT_S)
-    with pytest.raises(MetadataFetchError, match="closed"):
-        ask(source)
-
-
-def test_a_forked_child_makes_a_source_of_its_own(make: Make, kafka_cluster: KafkaCluster) -> None:
+def test_a_forked_child_makes_a_source_of_its_own(kafka_cluster: KafkaCluster) -> None:
     settings = {"bootstrap_servers": kafka_cluster.bootstrap_servers}
     source = KafkaPythonMetadataSource(settings)
-    of_producer = KafkaPythonMetadataSource(make(DefaultPartitioner()))
-    assert len(ask(source).nodes) == len(ask(of_producer).nodes) == 3
+    assert len(ask(source).nodes) == 3
 
     def check() -> None:
-        for parents in (source, of_producer):
-            with pytest.raises(ForkedError, match="made before a fork"):
-                ask(parents)
+        with pytest.raises(ForkedError, match="made before a fork"):
+            ask(source)
         own = KafkaPythonMetadataSource(settings)
         assert len(ask(own).nodes) == 3
         own.close()

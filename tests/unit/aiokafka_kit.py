@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-import functools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -19,16 +18,6 @@ from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import until
 
 LEADERS = {"t": [1, 2, 3], "u": [1, 2, 3]}
-
-
-def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test on an event loop, in asyncio's debug mode."""
-
-    @functools.wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(test(*arguments, **named), debug=True)
-
-    return run
 
 
 def a_poller(**topics: list[int]) -> MetadataPoller:

@@ -1,5 +1,6 @@
 """Producers of kafka-python that need no broker."""
 
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from attrs import define
@@ -35,6 +36,7 @@ class Metadata:
     """A client's own metadata, which knows nothing: the partitioner has a table."""
 
     _topics: frozenset[str] = frozenset()
+    _manager: Any = None
 
     def partitions_for_topic(self, _topic: str) -> None:
         return None
@@ -60,6 +62,17 @@ class FakeManager:
         self.connections: dict[Any, FakeConnection] = {1: FakeConnection()}
         self.closed = False
         self._sender = self._client = self._manager = self
+        self.cluster, self.resting = self, set[int]()
+        self.least_loaded: int | None = 1
+
+    def brokers(self) -> list[Any]:
+        return [SimpleNamespace(node_id=node) for node in (1, 2, 3)]
+
+    def least_loaded_node(self) -> Any:
+        return self.least_loaded
+
+    def connection_delay(self, node_id: int) -> float:
+        return float(node_id in self.resting)
 
     def get_connection(self, node_id: Any, *, made: bool = True) -> Any:
         return self.connections.setdefault(node_id, FakeConnection(made=made))
@@ -70,10 +83,12 @@ class FakeProducer:
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
         "acks": -1, "batch_size": 16_384, "bootstrap_servers": "a:1", "client_id": "app",
-        "delivery_timeout_ms": 120_000, "enable_idempotence": False, "key_serializer": None, "linger_ms": 0,
+        "delivery_timeout_ms": 120_000, "enable_idempotence": False, "kafka_client": None,
+        "key_serializer": None, "linger_ms": 0,
         "max_block_ms": 60_000, "partitioner": None, "transactional_id": None, "value_serializer": None,
     }  # fmt: skip
     made: ClassVar[list["FakeProducer"]] = []
+    _transaction_manager: Any = None
 
     def __init__(self, **config: Any) -> None:
         self.config = {**self.DEFAULT_CONFIG, **config}

@@ -26,7 +26,9 @@ from kafka_partition_events.clients.aiokafka import PartitioningAIOKafkaProducer
 from kafka_partition_events.clients.aiokafka.adapter import LATE_S
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import ID_HEADER
-from tests.unit.aiokafka_kit import Rig, a_poller, a_producer, a_rig, learn, on_a_loop, outcome, reports
+from tests.loop_kit import on_a_loop
+from tests.poller_kit import until
+from tests.unit.aiokafka_kit import Rig, a_poller, a_producer, a_rig, learn, outcome, reports
 
 MUCH = b"x" * 10_000  # two of them do not fit into a batch
 
@@ -56,6 +58,7 @@ async def test_a_producer_that_was_dropped_is_gone_at_once() -> None:
     finally:
         gc.enable()
     task.cancel()
+    await asyncio.wait([task])
     await client.close()
     rig.poller.close()
 
@@ -66,8 +69,6 @@ async def test_a_producer_that_was_dropped_is_gone_at_once() -> None:
         ({"partitioner": print}, {}, "partitioner is a builtin_function_or_method"),
         ({"acks": 0}, {"rescue": "hedge"}, "acks=0"),
         ({"transactional_id": "t"}, {"rescue": "hedge"}, "transactional_id"),
-        ({"acks": 0}, {"keys": "move"}, "acks=0"),
-        ({}, {"poller": a_poller(), "interval": 1.0}, "interval: options of a poller"),
     ],
 )
 @on_a_loop
@@ -86,9 +87,20 @@ async def test_a_producer_is_attached_between_its_start_and_its_stop() -> None:
         attach(producer)
     await producer.stop()
     rig = await a_rig()
+    with pytest.raises(ConfigurationError, match="attached already"):
+        attach(rig.producer)
     await rig.stop()
     with pytest.raises(ConfigurationError, match="before `stop"):
         attach(rig.producer)
+
+
+@on_a_loop
+async def test_a_poller_that_ends_with_its_producer_is_not_shared() -> None:
+    first, other = await a_producer(), await a_producer()
+    with pytest.raises(ConfigurationError, match="ends with the producer that it was attached to"):
+        attach(other, poller=attach(first))
+    await first.stop()
+    await other.stop()
 
 
 @pytest.mark.parametrize("given", [None, AdaptivePartitioner()])
@@ -170,27 +182,9 @@ async def test_records_stick_to_a_partition_for_a_batch() -> None:
 
 
 @on_a_loop
-async def test_a_record_without_a_key_goes_where_there_is_room_and_waits_only_if_there_is_none() -> None:
-    rig = await a_rig()
-    sent = [await rig.producer.send("t", MUCH) for _ in range(3)]
-    waiting = asyncio.ensure_future(rig.producer.send("t", MUCH))
-    await reports()
-    assert not waiting.done()
-    (one, *others) = rig.taken()
-    one.arrive()
-    await waiting
-    assert [it.records for it in rig.taken()] == [1]
-    for other in others:
-        other.arrive()
-    assert {(await future).partition for future in sent} == {0, 1, 2}
-    await rig.stop()
-
-
-@on_a_loop
 async def test_records_that_wait_for_room_go_in_their_order_and_are_woken_one_by_one() -> None:
     rig = await a_rig()
-    for _ in range(3):
-        await rig.producer.send("t", MUCH)
+    sent = [await rig.producer.send("t", MUCH) for _ in range(3)]  # each where there is room
     tries: list[bytes] = []
     send = rig.adapter._send
 
@@ -204,6 +198,7 @@ async def test_records_that_wait_for_room_go_in_their_order_and_are_woken_one_by
     assert not any(task.done() for task in waiting)
     tries.clear()
     await rig.deliver()
+    assert {(await future).partition for future in sent} == {0, 1, 2}
     for _ in range(10_000):  # turns of the loop, of which a busy machine needs more
         if len(tries) == 4:
             break
@@ -286,10 +281,9 @@ async def test_brokers_are_judged_while_a_record_waits_and_only_then(monkeypatch
     monkeypatch.setattr(ProducerReports, "polled", lambda _: polled.append(True))
     rig = await a_rig()
     await rig.producer.send("t", b"v")
-    await asyncio.sleep(0.1)
-    assert len(polled) >= 2
+    await until(lambda: len(polled) >= 2)
     await rig.deliver()
-    await asyncio.sleep(0.03)
+    await until(lambda: rig.adapter._timer is None)
     polled.clear()
     await asyncio.sleep(0.05)
     assert not polled

@@ -9,11 +9,12 @@ from aiokafka.errors import KafkaTimeoutError, ProducerClosed
 
 from kafka_partition_events.clients.aiokafka import key_stats
 from kafka_partition_events.clients.aiokafka.second import Second
-from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
+from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
+from tests.loop_kit import on_a_loop
 from tests.poller_kit import until
-from tests.unit.aiokafka_kit import Rig, a_rig, on_a_loop, outcome
+from tests.unit.aiokafka_kit import Rig, a_rig, outcome
 
 MOVE = MoveKeys(compacted_ok=True)
 
@@ -51,33 +52,6 @@ async def test_a_record_that_waits_has_a_future_and_goes_by_the_second_way() -> 
 
 
 @on_a_loop
-async def test_a_key_that_may_move_leaves_a_sick_broker_and_says_what_it_comes_after() -> None:
-    rig, (first, second) = await waiting(keys=MOVE)
-    (home,) = await rig.deliver(MAIN)
-    rig.adapter.flight.served()
-    assert key_stats(rig.producer) == KeyStats(displaced=1, moved=1)
-    (away,) = rig.taken(STANDBY)
-    assert away.partition != home.partition
-    assert b"kpe-after" in bytes(away.batch.get_data_buffer())
-    away.arrive(3)
-    assert (await outcome(first)).partition == home.partition
-    assert (await outcome(second)).offset == 3
-    await rig.stop()
-
-
-@on_a_loop
-async def test_records_without_a_key_take_the_second_way_around_a_suspect() -> None:
-    rig = await a_rig()
-    rig.suspect(4)
-    await rig.second_way()
-    future = await rig.producer.send("t", b"v")
-    assert not rig.taken(MAIN)
-    await rig.deliver(STANDBY)
-    assert (await outcome(future)).topic == "t"
-    await rig.stop()
-
-
-@on_a_loop
 async def test_a_second_way_that_has_failed_is_not_used_any_more() -> None:
     rig = await a_rig()
     rig.suspect(4)
@@ -85,14 +59,6 @@ async def test_a_second_way_that_has_failed_is_not_used_any_more() -> None:
     rig.accumulator(STANDBY).fail_all(TimeoutError("its sender has ended"))
     await rig.producer.send("t", b"v")
     assert rig.taken(MAIN)
-    await rig.stop()
-
-
-@pytest.mark.parametrize("acks", [0, 1])
-@on_a_loop
-async def test_there_is_no_second_way_where_no_record_waits_for_replicas(acks: int) -> None:
-    rig = await a_rig(config={"acks": acks})
-    assert rig.adapter._detour is None
     await rig.stop()
 
 

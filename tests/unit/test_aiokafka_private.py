@@ -16,7 +16,8 @@ from aiokafka.structs import TopicPartition
 from kafka_partition_events.clients import aiokafka as package
 from kafka_partition_events.clients.aiokafka import private
 from kafka_partition_events.clients.flight.record import Record
-from tests.unit.aiokafka_kit import a_producer, on_a_loop
+from tests.loop_kit import on_a_loop
+from tests.unit.aiokafka_kit import a_producer
 
 PRIVATE = {
     AIOKafkaProducer: [

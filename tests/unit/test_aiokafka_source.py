@@ -13,13 +13,12 @@ from aiokafka.conn import CloseReason
 
 from kafka_partition_events import ConfigurationError, MetadataFetchError
 from kafka_partition_events.clients.aiokafka import AiokafkaMetadataSource
-from kafka_partition_events.clients.aiokafka.calls import Calls, LoopEndedError
-from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
 from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata
 from kafka_partition_events.clients.aiokafka.private import connect_apart, watch_connections
 from kafka_partition_events.clients.aiokafka.source import OWN_GROUP
+from tests.loop_kit import on_a_loop
 from tests.poller_kit import until
-from tests.unit.aiokafka_kit import a_producer, learn, on_a_loop
+from tests.unit.aiokafka_kit import a_producer, learn
 
 ID = uuid.UUID("6d0d4e4a-8cf5-44cc-b7b1-6f7d2a3fd0c1")
 LIMIT_S = 10
@@ -70,21 +69,6 @@ async def fetched(source: Any, within: float = LIMIT_S, topics: frozenset[str] |
 # -- the request ---------------------------------------------------------------------------------------
 
 
-@on_a_loop
-async def test_an_answer_has_epochs_ids_and_errors() -> None:
-    seen = await fetched(AiokafkaMetadataSource(Client(an_answer(3))))
-    assert (seen.cluster_id, seen.answered_by, seen.started_at) == ("the cluster", 1, 1.0)
-    assert [(node.id, node.rack) for node in seen.nodes] == [(1, "r"), (2, None)]
-    assert seen.errors == {"gone": "UNKNOWN_TOPIC_OR_PARTITION"}
-    info = seen.topics["t"]
-    assert info.topic_id == str(ID)
-    assert [(p.leader, p.leader_epoch, p.replicas, p.isr) for p in info.partitions] == [
-        (1, 5, (1, 2), (1,)),
-        (2, 6, (1, 2), (1,)),
-        (None, 7, (1, 2), (1,)),
-    ]
-
-
 def test_a_question_creates_no_topic() -> None:
     request = AskMetadata({"b", "a"}).prepare({3: (0, 13)})
     assert (request.API_VERSION, request.allow_auto_topic_creation) == (12, False)
@@ -106,7 +90,7 @@ async def test_a_producer_learns_new_partitions_and_keeps_what_it_knows() -> Non
         return an_answer(3)
 
     client.send = send
-    source = AiokafkaMetadataSource(producer)
+    source = AiokafkaMetadataSource(client)
     await fetched(source, topics=frozenset({"t"}))
     assert [name for _, name, _ in asked[0]] == ["t", "u"]
     assert client.cluster.partitions_for_topic("t") == {0, 1, 2}
@@ -195,22 +179,6 @@ def test_nothing_is_asked_on_a_loop_that_has_ended() -> None:
         source.fetch(None, started_at=0.0, timeout=1.0)
 
 
-@on_a_loop
-async def test_what_runs_is_cancelled_and_what_comes_later_does_not_begin() -> None:
-    calls, ran = Calls(asyncio.get_running_loop()), []
-
-    async def run() -> None:
-        ran.append(True)
-        await asyncio.Event().wait()
-
-    first = calls.start(run())
-    await until(lambda: bool(ran))
-    calls.end()
-    assert first.cancelled()
-    with pytest.raises(LoopEndedError, match="was stopped"):
-        await asyncio.to_thread(calls.run, run(), LIMIT_S)
-
-
 # -- connections ---------------------------------------------------------------------------------------
 
 
@@ -249,7 +217,7 @@ async def test_a_connection_that_can_not_be_made_or_breaks_in_use_is_a_sign() ->
     client, waited_for = Connected(), {1}
     lost: list[int] = []
     connect_apart(client)
-    stop = watch_connections(client, lost.append, waited_for.__contains__)
+    watch_connections(client, lost.append, waited_for.__contains__)
     assert await client._get_conn(1) is None
     assert await client._get_conn(9) is None, "which is not known"
     assert lost == [1]
@@ -260,11 +228,6 @@ async def test_a_connection_that_can_not_be_made_or_breaks_in_use_is_a_sign() ->
             connection._on_close_cb(connection, reason)
     assert lost == [1, 1], "in use and broken, not what was idle, too slow, or closed by us"
     assert len(client.closings) == 2 * len(CloseReason)
-    stop()
-    one._on_close_cb(one, CloseReason.CONNECTION_BROKEN)
-    client.next = lambda: None
-    await client._get_conn(1)
-    assert lost == [1, 1]
 
 
 @on_a_loop
@@ -283,7 +246,8 @@ async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
         patch.setattr(Connected, "_get_conn", slow)
         connect_apart(client)
         client.next = Connection
-        first, second = (asyncio.ensure_future(client._get_conn(1)) for _ in range(2))
+        default = {"group": 0}  # some of aiokafka's own calls name it, some do not
+        first, second = (asyncio.ensure_future(client._get_conn(1, **named)) for named in ({}, default))
         assert await client._get_conn(2) is not None
         await asyncio.sleep(0)
         assert client.connecting == 2, "and it is connected to once"
@@ -313,29 +277,3 @@ async def test_what_is_connected_to_while_the_client_closes_is_closed() -> None:
         assert made.closed is CloseReason.SHUTDOWN
         assert await client._get_conn(2) is None
         assert client.connecting == 1
-
-
-# -- where keys may move -------------------------------------------------------------------------------
-
-
-@on_a_loop
-async def test_a_topics_policy_is_asked_on_the_loop_and_again_if_there_was_no_answer() -> None:
-    entries: list[Any] = [("cleanup.policy", "delete", False, 1, False, [])]
-    client = Client(SimpleNamespace(resources=[(0, "", 2, "t", entries)]))
-    calls = Calls(asyncio.get_running_loop())
-    policies = policies_over(client, calls)
-
-    async def until_asked(count: int) -> None:
-        policies.ask(["t"])
-        await until(lambda: len(client.asked) == count and not policies._asked)
-
-    good, client.answers[1] = client.answers[1], errors.NodeNotReadyError()
-    await until_asked(1)
-    assert (policies.may_move("t"), policies.refused) == (False, ())
-    client.answers[1] = good
-    await until_asked(2)
-    assert policies.may_move("t")
-    client.answers[1] = SimpleNamespace(resources=[(29, "no", 2, "u", [])])
-    policies.ask(["u"])
-    await until(lambda: not policies._asked)
-    assert policies.refused == ("u",)

@@ -148,7 +148,8 @@ class TestPartitioner:
 
 def test_a_kafka_python_producer_of_the_child_takes_no_partitioner_of_the_parents() -> None:
     attach = pytest.importorskip("kafka_partition_events.clients.kafka_python").attach
-    producer: Any = SimpleNamespace(config={"partitioner": DefaultPartitioner()})
+    config = {"partitioner": DefaultPartitioner(), "transactional_id": None, "acks": -1}
+    producer: Any = SimpleNamespace(config=config)
     in_child(lambda: raises("DefaultPartitioner", lambda: attach(producer)))
 
 

@@ -8,7 +8,7 @@ from kafka.errors import KafkaConnectionError, RequestTimedOutError
 from kafka_partition_events import AdaptivePartitioner
 from kafka_partition_events.clients.flight.record import Attempt
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.kafka_python.private import watch_connections
+from kafka_partition_events.clients.kafka_python.private import ask_healthy, watch_connections
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.kafka_python_kit import FakeManager
 
@@ -18,7 +18,7 @@ class Watched:
         self.manager = FakeManager()
         self.lost: list[int] = []
         self.waited_for = {1, 2}
-        self.stop = watch_connections(self.manager, self.lost.append, self.waited_for.__contains__)
+        watch_connections(self.manager, self.lost.append, self.waited_for.__contains__)
 
     def fail(self, node: Any, error: Exception | None = None, *, made: bool = True) -> None:
         connection = self.manager.get_connection(node, made=made)
@@ -52,13 +52,9 @@ def test_connections_that_end_in_order_are_not_reported(watched: Watched) -> Non
     assert watched.lost == []
 
 
-def test_a_producer_that_closes_or_is_watched_no_more_loses_nobody(watched: Watched) -> None:
-    left = watched.manager.get_connection(2)
+def test_a_producer_that_closes_loses_no_broker(watched: Watched) -> None:
     watched.manager.closed = True
     watched.fail(1)
-    watched.manager.closed = False
-    watched.stop()
-    left.close_future.failure(KafkaConnectionError())
     assert watched.lost == []
 
 
@@ -75,3 +71,15 @@ def test_a_broker_has_something_in_flight_until_it_is_answered() -> None:
     assert [reports.has_in_flight(broker) for broker in (1, 2)] == [False, True]
     reports.withdrawn(attempt)
     assert not reports.has_in_flight(2)
+
+
+def test_no_suspect_is_asked_as_long_as_there_are_others() -> None:
+    manager, suspects = FakeManager(), {1}
+    ask_healthy(manager, lambda: suspects)
+    assert {manager.least_loaded_node() for _ in range(50)} == {2, 3}
+    manager.resting.add(2)
+    assert {manager.least_loaded_node() for _ in range(50)} == {3}
+    suspects.add(3)
+    assert manager.least_loaded_node() == 1
+    manager.least_loaded = None
+    assert manager.least_loaded_node() is None

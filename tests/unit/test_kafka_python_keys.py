@@ -73,19 +73,6 @@ class TestARecordThatWaits:
         assert (metadata.serialized_key_size, metadata.serialized_value_size) == (3, 2)
         assert rig.keys == KeyStats()
 
-    def test_fails_when_it_has_waited_for_as_long_as_a_delivery_may_take(self, make: Make) -> None:
-        rig = waiting(make, delivery_timeout_ms=-1)
-        future = rig.producer.send("t", b"v", b"key")
-        rig.report(0)
-        assert isinstance(future.exception, KafkaTimeoutError)
-
-    def test_fails_as_it_is_refused(self, make: Make) -> None:
-        rig = waiting(make)
-        future = rig.producer.send("t", b"v", b"key")
-        rig._further.producer.raises = TypeError("headers")
-        rig.report(0)
-        assert isinstance(future.exception, TypeError)
-
     def test_is_flushed(self, make: Make) -> None:
         rig = waiting(make)
         future = rig.producer.send("t", b"v", b"key")
@@ -159,31 +146,6 @@ class TestWhatIsSerialized:
         assert [(it.key, it.value) for it in rig.producer.sent] == [(b"k", 5)]
 
 
-class TestAKeyThatIsAway:
-    def away(self, make: Make) -> tuple[KafkaPythonRig, bytes]:
-        """Return a producer, and a key of which the last record at home has offset 0."""
-        rig = make(keys=MOVE)
-        rig.produce(key := rig.a_key(1))
-        rig.report(0)
-        rig.suspect(2)
-        rig.produce(key)
-        return rig, key
-
-    def test_goes_on_in_its_order_when_the_poller_is_closed(
-        self, make: Make, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        rig, key = self.away(make)
-        rig.adapter.end()
-        rig.partitioner.apply_snapshot(None)
-        rig.producer._metadata.partitions_for_topic = lambda _topic: {0, 1, 2}
-        monkeypatch.setattr(rig.partitioner, "partition", lambda *_arguments: 1)
-        rig.produce(key)
-        assert (rig.queued, rig.keys.waiting) == ((0, 1), 1)
-        rig.report(1)
-        assert rig.queued == (1, 0)
-        assert rig.producer.sent[-1].partition == sent(rig)[-1].partition
-
-
 def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_first(make: Make) -> None:
     rig = make()
     rig.suspect()
@@ -192,37 +154,27 @@ def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_firs
     assert rig.queued == (1, 0)
 
 
-class Link:
-    """Connections over which a test answers."""
+class Connections:
+    """Stands for a producer's metadata, and for the connections over which a test answers."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Future]] = []
         self.closed = False
+        self._manager = self
 
-    def manager(self) -> "Link":
+    def call_soon(self, _ask: Any, topic: str) -> Future:
         if self.closed:
             raise ReferenceError
-        return self
-
-    def call_soon(self, _ask: Any, _manager: Any, topic: str) -> Future:
         self.asked.append((topic, Future()))
         return self.asked[-1][1]
 
 
-class Answer:
-    """An answer of a broker."""
-
-    def __init__(self, policy: str | None, error_code: int = 0) -> None:
-        self.results, self.configs, self.error_code = [self], [self], error_code
-        self.name, self.value = "cleanup.policy" if policy is not None else "other", policy
-
-
 class TestACleanupPolicy:
     def test_is_asked_for_once_and_a_compacted_topic_is_refused(self) -> None:
-        policies = policies_over(link := Link())  # type: ignore[arg-type]
+        policies = policies_over(link := Connections())
         for _ in range(2):
             policies.ask(["plain", "compacted", "secret"])
-        answers = [Answer("delete"), Answer("compact,delete"), Answer(None, 29)]
+        answers = [("delete", ""), ("compact,delete", ""), (None, "TOPIC_AUTHORIZATION_FAILED")]
         for (_, future), answer in zip(link.asked, answers, strict=True):
             future.success(answer)
         policies.ask(["plain", "compacted", "secret"])
@@ -231,11 +183,11 @@ class TestACleanupPolicy:
         assert policies.refused == ("compacted", "secret")
 
     def test_is_asked_for_again_after_an_error_that_may_pass(self) -> None:
-        policies = policies_over(link := Link())  # type: ignore[arg-type]
+        policies = policies_over(link := Connections())
         policies.ask(["t"])
         link.asked[0][1].failure(KafkaTimeoutError())
         policies.ask(["t"])
-        link.asked[1][1].success(Answer(None, 3))  # it does not exist yet
+        link.asked[1][1].success((None, "UNKNOWN_TOPIC_OR_PARTITION"))  # it does not exist yet
         link.closed = True
         policies.ask(["t"])
         link.closed = False

@@ -123,19 +123,6 @@ def test_what_is_beyond_what_is_left_is_processed(group: Group) -> None:
     assert polled(consumer) == ["second"]
 
 
-def test_a_partition_that_went_and_came_back_is_read_from_where_it_is(group: Group) -> None:
-    consumer = reader(group, 0)
-    group.partitions[0].append("waits", headers({1: 0}))
-    polled(consumer)
-    position = consumer.positions.pop(TopicPartition(TOPIC, 0))
-    polled(consumer)
-    consumer.positions[TopicPartition(TOPIC, 0)] = position
-    assert polled(consumer) == []
-    group.committed[1] = 1
-    group.clock.advance(0.2)
-    assert polled(consumer) == ["waits"]
-
-
 def test_a_wait_that_is_too_long_raises_where_that_is_chosen(group: Group) -> None:
     consumer = reader(group, 0, max_wait_ms=5_000, on_timeout="raise")
     group.partitions[0].append("waits", headers({1: 0}))

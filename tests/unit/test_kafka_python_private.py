@@ -26,7 +26,8 @@ PRIVATE = {
     ClusterMetadata: ["_manager", "_topics"],
     KafkaNetClient: ["_manager", "_net"],
     KafkaConnectionManager: [
-        "call_soon", "closed", "cluster", "get_connection", "least_loaded_node", "wait_for",
+        "call_soon", "closed", "cluster", "connection_delay", "get_connection", "least_loaded_node",
+        "wait_for",
     ],
     KafkaConnection: [
         "broker_version_data", "close_future", "connected", "init_future", "parser", "sasl_enabled",

@@ -1,5 +1,6 @@
 """How kafka-python's second producer is made."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,9 +49,18 @@ def test_it_has_the_firsts_settings_and_asks_healthy_brokers(producers: list[Fak
 
 
 def test_one_that_learns_nothing_is_closed_and_another_one_asked(producers: list[FakeProducer]) -> None:
-    with pytest.raises(KafkaTimeoutError, match="no broker said"):
+    with pytest.raises(KafkaTimeoutError, match="no broker gave it"):
         made("unknown")
     assert [producer._closed for producer in producers] == [True, True]
+
+
+def test_one_that_gets_no_producer_id_is_closed_and_another_one_asked(
+    producers: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = SimpleNamespace(has_producer_id=lambda: len(producers) > 1)
+    monkeypatch.setattr(FakeProducer, "_transaction_manager", waits)
+    made("t")
+    assert [producer._closed for producer in producers] == [True, False]
 
 
 def test_a_topic_that_is_refused_is_no_reason_not_to_be_there(producers: list[FakeProducer]) -> None:

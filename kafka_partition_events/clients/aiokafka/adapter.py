@@ -49,7 +49,7 @@ class UnknownPartitionError(Exception):
 
 
 class Adapter(FutureAdapter):
-    """Hands the records of one producer to its accumulators. On the loop, but for `end`.
+    """Hands the records of one producer to its accumulators. On the loop.
 
     Attributes:
         topics: Which the producer has written.
@@ -111,14 +111,6 @@ class Adapter(FutureAdapter):
         take_records(producer, began_once, self._add)
         embed(producer, flush=flush, stop=stop)
 
-    def end(self) -> None:
-        """Make no second way any more; what one has is sent. Thread-safe.
-
-        Records go on by the partitioner, which goes by the client's own metadata then.
-        """
-        if self._detour is not None:
-            self._detour.end()
-
     async def _add(self, record: Record, limit_s: float) -> Any:
         """Send a record, and wait for room for so long; return its future for the application.
 
@@ -166,7 +158,8 @@ class Adapter(FutureAdapter):
         self, producer: AIOKafkaProducer, stop: Callable[[], Any], stopped: Callable[[], None]
     ) -> None:
         await producer.flush()
-        self.end()
+        if self._detour is not None:
+            self._detour.end()
         self.calls.end()
         stopped()  # the poller is to ask nothing of a client that closes
         await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be

@@ -12,7 +12,6 @@ from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
 from kafka_partition_events.clients.aiokafka.private import (
     THEIRS,
-    Settings,
     connect_apart,
     is_started,
     settings_of,
@@ -20,7 +19,7 @@ from kafka_partition_events.clients.aiokafka.private import (
 )
 from kafka_partition_events.clients.aiokafka.second import Second, detour
 from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSource
-from kafka_partition_events.clients.attaching import EndsWithProducer, Plan, check_poller
+from kafka_partition_events.clients.attaching import Plan
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueMode
@@ -47,10 +46,11 @@ def attach(
     never waits. It closes when the producer is stopped or garbage collected. Closing it sooner is allowed, by
     ``await asyncio.to_thread(poller.close)``: the partitioner then goes by the producer's own metadata.
 
-    The producer becomes an instance of a subclass of its class. ``send``, serializers and futures stay its
-    own. Records without a key avoid brokers that do not answer (`BrokerSuspected`), before metadata names
-    them, and go to another partition where a batch is full, so that ``await producer.send(...)`` waits only
-    if all are. ``send_batch``, and records with an explicit partition, are left alone.
+    The producer becomes an instance of a subclass of its class, for as long as it lives. ``send``,
+    serializers and futures stay its own. Records without a key avoid brokers that do not answer
+    (`BrokerSuspected`), before metadata names them, and go to another partition where a batch is full, so
+    that ``await producer.send(...)`` waits only if all are. ``send_batch``, and records with an explicit
+    partition, are left alone.
 
     Args:
         producer: A producer that was started.
@@ -74,38 +74,45 @@ def attach(
 
     Raises:
         ConfigurationError: the producer was not started, or has another kind of partitioner, or one that
-            follows another poller; an option is out of range; ``poller`` was attached; ``rescue`` is wanted
-            and the producer is transactional, has ``acks=0``, or has a rescue already; ``keys="move"``
+            follows another poller; an option is out of range; ``poller`` or the producer was attached;
+            ``rescue`` is wanted and the producer is transactional or has ``acks=0``; ``keys="move"``
             likewise, and where the partitioner contradicts it.
         ForkedError: the partitioner or the poller was made before a fork.
     """
     if not is_started(producer):
         raise ConfigurationError("attach the producer after `await producer.start()`, and before `stop()`")
-    settings, client = settings_of(producer), producer.client
-    partitioner = _checked(partitioner, settings, poller, poller_options)
+    if poller is not None and isinstance(poller.source, _AttachedSource):
+        raise ConfigurationError(
+            "that poller ends with the producer that it was attached to. For producers to share one, make it "
+            "of a client: MetadataPoller(AiokafkaMetadataSource(client), ())"
+        )
+    settings, client, owner = settings_of(producer), producer.client, weakref.ref(producer)
+    chosen: Any = settings.partitioner if partitioner is None else partitioner
+    if isinstance(chosen, type(THEIRS)):
+        chosen = DefaultPartitioner()
     plan = Plan.checked(
-        producer, partitioner, rescue, standby, keys,
+        producer, chosen, rescue, standby, keys, poller, poller_options,
         transaction=settings.transaction, acks=settings.acks,
     )  # fmt: skip
-    suspects, owner, source = partitioner.deliveries.suspects, weakref.ref(producer), None
+    suspects, source = chosen.deliveries.suspects, None
     if poller is None:
-        source = _AttachedSource(producer, suspects)
+        source = _AttachedSource(client, suspects)
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
     calls, made, way = Calls(asyncio.get_running_loop()), set[Second](), None
     if plan.has_second:
         way = detour(client, settings, suspects, calls, made, lambda: owner() is not None)
-    adapter = Adapter(producer, partitioner, settings, calls, way, made)
+    adapter = Adapter(producer, chosen, settings, calls, way, made)
 
     def written() -> tuple[str, ...]:  # on the poller's thread; a set is copied in one step
         return tuple(adapter.topics)
 
     adapter.flight, follower = plan.begin(
-        producer, partitioner, adapter, poller, written, lambda: policies_over(client, calls),
-        linger_s=settings.linger_s, last_closes=source is not None,
+        producer, chosen, adapter, poller, written, lambda: policies_over(client, calls),
+        linger_s=settings.linger_s,
     )  # fmt: skip
     reports = adapter.flight.reports
     connect_apart(client)
-    unwatch = watch_connections(client, reports.unreachable, reports.has_in_flight)
+    watch_connections(client, reports.unreachable, reports.has_in_flight)
 
     def stopped() -> None:
         # First the poller is marked as closed, then its thread, which may wait for this very loop, is let go:
@@ -114,44 +121,13 @@ def attach(
         if source is not None:
             source.calls.end()
 
-    def closed() -> None:  # on whichever thread closes the poller
-        unwatch()
-        adapter.end()
-
     adapter.take_part(producer, follower.ask_for, stopped)
     if source is not None:
-        source.on_close = closed
         poller.start()
-    weakref.finalize(producer, follower.drop)
     return poller
 
 
-def _checked(
-    partitioner: Partitioner | None,
-    settings: Settings,
-    poller: MetadataPoller | None,
-    poller_options: Mapping[str, Any],
-) -> Partitioner:
-    """Return the partitioner, which is free to follow the poller."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError as error:
-        raise ConfigurationError("attach the producer on its event loop: in a coroutine") from error
-    wanted: Any = settings.partitioner if partitioner is None else partitioner
-    if isinstance(wanted, type(THEIRS)):
-        wanted = DefaultPartitioner()
-    if not isinstance(wanted, Partitioner):
-        kind = type(wanted).__name__
-        raise ConfigurationError(
-            f"the producer's partitioner is a {kind}; give partitioner=DefaultPartitioner() or "
-            "another partitioner of this library"
-        )
-    example = "a client: MetadataPoller(AiokafkaMetadataSource(client), ())"
-    check_poller(wanted, poller, poller_options, example)
-    return wanted
-
-
-class _AttachedSource(EndsWithProducer, AiokafkaMetadataSource):
+class _AttachedSource(AiokafkaMetadataSource):
     """Asks over the producer's client, and ends with it."""
 
 

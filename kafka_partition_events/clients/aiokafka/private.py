@@ -30,6 +30,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.errors import ProducerClosed
 from aiokafka.partitioner import DefaultPartitioner
@@ -247,11 +248,13 @@ def connect_apart(client: Any) -> None:
         is_closing = True
         await kind.close(client)
 
-    async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
+    async def _get_conn(
+        client: Any, node_id: Any, *, group: Any = ConnectionGroup.DEFAULT, **options: Any
+    ) -> Any:
         if is_closing:
             return None
-        async with locks[node_id, options.get("group")]:
-            connection = await kind._get_conn(client, node_id, **options)
+        async with locks[node_id, group]:
+            connection = await kind._get_conn(client, node_id, group=group, **options)
         if not is_closing or connection is None:
             return connection
         connection.close(reason=CloseReason.SHUTDOWN)
@@ -261,22 +264,19 @@ def connect_apart(client: Any) -> None:
     client._get_conn_lock_value = contextlib.nullcontext()
 
 
-def watch_connections(
-    client: Any, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]
-) -> Callable[[], None]:
+def watch_connections(client: Any, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]) -> None:
     """Call ``lost`` with the broker's id whenever a connection can't be made, or fails in use.
 
     A connection over which nothing is waited for was idle: a proxy or the broker closes those. One that
     aiokafka hangs up, as an answer takes too long, is no sign either: that broker may wait for a replica.
-    Returns what ends it.
     """
-    kind, reference, watched, ended = type(client), weakref.ref(client), weakref.WeakSet[Any](), False
+    kind, reference, watched = type(client), weakref.ref(client), weakref.WeakSet[Any]()
 
     async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
         is_known = isinstance(node_id, int) and client.cluster.broker_metadata(node_id) is not None
         connection = await kind._get_conn(client, node_id, **options)
         if connection is None:
-            if is_known and not ended:
+            if is_known:
                 lost(node_id)
         elif is_known and connection not in watched:
             watched.add(connection)
@@ -287,14 +287,9 @@ def watch_connections(
         def closed(connection: Any, reason: Any) -> None:
             if (client := reference()) is not None:
                 kind._on_connection_closed(client, connection, reason)
-            if reason is CloseReason.CONNECTION_BROKEN and not ended and is_waited_for(node_id):
+            if reason is CloseReason.CONNECTION_BROKEN and is_waited_for(node_id):
                 lost(node_id)
 
         return closed
 
-    def stop() -> None:
-        nonlocal ended
-        ended = True
-
     embed(client, _get_conn=_get_conn)
-    return stop

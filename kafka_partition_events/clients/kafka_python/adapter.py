@@ -46,11 +46,6 @@ class Adapter(FutureAdapter):
         super().__init__(partitioner, cluster_of(producer), limit_s, detour)
         self._producer = weakref.ref(producer)
         self._kind: Any = type(producer)  # its methods are read each time: a tracer may wrap them later
-        self._own: type | None = None
-        self._serializes = any(
-            producer.config[it] is not None for it in ("key_serializer", "value_serializer")
-        )
-        self._is_open = True
         self._batch_size = producer.config["batch_size"]
         self._turns: dict[str, int] = {}  # bytes by topic, since the last one ended
         self._releasing = False
@@ -59,7 +54,7 @@ class Adapter(FutureAdapter):
     # -- the producer's methods ----------------------------------------------------------------------
 
     def take_part(self, producer: KafkaProducer, closed: Callable[[], None]) -> None:
-        """Make the producer an instance of a subclass of its class, until `end`.
+        """Make the producer an instance of a subclass of its class, for as long as it lives.
 
         ``closed`` is called when it was closed.
         """
@@ -82,8 +77,7 @@ class Adapter(FutureAdapter):
             key = serialize(kind, producer, "key_serializer", topic, headers, key)
             value = serialize(kind, producer, "value_serializer", topic, headers, value)
             record = Record(topic, value, key, None, timestamp_ms, headers)
-            is_ours = self._is_open or (key is not None and self.flight.keyed is not None)
-            if not is_ours or partition is not None or not {type(key), type(value)} <= _BYTES:
+            if partition is not None or not {type(key), type(value)} <= _BYTES:
                 return self._plain(producer, record, partition)
             value = None if value is None else bytes(value)
             return self._send(record._replace(value=value, key=None if key is None else bytes(key)))
@@ -104,24 +98,7 @@ class Adapter(FutureAdapter):
         def already(_producer: KafkaProducer, _serializer: Any, _topic: str, _headers: Any, data: Any) -> Any:
             return data  # by `send`
 
-        self._own = embed(producer, send=send, flush=flush, close=close, _serialize=already)
-
-    def end(self) -> None:
-        """Give the producer its class back, as far as nothing is left to be done for its records.
-
-        A rescue and keys that move go on, and what the second producer has is still waited for. One with a
-        serializer keeps our class: a thread that is within ``send`` by now would serialize a second time.
-        """
-        self._is_open = False
-        keyed = self.flight.keyed
-        is_needed = self.flight.copies is not None or (keyed is not None and keyed.order.moves is not None)
-        is_needed = is_needed or self._serializes
-        if self._detour is not None:
-            is_needed = is_needed or self._detour.open is not None
-            self._detour.end()
-        producer = self._producer()
-        if not is_needed and type(producer) is self._own:
-            producer.__class__ = self._kind
+        embed(producer, send=send, flush=flush, close=close, _serialize=already)
 
     def _send(self, record: Record) -> Any:
         """Send a record whose partition the application has not given; return its future."""
@@ -160,8 +137,6 @@ class Adapter(FutureAdapter):
             self.flight.served()
             if detour is not None and (second := detour.open) is not None:
                 second.producer.flush(_left(deadline))
-            elif detour is not None and not self._is_open:
-                detour.close(_left(deadline))  # after `end` it is about to be closed anyway
             self._kind.flush(producer, _left(deadline))
             is_done = copies is None or copies.wait_for(mine, _FLUSH_STEP_S)
             if is_done and all(outcome.is_done for outcome in held):

@@ -7,7 +7,8 @@ Of kafka-python 3.0; there is no other way:
 3. ``KafkaProducer._metadata``, ``._topics``: which topics are written; what partitioners get.
 4. ``KafkaProducer._closed``.
 5. ``KafkaProducer._sender._client._manager``, its ``get_connection`` and ``closed``;
-   ``KafkaConnection.close_future`` and ``init_future``: connections that are lost, or can't be made.
+   ``KafkaConnection.close_future`` and ``init_future``: connections that are lost, or can't be made. Its
+   ``least_loaded_node`` and ``connection_delay``: which broker is asked for metadata, and a producer id.
 6. ``KafkaProducer._serialize``: what was serialized here is not to be serialized by ``send``.
 7. ``KafkaProducer._transaction_manager`` with ``reset_producer_id``, ``_enqueue_request``,
    ``_current_state`` and ``_lock``; ``._sender`` with ``_create_produce_requests``, ``_in_flight_batches``
@@ -17,13 +18,14 @@ Of kafka-python 3.0; there is no other way:
    ``kafka.net``: ``KafkaConnectionManager.call_soon`` (thread-safe: runs a coroutine on the client's I/O
    thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
    ``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``:
-   for leader epochs and topic ids (``links.py``), and topics' policies (``cleanup_policy.py``).
+   for leader epochs and topic ids (``source.py``), and topics' policies (``cleanup_policy.py``).
 """
 
 # ruff: noqa: SLF001 - that is what it is for
 
+import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kafka import KafkaProducer
@@ -64,16 +66,37 @@ def serialize(
     return kind._serialize(producer, producer.config[serializer], topic, headers, data)
 
 
+def ask_healthy(client: Any, suspects: Callable[[], Collection[int]]) -> Any:
+    """Have a client ask no suspect for metadata and producer ids, as long as there are others; return it.
+
+    By itself it asks any broker, and an idempotent producer sends nothing until that has answered: one that
+    hangs holds up all until the request times out.
+    """
+    manager = client._manager
+    kind = type(manager)
+
+    def least_loaded_node(manager: Any) -> Any:
+        node = kind.least_loaded_node(manager)
+        if node not in (bad := suspects()):
+            return node
+        nodes = [broker.node_id for broker in manager.cluster.brokers()]
+        well = [other for other in nodes if other not in bad and not manager.connection_delay(other)]
+        return random.choice(well) if well else node
+
+    embed(manager, least_loaded_node=least_loaded_node)
+    return client
+
+
 def watch_connections(
     producer: KafkaProducer, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]
-) -> Callable[[], None]:
+) -> None:
     """Call ``lost`` with the broker's id whenever a connection can't be made, or fails in use.
 
     That is on the producer's I/O thread: it must not block. A connection over which nothing is waited for was
-    idle: a proxy or the broker closes those. Returns what ends it; keeps no reference to the producer.
+    idle: a proxy or the broker closes those. Keeps no reference to the producer.
     """
     manager = producer._sender._client._manager
-    kind, alive, watched, ended = type(manager), weakref.ref(manager), weakref.WeakSet[Any](), False
+    kind, alive, watched = type(manager), weakref.ref(manager), weakref.WeakSet[Any]()
 
     def get_connection(manager: Any, node_id: object, *args: Any, **kwargs: Any) -> Any:
         connection = kind.get_connection(manager, node_id, *args, **kwargs)
@@ -88,12 +111,7 @@ def watch_connections(
         # kafka-python hangs up itself when an answer takes too long. Deliveries show better which broker is
         # to blame for that: this one may be waiting for a replica.
         is_no_sign = worked and (isinstance(error, RequestTimedOutError) or not is_waited_for(broker))
-        if not ended and manager is not None and not manager.closed and not is_no_sign:
+        if manager is not None and not manager.closed and not is_no_sign:
             lost(broker)
 
-    def stop() -> None:
-        nonlocal ended
-        ended = True
-
     embed(manager, get_connection=get_connection)
-    return stop

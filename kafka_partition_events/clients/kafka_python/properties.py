@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from kafka_partition_events.clients.librdkafka import connecting
@@ -18,12 +17,6 @@ def _one_of(choices: Collection[str], value: str) -> str:
     if value.upper() not in choices:
         raise ValueError(f"with kafka-python it can only be {', '.join(choices)}")
     return value.upper()
-
-
-def _file(value: str) -> str:
-    if not Path(value).is_file():
-        raise ValueError("there is no such file, and with kafka-python it has to be one")
-    return value
 
 
 def _number(value: str) -> int:
@@ -49,14 +42,14 @@ _WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "security.protocol": ("security_protocol", partial(_one_of, _PROTOCOLS)),
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _number),
     "socket.timeout.ms": ("request_timeout_ms", _number),
-    "ssl.ca.location": ("ssl_cafile", _file),
-    "ssl.certificate.location": ("ssl_certfile", _file),
-    "ssl.crl.location": ("ssl_crlfile", _file),
+    "ssl.ca.location": ("ssl_cafile", str),
+    "ssl.certificate.location": ("ssl_certfile", str),
+    "ssl.crl.location": ("ssl_crlfile", str),
     "ssl.endpoint.identification.algorithm": (
         "ssl_check_hostname",
         lambda value: _one_of(("NONE", "HTTPS"), value) == "HTTPS",
     ),
-    "ssl.key.location": ("ssl_keyfile", _file),
+    "ssl.key.location": ("ssl_keyfile", str),
     "ssl.key.password": ("ssl_password", str),
 }
 

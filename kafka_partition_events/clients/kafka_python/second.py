@@ -1,5 +1,7 @@
 """A second ``KafkaProducer`` beside the application's own; see ``clients/flight/detour.py``."""
 
+# ruff: noqa: SLF001 - see `private`
+
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -12,6 +14,7 @@ from kafka_partition_events.clients.flight.client import HandleClosedError
 from kafka_partition_events.clients.flight.detour import Detour, healthy
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
+from kafka_partition_events.clients.kafka_python.private import ask_healthy
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
@@ -26,7 +29,7 @@ _OF_ITS_OWN: Final[Mapping[str, Any]] = {
 """Settings that are not the first producer's; its metrics are of the first one only."""
 
 _LEARN_S: Final = (0.5, 1.0, 2.0)
-"""How long a new one may take to learn its topics; where a broker hangs, the next one asks another."""
+"""How long a new one may take until it can send; where a broker hangs, the next one asks another."""
 _ASK_EVERY_S: Final = 0.05  # between two questions for a topic
 
 
@@ -42,6 +45,12 @@ class Second:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def can_send(self) -> bool:
+        """Whether it is not idempotent, or has its producer id: the broker that it asks for that may hang."""
+        manager = self.producer._transaction_manager
+        return manager is None or manager.has_producer_id()
 
     def knows(self, topic: str) -> bool:
         """Return whether a topic can be written without waiting; if not, it is learned meanwhile."""
@@ -86,19 +95,24 @@ def detour(
 ) -> Detour[Second]:
     """Prepare a second producer, with the first one's settings and topics; none is made yet."""
     theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
-    fixed = {**theirs, "client_id": f"{config['client_id']}-standby-1", **_OF_ITS_OWN}
+    client, suspects = config["kafka_client"], partitioner.deliveries.suspects
+    own = {"kafka_client": lambda **settings: ask_healthy(client(**settings), suspects), **_OF_ITS_OWN}
+    fixed = {**theirs, "client_id": f"{config['client_id']}-standby-1", **own}
 
     def make() -> Second:
         wanted = topics()
         for seconds in _LEARN_S:
-            servers = healthy(poller.cluster, partitioner.deliveries.suspects())
+            servers = healthy(poller.cluster, suspects())
             second = Second({**fixed, **({"bootstrap_servers": servers} if servers else {})})
             until = time.monotonic() + seconds
-            while (missing := [t for t in wanted if not second.knows(t)]) and time.monotonic() < until:
+            while True:
+                missing = [topic for topic in wanted if not second.knows(topic)]
+                if (second.can_send and not missing) or time.monotonic() >= until:
+                    break
                 time.sleep(_ASK_EVERY_S / 2)
-            if len(missing) < max(1, len(wanted)):  # one that was deleted, or is refused, is no reason
+            if second.can_send and len(missing) < max(1, len(wanted)):  # one that is refused is no reason
                 return second
             second.producer.close(0)
-        raise KafkaTimeoutError(f"no broker said within {_LEARN_S[-1]} s which partitions there are")
+        raise KafkaTimeoutError(f"no broker gave it within {_LEARN_S[-1]} s what it needs to send")
 
     return Detour(make, lambda second: second.producer.close(), len, is_wanted)
