@@ -62,7 +62,7 @@ SPARK = (
     "partition_column",
     "partition_column_kafka",
     "fleet_submit",
-    "fleet_metrics",
+    "fleet_pipeline",
     "fleet_tables",
     "spark_whatif",
 )
