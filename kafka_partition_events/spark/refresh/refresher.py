@@ -72,7 +72,7 @@ class Refresher:
         self._gold = Gold(tables=tables, standing=self._standing, target=target, at_once=at_once)
 
     def refresh(self, state: State, *, last: bool = False) -> State:
-        """Take up what queries have written, after what was cut off; the state after the ``last`` is ended."""
+        """Take up what queries have written, after what was cut off; the state after the `last` is ended."""
         if state.taking is not None:
             state = self._take_up(state, state.taking)
         upto = {query: self._tables.version(WRITTEN[query]) for query in state.readings}
