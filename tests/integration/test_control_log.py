@@ -154,8 +154,8 @@ def test_a_topic_that_was_created_anew_is_read_from_its_beginning(
 
 def test_what_is_not_understood_is_counted(kafka_cluster: KafkaCluster, log: ControlLog, prefix: str) -> None:
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    producer.produce(f"{prefix}acks", b"rubbish", "a")
-    producer.produce(f"{prefix}acks", b'{"format":"kpe.ack","version":99}', "b")
+    producer.produce(f"{prefix}leases", b"rubbish", "a")
+    producer.produce(f"{prefix}leases", b'{"format":"kpe.lease","version":99}', "b")
     assert producer.flush(LIMIT_S) == 0
     log.read(LIMIT_S)
     assert log.skipped.counts == {"malformed": 1, "version": 1}

@@ -71,7 +71,7 @@ def test_a_frozen_broker_is_left_out_and_welcomed_back(
         assert cleared[0].reason is Clearance.ANSWERED
         begin = application.sent
         application.write_until(
-            lambda: {p for n, (p, _) in list(application.places.items()) if n >= begin} >= LED
+            lambda: {p for n, (p, _) in application.places.copy().items() if n >= begin} >= LED
         )
         application.of_each_is_told_once()
         assert application.errors == {}

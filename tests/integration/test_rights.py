@@ -255,12 +255,12 @@ COMMANDS: list[Any] = [
     (("doctor",), 1, f"--allow-principal User:{REFUSED} "),
     (("doctor", "partitioner", "--topic", "orders"), 2, on("READ", "orders")),
     (("doctor", "replicas"), 0, on("DESCRIBE", "*")),
-    (("change", "plan", "--topic", "orders", "--to", "6"), 2, on("READ", "kpe.leases")),
-    (("change", "request", "--topic", "orders", "--to", "6"), 2, on("READ", "kpe.leases")),
+    (("change", "plan", "--topic", "orders", "--to", "6"), 2, on("READ", "kpe.changes")),
+    (("change", "request", "--topic", "orders", "--to", "6"), 2, on("READ", "kpe.changes")),
     (("change", "ls"), 2, on("READ", "kpe.changes")),
     (("change", "cancel", "c"), 2, on("READ", "kpe.changes")),
-    (("tracker", "init"), 2, on("DESCRIBE", "kpe.leases")),
-    (("tracker", "--listen", "127.0.0.1:0"), 2, on("DESCRIBE", "kpe.leases")),
+    (("tracker", "init"), 2, on("DESCRIBE", "kpe.changes")),
+    (("tracker", "--listen", "127.0.0.1:0"), 2, on("DESCRIBE", "kpe.changes")),
 ]
 
 

@@ -112,14 +112,14 @@ def test_the_gravest_comes_first_and_says_for_how_long_and_which_partitions() ->
 
 def test_a_cluster_that_is_not_seen_says_so_and_shows_what_was_known() -> None:
     seen = Cluster1()
-    assert honesty(seen.look()) == "prod: NOTHING KNOWN YET: the first answer is awaited"
+    assert honesty(seen.look()) == "NOTHING KNOWN YET of prod: the first answer is awaited"
     seen.sees(SICK)
     size = "2 brokers, 3 topics, 5 partitions, 2 offline"
-    assert honesty(seen.look()) == f"prod: {size}; this process read it 0 s ago"
+    assert honesty(seen.look()) == f"{size}; this process read it 0 s ago: prod"
     seen.clock.advance(40.0)
     seen.poller.health = Health(last_success=0.0, failures=3, last_error="no route\nto host")
-    assert honesty(seen.look()).startswith("prod: NO ANSWER, all below is of ")
-    assert honesty(seen.look()).endswith(" ago: no route to host")
+    assert honesty(seen.look()).startswith("NO ANSWER, all below is of ")
+    assert honesty(seen.look()).endswith(" ago: no route to host (prod)")
     assert len(wrong_rows(seen.look())) == 1
     assert "MISSING" in drawn(seen)
 
@@ -151,7 +151,7 @@ def drawn(seen: Cluster1, topics: str | None = None) -> str:
 def test_a_terminal_of_80x24_has_all_of_it_without_colour_too() -> None:
     text = drawn(Cluster1().sees(WELL).sees(SICK))
     for part in (
-        "prod: 2 brokers", "not known here", "broker 2 is missing", "MISSING", ".x~", "broker_removed",
+        "2 brokers, ", "not known here", "broker 2 is missing", "MISSING", ".x~", "broker_removed",
     ):  # fmt: skip
         assert part in text
     assert len(text.splitlines()) <= 24

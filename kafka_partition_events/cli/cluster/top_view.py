@@ -115,15 +115,15 @@ def _table(headers: Sequence[str], rows: Sequence[Row], lines: int) -> Table:
 
 
 def honesty(look: Look) -> str:
-    """Return who read the state when, in a line."""
+    """Return who read the state when, in a line; last the name, which may be a list of addresses."""
     health, cluster = look.health, look.cluster
     error = " ".join((health.last_error or "the first answer is awaited").split())
     if cluster is None or health.last_success is None:
-        return f"{look.name}: NOTHING KNOWN YET: {error}"
+        return f"NOTHING KNOWN YET of {look.name}: {error}"
     age = f"{max(0.0, look.now - health.last_success):.0f} s ago"
     if not look.board.complete:
-        return f"{look.name}: NO ANSWER, all below is of {age}: {error}"
-    return f"{look.name}: {totals(cluster)}; this process read it {age}"
+        return f"NO ANSWER, all below is of {age}: {error} ({look.name})"
+    return f"{totals(cluster)}; this process read it {age}: {look.name}"
 
 
 def wrong_rows(look: Look) -> list[Row]:
