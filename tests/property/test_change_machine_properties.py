@@ -24,9 +24,8 @@ NAMES = st.sampled_from(["a", "b", "ab", "c"])
 specs = st.sampled_from(
     [
         growth(),
-        growth(required_groups=()),
         gated(execute=True),
-        gated(execute=True, required_groups=None),
+        gated(execute=True),
         gated(deadline_s=120.0),
     ]
 )
@@ -67,7 +66,7 @@ class OneChange(RuleBasedStateMachine):
 
     @rule(positioned=st.sampled_from([frozenset(), NEW - {7}, NEW]), reads=st.booleans())
     def probe(self, positioned: frozenset[int], reads: bool) -> None:
-        self.story.probed("billing", assigned=NEW if reads else (), positioned=positioned)
+        self.story.probed("billing", positioned)
 
     @rule(verb=st.sampled_from([v for v in Verb if v is not Verb.REQUEST]), actor=st.sampled_from("xy"))
     def command(self, verb: Verb, actor: str) -> None:

@@ -2,13 +2,10 @@
 
 import re
 from collections.abc import Collection
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafka_partition_events.cli.change.context import change_ids
-from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.vocabulary import (
     State,
@@ -160,16 +157,6 @@ def test_the_cluster_and_the_prefix_are_those_that_are_typed(desk: StoryClient) 
 class NoTopics(StoryClient):
     def read(self, topics: Collection[str], timeout: float = 15.0) -> None:
         unreachable()
-
-
-def test_a_shell_completes_the_ids_of_open_changes() -> None:
-    story = Story()
-    story.request(growth())
-    story.request(growth(to_count=24), change_id="chg-2")  # refused: one is open
-    clients: list[Any] = [at(story), at(story), NoTopics()]
-    services = Services(open_client=lambda *_: clients.pop(0))
-    context: Any = SimpleNamespace(params={"bootstrap": "x:1"}, obj=services)
-    assert [change_ids(context, begun) for begun in ("chg", "order", "chg")] == [[ONE], [], []]
 
 
 def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:

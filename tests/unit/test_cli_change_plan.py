@@ -52,15 +52,6 @@ class TestPlan:
         (plan,) = documents(capsys.readouterr().out)
         assert plan["refusal"] == "topic orders has 6 partitions, not 7"
 
-    def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
-        desk = StoryClient(readers=(BILLING,))
-        desk.story.lives("a")
-        gate = "--gate", "--required-group", "billing", "--required-group", "biling"
-        assert desk.kpe(*self.PLAN, *gate) == 0
-        assert documents(capsys.readouterr().out)[0]["strangers"] == ["biling"]
-        assert desk.kpe(*self.PLAN, *gate, "--output", "table") == 0
-        assert "  group biling: required, and it neither reads the topic nor" in capsys.readouterr().out
-
     def test_groups_that_nobody_may_see_do_not_end_it(self, capsys: Captured) -> None:
         assert StoryClient(readers=None).kpe(*self.PLAN) == 0
         told = capsys.readouterr()

@@ -17,7 +17,7 @@ from kafka_partition_events.control.protocol.vocabulary import (
     State,
     Verb,
 )
-from tests.control_kit import ONE, Story, gated, grown, growth
+from tests.control_kit import ONE, UNREAD, Story, gated, grown, growth
 
 
 class TestARequest:
@@ -138,7 +138,7 @@ class TestAnswers:
 
 class TestForgetting:
     def test_what_is_over_for_long_may_be_forgotten(self) -> None:
-        story = grown(growth(required_groups=()))
+        story = grown(growth(), cluster=UNREAD)
         assert not may_be_forgotten(story.change, story.now_ms + 2 * RETIRED_AFTER_MS)
         story.says("ab", Status.APPLIED)
         story.tick()

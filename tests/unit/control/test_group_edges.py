@@ -32,7 +32,6 @@ class Groups(GroupAdmin):
             else:
                 future.set_result(answer)
         client = SimpleNamespace(
-            list_topics=lambda _topic, timeout: None,
             describe_consumer_groups=lambda ids, request_timeout: {id_: futures[id_] for id_ in ids},
         )
         self._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
@@ -79,11 +78,6 @@ class TestGroups:
         admin = GroupAdmin({"bootstrap.servers": "localhost:1"})
         with pytest.raises(MetadataFetchError, match="can't look at the consumer groups"):
             admin.groups(0.2)
-
-    def test_then_no_coordinator_is_asked(self) -> None:
-        admin = GroupAdmin({"bootstrap.servers": "localhost:1"})
-        with pytest.raises(MetadataFetchError, match="can't look at the cluster"):
-            admin.describe(["billing"], 0.2)
 
     def test_with_an_error_all_that_is_still_asked_is_given_up(self) -> None:
         admin = GroupAdmin({"bootstrap.servers": "localhost:1"})

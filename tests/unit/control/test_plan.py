@@ -63,17 +63,13 @@ class TestGroups:
         (outlook,) = planned(growth(), story, [BILLING]).groups or ()
         assert (outlook.hooked, outlook.safety) == (0, Safety.EXPOSED)
 
-    def test_a_gate_makes_required_groups_safe_and_no_others(self) -> None:
-        every = growth(gate=True)
-        assert self.safety(every) is Safety.GATE
+    def test_a_gate_makes_it_safe(self) -> None:
         assert self.safety(gated()) is Safety.GATE
-        assert self.safety(gated(required_groups=("audit",))) is Safety.EXPOSED
 
     def test_one_without_members_is_told_of_and_stops_nothing(self) -> None:
         gone = Group(group_id="billing", state="EMPTY")
         assert self.safety(growth(), group=gone) is Safety.ABSENT
-        assert self.safety(growth(gate=True), group=gone) is Safety.ABSENT
-        assert self.safety(gated(), group=gone) is Safety.GATE
+        assert self.safety(gated(), group=gone) is Safety.ABSENT
         assert planned(growth(), groups=[gone]).verdict is Verdict.SAFE
 
     def test_nobody_could_be_asked(self) -> None:

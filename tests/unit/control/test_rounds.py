@@ -119,7 +119,7 @@ class TestARound:
     def test_writes_each_transition(self) -> None:
         world = World()
         world.lives("a")
-        world.round(asks(spec=growth(required_groups=())))
+        world.round(asks(spec=growth()))
         world.count = 12
         decision = world.round()
         assert states(decision) == [State.CONVERGING]
@@ -187,7 +187,7 @@ class TestTheEnd:
 def test_a_gate_does_not_open_by_what_was_seen_of_groups_before_growth() -> None:
     world = World(probe=Probe(readers={TOPIC: frozenset()}))
     world.lives("a")
-    world.round(asks(spec=gated(required_groups=None)))
+    world.round(asks(spec=gated()))
     world.says("a", Status.HELD)
     world.count = 12
     world.round()
@@ -257,7 +257,7 @@ class TestWhatIsOdd:
         odd = frozenset(map(group_name, ["\x1b[2J", "g" * 5_000]))
         world = World(probe=Probe(readers={TOPIC: odd}, after=frozenset({ONE})))
         world.lives("a")
-        world.round(asks(spec=gated(required_groups=None)))
+        world.round(asks(spec=gated()))
         world.count = 12
         assert not world.round().faults
         assert all(name.isprintable() and len(name) <= 256 for name in world.change.uncovered_groups)

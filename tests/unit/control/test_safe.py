@@ -19,14 +19,12 @@ from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.metadata.cluster import TopicPartition
 from tests.control_kit import NEW, TOPIC, Story, gated, growth, lease
 
-EVERYONE = gated(required_groups=None)
-
 
 class TestAGroupThatLeavesWhileTheTopicGrows:
     def story(self) -> Story:
         story = Story()
         story.lives("a")
-        story.request(EVERYONE)
+        story.request(gated())
         story.says("a", Status.HELD)
         story.tick()
         story.sees(count=12, readers=frozenset())
@@ -38,7 +36,7 @@ class TestAGroupThatLeavesWhileTheTopicGrows:
         assert story.tick(60) is State.GATED
         assert story.change.uncovered_groups == ("billing",)
         story.sees(readers=frozenset({"billing"}))
-        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.probed("billing", NEW)
         assert story.tick() is State.CONVERGING
         assert story.change.opened_by == "evidence"
 
@@ -64,7 +62,7 @@ class TestAGroupThatLeavesWhileTheTopicGrows:
 def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic() -> None:
     story = Story()
     story.sees(readers=None)
-    story.request(gated(required_groups=None, execute=True))
+    story.request(gated(execute=True))
     assert not is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
     story.sees(readers=frozenset())
     assert is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
@@ -72,7 +70,7 @@ def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic()
 
 class TestAPlan:
     def planned(self, story: Story, groups: Collection[Group] = (), *, compacted: bool = False) -> Plan:
-        return plan(EVERYONE, story.ledger, story.cluster, groups, compacted=compacted, now_ms=story.now_ms)
+        return plan(gated(), story.ledger, story.cluster, groups, compacted=compacted, now_ms=story.now_ms)
 
     def test_is_exposed_where_no_producer_waits(self) -> None:
         found = self.planned(Story())
@@ -110,14 +108,14 @@ def test_a_number_of_partitions_that_is_a_contract_is_never_changed(topic: str) 
 
 class TestWhatARecordCosts:
     def test_a_set_of_partitions_costs_what_its_text_costs(self) -> None:
-        value = encode(lease("a", assigned=PartitionSet.span(0, 10_000)))
+        value = encode(lease("a", positioned=PartitionSet.span(0, 10_000)))
         tracemalloc.start()
         try:
             kept = [decode(Lease, value) for _ in range(400)]
             assert tracemalloc.get_traced_memory()[0] < 4_000_000
         finally:
             tracemalloc.stop()
-        assert len(kept[0].view[0].assigned) == 10_000
+        assert len(kept[0].view[0].positioned) == 10_000
 
     def test_an_agent_keeps_no_change_that_was_refused(self) -> None:
         story = Story()
@@ -131,4 +129,4 @@ class TestWhatARecordCosts:
     def test_fields_are_as_few_as_can_be(self) -> None:
         from attrs import fields  # noqa: PLC0415
 
-        assert [len(fields(kind)) for kind in (Change, Lease, TopicUse)] == [16, 7, 8]
+        assert [len(fields(kind)) for kind in (Change, Lease, TopicUse)] == [16, 7, 7]
