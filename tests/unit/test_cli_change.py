@@ -70,20 +70,11 @@ class TestRequest:
             "cancel it\n"
         )
 
-    def test_compare_and_set(self, desk: StoryClient, capsys: Captured) -> None:
-        assert desk.kpe(*REQUEST, "--to", "12", "--from", "5") == 1
-        assert "topic orders has 6 partitions, not 5" in capsys.readouterr().err
-
     def test_the_same_id_twice_requests_it_once(self, desk: StoryClient, capsys: Captured) -> None:
         assert [desk.kpe(*REQUEST, "--to", "12", "--id", "mine") for _ in range(2)] == [0, 0]
         assert list(desk.story.ledger.changes) == ["mine"]
         note = "kpe: note: mine was requested before; for another try take another --id\n"
         assert capsys.readouterr().err == note
-
-    def test_an_id_that_is_another_change_s(self, desk: StoryClient, capsys: Captured) -> None:
-        assert desk.kpe(*REQUEST, "--to", "12", "--id", "mine") == 0
-        assert desk.kpe(*REQUEST, "--to", "24", "--id", "mine") == 1
-        assert "mine is another change already" in capsys.readouterr().err
 
     def test_nobody_answers(self, capsys: Captured) -> None:
         desk = StoryClient(answers=False)

@@ -110,12 +110,6 @@ class TestPolicy:
         story.request(spec)
         return story.refused[0] if story.refused else None
 
-    @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "kpe.commands"])
-    def test_what_kafka_and_change_control_stand_on_is_nobodys_to_change(self, topic: str) -> None:
-        refusal = self.refusal(growth(topic=topic))
-        assert refusal is not None
-        assert "its partitions are never changed" in refusal.detail
-
     def test_whom_the_tracker_may_not_grow_somebody_else_may(self) -> None:
         refusal = self.refusal(growth(execute=True), may_grow="shop[.].*")
         assert refusal is not None

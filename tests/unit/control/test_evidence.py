@@ -37,12 +37,7 @@ class TestWhichGroups:
     def groups(self, story: Story) -> list[str]:
         return [*positions_of_groups(story.change, story.ledger.leases, story.cluster, story.now_ms)]
 
-    def test_all_that_read_the_topic_as_prober_or_leases_show(self) -> None:
-        story = grown(growth())
-        story.lives("c", group="in-process")
-        assert self.groups(story) == ["billing", "in-process"]
-
-    def test_one_whose_members_have_all_left_since_the_request_is_waited_for(self) -> None:
+    def test_all_that_prober_or_leases_have_shown_since_the_request(self) -> None:
         story = Story()
         story.lives("a")
         story.lives("c", group="in-process")
@@ -82,11 +77,6 @@ class TestWhatLeasesShow:
     def status(self, story: Story) -> tuple[int, int, int]:
         totals = story.evidence.totals
         return totals.applied, totals.capped, totals.pending
-
-    def test_that_less_is_used_than_seen_and_no_gate_can_be_the_cause(self) -> None:
-        story = grown(growth(), "a")
-        story.lives("a", seen=12, used=4)
-        assert self.status(story) == (0, 1, 0)
 
     def test_that_who_waits_at_the_gate_of_an_earlier_change_is_not_capped(self) -> None:
         story = grown(growth(), "a")

@@ -1,17 +1,13 @@
 """What "safe" rests on: who is waited for, what the topic is, and what one record can cost."""
 
 import tracemalloc
-from collections.abc import Collection
 
 import pytest
 
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, to_pin
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.changes.evidence import Status
-from kafka_partition_events.control.changes.plan import Plan, Safety, Verdict, plan
-from kafka_partition_events.control.changes.policy import fixed
 from kafka_partition_events.control.changes.transitions import is_due
-from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Change, Lease, TopicUse
@@ -68,42 +64,18 @@ def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic()
     assert is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
 
 
-class TestAPlan:
-    def planned(self, story: Story, groups: Collection[Group] = (), *, compacted: bool = False) -> Plan:
-        return plan(gated(), story.ledger, story.cluster, groups, compacted=compacted, now_ms=story.now_ms)
-
-    def test_is_exposed_where_no_producer_waits(self) -> None:
-        found = self.planned(Story())
-        assert found.verdict is Verdict.EXPOSED
-        assert "no producer with the library" in found.exposed[0]
-
-    def test_names_a_kafka_streams_application(self) -> None:
-        story = Story()
-        story.lives("a")
-        streams = Group(group_id="app", assignor="stream", members=(Member(member_id="m"),))
-        found = self.planned(story, groups=(streams,))
-        assert found.groups is not None
-        assert (found.verdict, found.groups[0].safety) == (Verdict.EXPOSED, Safety.STREAMS)
-
-    def test_is_exposed_where_a_topic_is_compacted(self) -> None:
-        story = Story()
-        story.lives("a")
-        assert self.planned(story).verdict is Verdict.SAFE
-        found = self.planned(story, compacted=True)
-        assert found.verdict is Verdict.EXPOSED
-        assert "compacted" in found.exposed[0]
-
-
 @pytest.mark.parametrize(
     "topic",
     [
-        "__consumer_offsets", "__remote_log_metadata", "_schemas", "connect-offsets", "dev-connect-configs",
-        "kpe.leases", "app-store-changelog", "app-orders-repartition",
+        "__consumer_offsets", "__transaction_state", "__remote_log_metadata", "_schemas", "connect-offsets",
+        "dev-connect-configs", "kpe.leases", "app-store-changelog", "app-orders-repartition",
     ],
 )  # fmt: skip
 def test_a_number_of_partitions_that_is_a_contract_is_never_changed(topic: str) -> None:
-    assert fixed(topic)
-    assert fixed("orders") is None
+    story = Story()
+    story.request(growth(topic=topic))
+    assert story.change.state is State.REJECTED
+    assert "partitions" in story.refused[0].detail
 
 
 class TestWhatARecordCosts:

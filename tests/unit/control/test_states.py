@@ -92,29 +92,16 @@ class TestAnIncrease:
 
 
 class TestAGate:
-    def test_stays_held_while_a_group_has_no_position_on_one_of_them(self) -> None:
+    def test_opens_for_all_as_soon_as_every_group_has_a_position_on_each_new_partition(self) -> None:
         story = grown(gated())
         story.probed("billing", NEW - {11})
         assert story.tick(60) is State.GATED
-        assert story.change.holds
-        assert story.change.uncovered_groups == ("billing",)
-
-    def test_opens_for_all_as_soon_as_every_group_has_one(self) -> None:
-        story = grown(gated())
+        assert (story.change.holds, story.change.uncovered_groups) == (True, ("billing",))
         story.probed("billing", NEW)
         assert story.tick() is State.CONVERGING
         assert not story.change.holds
         assert story.change.opened_by == "evidence"
         assert story.path == [State.REQUESTED, State.GATED, State.CONVERGING]
-
-    def test_opens_at_once_if_groups_were_faster_than_the_tracker(self) -> None:
-        story = Story()
-        story.lives("a")
-        story.request(gated())
-        story.probed("billing", NEW)
-        story.sees(count=12)
-        assert story.tick() is State.CONVERGING
-        assert story.change.opened_by == "evidence"
 
     def test_waits_for_all_who_read_the_topic(self) -> None:
         story = grown(gated())
