@@ -116,6 +116,10 @@ class TestWaitUntilConverged:
         states = [line.split()[2] for line in told.err.splitlines() if ONE in line]
         assert states == ["gated", "converged"]
 
+    def test_it_ends_otherwise(self) -> None:
+        story = requested()
+        assert self.wait(story, lambda: story.command(Verb.CANCEL)) == 1
+
     def test_the_time_is_over(self, capsys: Captured) -> None:
         assert self.wait(grown(gated()), options=["--timeout", "90s"]) == 3
         assert capsys.readouterr().err.endswith("kpe: not converged within 90 s\n")

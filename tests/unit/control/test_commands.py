@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.control.changes.commands import (
+    MOST_OPEN,
     RETIRED_AFTER_MS,
     may_be_forgotten,
     reply_to,
@@ -115,6 +116,16 @@ class TestPolicy:
         assert refusal is not None
         assert "the tracker may grow shop[.].*, not orders" in refusal.detail
         assert self.refusal(growth(), may_grow="shop[.].*") is None
+
+    def test_there_is_a_most_of_partitions_and_of_open_changes(self) -> None:
+        refusal = self.refusal(growth(), max_partitions=11)
+        assert refusal is not None
+        assert "12 partitions are more than 11" in refusal.detail
+        story = Story()
+        story.request(growth())
+        story.ledger.changes |= {f"chg-{n}": story.change for n in range(MOST_OPEN)}
+        story.request(growth(topic="other"), change_id="more")
+        assert "changes are open; finish some" in story.refused[0].detail
 
 
 class TestAnswers:
