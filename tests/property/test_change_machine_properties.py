@@ -12,10 +12,7 @@ from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    State,
-    Verb,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, growth, lease
 from tests.property.examples import scaled

@@ -20,22 +20,9 @@ from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change, Command, Given, group_name
-from kafka_partition_events.control.protocol.vocabulary import (
-    State,
-    Verb,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
-from tests.control_kit import (
-    CLUSTER,
-    ONE,
-    SAID,
-    START_MS,
-    TOPIC,
-    TOPIC_ID,
-    gated,
-    growth,
-    lease,
-)
+from tests.control_kit import CLUSTER, ONE, SAID, START_MS, TOPIC, TOPIC_ID, gated, growth, lease
 
 
 def topic_of(count: int) -> TopicInfo:

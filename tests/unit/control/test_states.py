@@ -5,19 +5,8 @@ import pytest
 from kafka_partition_events.control.changes.evidence import ClusterView, Status
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    State,
-    Verb,
-)
-from tests.control_kit import (
-    NEW,
-    TOPIC_ID,
-    UNREAD,
-    Story,
-    gated,
-    grown,
-    growth,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
+from tests.control_kit import NEW, TOPIC_ID, UNREAD, Story, gated, grown, growth
 
 
 class TestAnIncrease:
