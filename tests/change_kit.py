@@ -21,11 +21,6 @@ from kafka_partition_events.testing.scripted import TopicSpec, observe
 from tests.control_kit import CLUSTER, TOPIC, TOPIC_ID, Story
 
 AT = ["-b", "x:1"]
-IN_STEPS = (
-    "can't lead from 6 to 50000 partitions at once, only by 10,000: of more Kafka creates a part and fails "
-    "(KAFKA-19673); go in steps, the first one to 10006"
-)
-"""What is said of a growth from 6 to 50,000 partitions."""
 
 
 class PassingClock(ManualClock):

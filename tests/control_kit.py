@@ -15,7 +15,7 @@ from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.transitions import step
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Answer, Change, Command, Given, Lease, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
@@ -27,6 +27,7 @@ ONE = "chg-1"
 EVIL, SHOWN = "\x1b[2Jevil\nline two", r"\x1b[2Jevil\nline two"
 """A name that would clear a terminal and forge a line there, and what `kpe` shows of it."""
 UNGROWN = ClusterView(count=6, topic_id=TOPIC_ID, readers=frozenset({"billing"}))
+UNREAD = evolve(UNGROWN, readers=frozenset())
 
 
 def growth(**fields: Any) -> Spec:
@@ -36,8 +37,8 @@ def growth(**fields: Any) -> Spec:
 
 
 def gated(**fields: Any) -> Spec:
-    """The same, for group "billing" first."""
-    return growth(**{"gate": True, "required_groups": ("billing",), **fields})
+    """The same, behind a gate."""
+    return growth(**{"gate": True, **fields})
 
 
 def lease(name: str, seen: int = 6, used: int | None = None, **fields: Any) -> Lease:
@@ -48,7 +49,7 @@ def lease(name: str, seen: int = 6, used: int | None = None, **fields: Any) -> L
     return Lease(**{"instance_id": name, **known, **fields})
 
 
-_OF_TOPIC = {"holds", "armed", "assigned", "positioned"}
+_OF_TOPIC = {"holds", "armed", "positioned"}
 SAID: dict[Status, dict[str, Any]] = {
     Status.PENDING: {"seen": 6},
     Status.HELD: {"seen": 6, "holds": ONE, "armed": True},
@@ -114,10 +115,9 @@ class Story:
         """Let producers say how far they are."""
         self.lives(names, **{**SAID[status], **fields})
 
-    def probed(self, group: str, assigned: Iterable[int] = (), positioned: Iterable[int] = ()) -> None:
-        """Let the prober see how far a group is."""
-        found = Coverage(assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned))
-        self.sees(groups={**self.cluster.groups, group: found})
+    def probed(self, group: str, positioned: Iterable[int]) -> None:
+        """Let the prober see where a group has a position."""
+        self.sees(groups={**self.cluster.groups, group: PartitionSet.of(positioned)})
 
     # -- what the tracker makes of it ------------------------------------------------------------------
 
@@ -158,9 +158,9 @@ def damaged(document: Any, way: list[int], odd: Any) -> Any:
     return [*document[:place], damaged(document[place], way[1:], odd), *document[place + 1 :]]
 
 
-def grown(spec: Spec, producers: str = "ab") -> Story:
+def grown(spec: Spec, producers: str = "ab", cluster: ClusterView = UNGROWN) -> Story:
     """A change that was requested in time: producers hold if they are to, and the topic has grown."""
-    story = Story()
+    story = Story(cluster=cluster)
     story.lives(producers)
     story.request(spec)
     if story.change.holds:

@@ -155,7 +155,6 @@ def _request(config: dict[str, str], prefix: str, cluster_id: str, topic: str) -
         to_count=_TO,
         execute=True,
         gate=True,
-        required_groups=(),
     )
     command = Command(change_id=topic, verb=Verb.REQUEST, actor="bench", spec=spec)
     producer = Producer({**config, "acks": "all", "log_level": 2})

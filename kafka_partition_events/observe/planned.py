@@ -57,7 +57,7 @@ class Plans:
         self._by_subject = defaultdict[tuple[str, str], list[Change]](list)
         for change in changes:
             if not change.refused_at_once:
-                self._by_subject[change.spec.subject].append(change)
+                self._by_subject[change.spec.cluster_id, change.spec.topic].append(change)
 
     def label(self, event: ev.Event) -> Label | None:
         """Return what is to be said of an event as a poller stamped it; None: no label."""

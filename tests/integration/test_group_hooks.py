@@ -152,7 +152,6 @@ def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
     agent.close()
     assert sorted(received) == sorted(list(NEW) * EACH)
     assert "6-11" in link.uses("positioned")
-    assert "6-11" in link.uses("assigned")
 
 
 class Freezing(Consumer):

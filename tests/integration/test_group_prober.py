@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kafka_partition_events.control.groups.admin import GroupAdmin
 from kafka_partition_events.control.groups.prober import GroupProber, groups_of
-from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing import KafkaCluster
@@ -87,19 +87,19 @@ def prober(kafka_cluster: KafkaCluster) -> Iterator[GroupProber]:
 
 def change_of(cluster: KafkaCluster, topic: str, **fields: object) -> Change:
     story = Story()
-    more = {"topic": topic, "topic_id": None, "cluster_id": cluster.cluster_id, "required_groups": None}
+    more = {"topic": topic, "topic_id": None, "cluster_id": cluster.cluster_id}
     story.request(gated(**{**more, **fields}))
     return story.change
 
 
-def test_it_sees_groups_follow_level_by_level(
+def test_it_sees_where_groups_have_a_position(
     kafka_cluster: KafkaCluster, groups: Groups, prober: GroupProber
 ) -> None:
     topic, now_ms = groups.topic, round(1_000 * time.time())
     change = change_of(kafka_cluster, topic)
     grown = evolve(change, state=State.GATED)
 
-    def look() -> dict[str, Coverage]:
+    def look() -> dict[str, PartitionSet]:
         return dict(prober.look([grown], now_ms).groups[change.change_id])
 
     first = prober.look([change], now_ms)
@@ -107,14 +107,10 @@ def test_it_sees_groups_follow_level_by_level(
 
     kafka_cluster.grow_topic(topic, 12)
     wait_until(lambda: groups.have(12), "all groups have the new partitions")
-    assigned = look()
-    assert assigned.keys() == groups.names
-    assert {(one.assigned, one.positioned) for one in assigned.values()} == {
-        (PartitionSet.of(NEW), PartitionSet())
-    }
+    assert look() == dict.fromkeys(groups.names, PartitionSet())
 
     groups.commit(0)
-    assert {one.positioned for one in look().values()} == {PartitionSet.of(NEW)}
+    assert look() == dict.fromkeys(groups.names, PartitionSet.of(NEW))
 
     groups.close()
     gone = prober.look([grown], now_ms)

@@ -78,7 +78,7 @@ class World:
 
     def increase(self, **fields: object) -> Spec:
         known = {"topic": self.topic, "topic_id": None, "cluster_id": self.cluster_id}
-        return growth(**{**known, "required_groups": (), **fields})
+        return growth(**{**known, **fields})
 
     def command(self, change_id: str, verb: Verb, **fields: object) -> None:
         command = Command(change_id=change_id, verb=verb, actor="alice", **fields)  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ def group(world: World) -> Iterator[str]:
 
 def test_an_increase_from_request_to_convergence(world: World, group: str, tracker: Tracker) -> None:
     wait_until(lambda: tracker.status.elected, "it is elected")
-    spec = world.increase(execute=True, gate=True, required_groups=(group,))
+    spec = world.increase(execute=True, gate=True)
     world.command("chg-1", Verb.REQUEST, spec=spec)
     wait_until(lambda: world.states("chg-1")[-1:] == [State.CONVERGED], "the change has converged")
     assert world.states("chg-1") == [

@@ -271,7 +271,7 @@ CORE = {
 asyncio. The first number only ever falls; a raise needs a decision that names what goes instead."""
 WATCHER = (7_630, 7_630)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
-CONTROL = (5_702, 5_500)
+CONTROL = (5_497, 5_497)
 """The same for change control: its wing, and its commands in `cli/change`."""
 COMMANDS = (4_610, 4_500)
 """The same for the command line without `cli/change`."""

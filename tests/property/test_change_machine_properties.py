@@ -12,10 +12,7 @@ from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    State,
-    Verb,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, growth, lease
 from tests.property.examples import scaled
@@ -24,9 +21,8 @@ NAMES = st.sampled_from(["a", "b", "ab", "c"])
 specs = st.sampled_from(
     [
         growth(),
-        growth(required_groups=()),
         gated(execute=True),
-        gated(execute=True, required_groups=None),
+        gated(execute=True),
         gated(deadline_s=120.0),
     ]
 )
@@ -67,7 +63,7 @@ class OneChange(RuleBasedStateMachine):
 
     @rule(positioned=st.sampled_from([frozenset(), NEW - {7}, NEW]), reads=st.booleans())
     def probe(self, positioned: frozenset[int], reads: bool) -> None:
-        self.story.probed("billing", assigned=NEW if reads else (), positioned=positioned)
+        self.story.probed("billing", positioned)
 
     @rule(verb=st.sampled_from([v for v in Verb if v is not Verb.REQUEST]), actor=st.sampled_from("xy"))
     def command(self, verb: Verb, actor: str) -> None:

@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.control.changes.evidence import evidence
 from kafka_partition_events.control.protocol.codec import decode, encode
-from kafka_partition_events.control.protocol.ledger import (
-    Appended,
-    Ledger,
-    latest,
-)
+from kafka_partition_events.control.protocol.ledger import Appended, Ledger, latest
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.vocabulary import State
 from tests.control_kit import Story, gated, grown, lease

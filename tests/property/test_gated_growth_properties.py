@@ -140,7 +140,7 @@ class GatedGrowth(RuleBasedStateMachine):
     def consume(self, more: frozenset[int]) -> None:
         self.positioned |= more
         if self.reachable:
-            self.story.probed("billing", assigned=NEW, positioned=self.positioned)
+            self.story.probed("billing", self.positioned)
 
     @rule(seconds=st.sampled_from([0.1, 2.0, 30.0]))
     def wait(self, seconds: float) -> None:
@@ -177,7 +177,7 @@ class GatedGrowth(RuleBasedStateMachine):
                 producer.look()
             self.track()
             self.positioned = NEW
-            self.story.probed("billing", assigned=NEW, positioned=NEW)
+            self.story.probed("billing", NEW)
         # One that had no live producer at its deadline, or a group that had not followed, is over by then.
         change = self.story.change
         all_there = change.totals.live and all(group.followed for group in change.groups)

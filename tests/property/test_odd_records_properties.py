@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_partition_events.control.changes import transitions
+from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip, encode
 from kafka_partition_events.control.protocol.records import Command, Given, Lease
 from kafka_partition_events.control.protocol.vocabulary import State
-from tests.control_kit import damaged, gated
+from tests.control_kit import TOPIC, damaged, gated
 from tests.property.examples import scaled
 from tests.property.test_control_codec_properties import ANYTHING
 from tests.unit.control.test_records import RECORDS
@@ -39,7 +40,7 @@ def take(world: World, record: Any, value: bytes, skipped: Skipped) -> list[Give
 def test_a_growth_among_them_goes_its_way(odd: list[tuple[Any, list[int], Any]]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(transitions, "EXPIRES_S", 86_400.0)
-        _play(World(), Skipped(), odd)
+        _play(World(probe=Probe(readers={TOPIC: frozenset({"billing"})})), Skipped(), odd)
 
 
 def _play(world: World, skipped: Skipped, odd: list[tuple[Any, list[int], Any]]) -> None:
@@ -48,7 +49,7 @@ def _play(world: World, skipped: Skipped, odd: list[tuple[Any, list[int], Any]])
     world.round(asks(change_id="wanted", spec=spec))
     for record, way, something in odd:
         value = json.dumps(damaged(json.loads(encode(record)), way, something)).encode()
-        assert not world.round_of(take(world, record, value, skipped)).faults
+        assert not world.round(*take(world, record, value, skipped)).faults
     world.now_ms += 7_300_000  # no lease lasts longer
     world.lives("z", holds="wanted", armed=True)
     assert [change.change_id for change in world.round().due] == ["wanted"]

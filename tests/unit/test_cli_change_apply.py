@@ -49,6 +49,12 @@ def test_a_dry_run_writes_nothing(file: Path, capsys: Captured) -> None:
     assert documents(capsys.readouterr().out)[0]["format"] == "kpe.command"
 
 
+def test_it_is_refused_where_the_topic_is_not_as_the_file_says(file: Path, capsys: Captured) -> None:
+    file.write_text(REQUEST.replace("from: 6", "from: 7"), encoding="utf-8")
+    assert apply(StoryClient(), file, "--yes") == 1
+    assert "topic orders has 6 partitions, not 7" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_partition_events.control.groups.state import Group, Member
-from tests.change_kit import IN_STEPS, StoryClient, documents
+from tests.change_kit import StoryClient, documents
 from tests.control_kit import TOPIC
 
 Captured = pytest.CaptureFixture[str]
@@ -42,24 +42,10 @@ class TestPlan:
         (plan,) = documents(capsys.readouterr().out)
         assert "groups that can't be seen: audit" in plan["unverified"]
 
-    def test_kafka_would_make_a_part_of_it_only(self, desk: StoryClient, capsys: Captured) -> None:
-        far = "change", "plan", "--topic", TOPIC, "--to", "50000"
-        assert desk.kpe(*far) == 2
-        assert IN_STEPS in capsys.readouterr().err
-
     def test_blocked(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN, "--from", "7") == 4
         (plan,) = documents(capsys.readouterr().out)
         assert plan["refusal"] == "topic orders has 6 partitions, not 7"
-
-    def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
-        desk = StoryClient(readers=(BILLING,))
-        desk.story.lives("a")
-        gate = "--gate", "--required-group", "billing", "--required-group", "biling"
-        assert desk.kpe(*self.PLAN, *gate) == 0
-        assert documents(capsys.readouterr().out)[0]["strangers"] == ["biling"]
-        assert desk.kpe(*self.PLAN, *gate, "--output", "table") == 0
-        assert "  group biling: required, and it neither reads the topic nor" in capsys.readouterr().out
 
     def test_groups_that_nobody_may_see_do_not_end_it(self, capsys: Captured) -> None:
         assert StoryClient(readers=None).kpe(*self.PLAN) == 0

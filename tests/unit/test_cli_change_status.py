@@ -31,7 +31,7 @@ def finishing(story: Story) -> Callable[[], Any]:
     """Let everybody follow."""
 
     def follow() -> None:
-        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.probed("billing", NEW)
         story.tick()
         story.says("ab", Status.APPLIED)
         story.tick()
@@ -116,53 +116,10 @@ class TestWaitUntilConverged:
         states = [line.split()[2] for line in told.err.splitlines() if ONE in line]
         assert states == ["gated", "converged"]
 
+    def test_it_ends_otherwise(self) -> None:
+        story = requested()
+        assert self.wait(story, lambda: story.command(Verb.CANCEL)) == 1
+
     def test_the_time_is_over(self, capsys: Captured) -> None:
         assert self.wait(grown(gated()), options=["--timeout", "90s"]) == 3
         assert capsys.readouterr().err.endswith("kpe: not converged within 90 s\n")
-
-
-class TestWaitUntilArmed:
-    def wait(self, story: Story, *news: Callable[[], Any], timeout: str = "20m") -> int:
-        return at(story, *news).kpe("change", "wait", ONE, "--armed", "--timeout", timeout)
-
-    def says(self, story: Story, name: str) -> Callable[[], Any]:
-        def hold() -> None:
-            story.says(name, Status.HELD)
-            story.tick()
-
-        return hold
-
-    def test_all_hold_the_gate(self, capsys: Captured) -> None:
-        story = requested()
-        assert self.wait(story, self.says(story, "a"), timeout="1s") == 3
-        assert capsys.readouterr().err.endswith(
-            "not armed within 1 s: 1 producer not known to hold the gate\n"
-        )
-        assert self.wait(story, self.says(story, "b")) == 0
-        assert capsys.readouterr().err.endswith("kpe: 2 live producers hold the gate\n")
-
-    def test_not_before_the_tracker_knows_which_groups_to_wait_for(self, capsys: Captured) -> None:
-        story = Story()
-        story.lives("a")
-        story.sees(readers=None)
-        story.request(gated(required_groups=None))
-        story.says("a", Status.HELD)
-        story.tick()
-        assert self.wait(story, timeout="1s") == 3
-        assert "the tracker does not yet know which groups to wait for" in capsys.readouterr().err
-
-    def test_it_happened_too_early(self, capsys: Captured) -> None:
-        story = requested()
-        story.says("a", Status.HELD)
-        story.tick()
-
-        def grow() -> None:
-            story.sees(count=12)
-            story.tick()
-
-        assert self.wait(story, grow) == 1
-        assert "it happened while 1 producer did not hold the gate" in capsys.readouterr().err
-
-    def test_without_a_gate_there_is_nothing_to_arm(self, capsys: Captured) -> None:
-        assert self.wait(grown(growth())) == 2
-        assert capsys.readouterr().err == f"kpe: {ONE} has no gate: no producer is to be armed\n"

@@ -14,7 +14,7 @@ class _Commands(LazyGroup):
         "apply": ("change.request:apply_command", "Request what a file says, in a pipeline."),
         "ls": ("change.show:ls_command", "List changes."),
         "show": ("change.show:show_command", "Show one change: who has followed."),
-        "wait": ("change.wait:wait_command", "Wait until producers are ready, or until it is over."),
+        "wait": ("change.wait:wait_command", "Wait until it is over."),
         "cancel": ("change.cancel:cancel_command", "Take back what has not happened."),
     }
 

@@ -2,12 +2,10 @@
 
 import contextlib
 import getpass
-import io
-import os
 import sys
 import threading
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from attrs import frozen
@@ -29,7 +27,7 @@ from kafka_partition_events.control.changes.commands import LASTS_S, reply_to
 from kafka_partition_events.control.protocol.codec import RecordError
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import CHANGES, EVERYTHING
+from kafka_partition_events.control.protocol.topics import EVERYTHING
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.errors import (
     ConfigurationError,
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 10.0
 """How long a command waits for the tracker's answer."""
-_PATIENCE_S: Final = 2.0
-"""How long a shell waits for ids to complete."""
 LOOK_S: Final = 0.5
 """How long a command that waits for news lets pass between two looks."""
 
@@ -51,25 +47,7 @@ EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
 
 
-def change_ids(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the ids that begin so of open changes; none without an answer."""
-    with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
-        typed: dict[str, Any] = {
-            name: context.params.get(name) for name in ("file", "client_options", "prefix")
-        }
-        bootstrap = context.params.get("bootstrap") or os.environ.get("KPE_BOOTSTRAP_SERVERS")
-        found = ControlOptions(bootstrap=bootstrap, **typed).find()
-        with contextlib.closing(context.obj.open_client(found.config, found.prefix)) as client:
-            client.read(CHANGES, _PATIENCE_S)
-            known = client.ledger.changes.values()
-        return [c.change_id for c in known if c.change_id.startswith(incomplete) and not c.state.final]
-    return []
-
-
-ChangeId = Annotated[
-    str,
-    typer.Argument(metavar="CHANGE", autocompletion=change_ids, help="As `kpe change ls` shows it."),
-]
+ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change ls` shows it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

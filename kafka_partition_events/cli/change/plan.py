@@ -138,5 +138,3 @@ def _group_lines(plan: Plan) -> Iterator[str]:
     for outlook in plan.groups or ():
         members = f"{outlook.protocol}, {counted(outlook.members, 'member')}, {outlook.hooked} with the hook"
         yield f"  group {outlook.group} ({members}): {WORDS[outlook.safety]}"
-    for name in plan.strangers:
-        yield f"  group {name}: required, and it neither reads the topic nor has offsets of it; see its name"

@@ -32,12 +32,8 @@ _KEYS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("from", "to"), int),
     "gate": bool,
     "execute": bool,
-    "required_groups": list,
 }
-_ARGUMENTS: Final = {"from": "from_", "required_groups": "required_group"}
-"""What keys of a file are called here."""
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
-"""Keys in the control topics are made of ids and ``|``."""
 
 
 @with_options
@@ -65,10 +61,9 @@ def request_command(
     The topic's id and its number of partitions are taken from the cluster; if they are others when the
     tracker takes the request up, it refuses (compare-and-set). One change of a topic is open at a time.
 
-    Without --execute you let the topic grow yourself, after `kpe change wait --armed`. With --gate
-    producers keep to the old partitions until the groups have a position on the new ones. Kafka can't shrink
-    a topic: with --execute it asks first, unless --yes is given, and says what `kpe change plan` says where
-    records may be missed.
+    With --gate producers keep to the old partitions until the groups have a position on the new ones.
+    Without --execute you let the topic grow yourself. Kafka can't shrink a topic: with --execute it asks
+    first, unless --yes is given, and says what `kpe change plan` says where records may be missed.
 
     Exit codes: 0 the tracker has taken it; 1 refused, and why, or you said no; 2 no such topic, no terminal
     to ask on and no --yes, wrong option or address, no control topics; 3 it was written, and no tracker has
@@ -101,7 +96,7 @@ def apply_command(
     to: 24
     gate: true
     execute: true
-    deadline: 30m              # also: required_groups, a list
+    deadline: 30m
 
     Exit codes: 0 the tracker has taken it, now or before; 1 refused, and why, or you said no; 2 the file is
     wrong, no such topic, no control topics, wrong address; 3 written, and no tracker has answered.
@@ -136,8 +131,7 @@ def read_request(file: Path) -> tuple[str, Wanted]:
             raise CliError(f"{file}: {name} can't be {value!r}")
     if missing := [name for name in ("id", "topic", "to") if name not in found]:
         raise CliError(f"{file} lacks {', '.join(missing)}")
-    given = {_ARGUMENTS.get(name) or name: value for name, value in found.items()}
-    return given.pop("id"), Wanted(**given)
+    return found.pop("id"), Wanted(from_=found.pop("from", None), **found)
 
 
 def _request(

@@ -29,14 +29,6 @@ class Wanted:
         bool,
         typer.Option("--gate", help="Let producers wait until groups have a position on new partitions."),
     ] = False
-    required_group: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--required-group",
-            metavar="GROUP",
-            help="A group to wait for; repeat it for more. Default: all that read the topic.",
-        ),
-    ] = None
     deadline: Annotated[
         str,
         typer.Option(metavar="DURATION", help="After it has happened, all must follow within this time."),
@@ -56,17 +48,14 @@ def spec_of(wanted: Wanted, cluster: Cluster, prefix: str) -> Spec:
         prefix: What the names of the control topics begin with.
 
     Raises:
-        CliError: the cluster does not report its id; there is no such topic, nothing to do, its number of
-            partitions is a contract, or a group has no name, as that of a variable that is not set.
+        CliError: the cluster does not report its id; there is no such topic, nothing to do, or its number of
+            partitions is a contract.
         ConfigurationError: the rest does not fit.
     """
     if (why := fixed(wanted.topic, prefix)) is not None:
         raise CliError(why)
     if cluster.cluster_id is None:
         raise CliError("the cluster does not report its id")
-    required = wanted.required_group
-    if required is not None and "" in required:
-        raise CliError("--required-group has no name; leave it out to wait for all that read the topic")
     info = cluster.by_topic.get(wanted.topic)
     if info is None:
         raise CliError(f"there is no topic {wanted.topic}")
@@ -82,5 +71,4 @@ def spec_of(wanted: Wanted, cluster: Cluster, prefix: str) -> Spec:
         execute=wanted.execute,
         gate=wanted.gate,
         deadline_s=parse_duration(wanted.deadline),
-        required_groups=None if required is None else tuple(required),
     )

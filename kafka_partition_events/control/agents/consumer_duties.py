@@ -59,7 +59,6 @@ def _use(topic: str, reading: Reading, change: Change | None) -> TopicUse:
         topic=topic,
         seen=max(reading.counts[topic], 1 + max(assigned, default=-1)),
         used=len(assigned),
-        assigned=PartitionSet.of(id_ for id_ in assigned if id_ in new),
         positioned=PartitionSet.of(id_ for id_ in positioned if id_ in new),
     )
 

@@ -100,7 +100,7 @@ def _why_not_request(
     if len(still_open) >= MOST_OPEN:
         return f"{len(still_open)} changes are open; finish some"
     for other in still_open:
-        if other.spec.subject == change.spec.subject:
+        if other.spec.topic == change.spec.topic:
             return f"{other.change_id} is {other.state}; wait for it (kpe change wait), or cancel it"
     if cluster.blind:
         return f"the tracker does not see cluster {change.spec.cluster_id} now; see its log"

@@ -20,7 +20,7 @@ from kafka_partition_events.control.changes.evidence import (
 )
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.ledger import Leases, Ledger
-from kafka_partition_events.control.protocol.records import Command, Given, group_name
+from kafka_partition_events.control.protocol.records import Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
@@ -51,7 +51,6 @@ class Safety(StrEnum):
 WORDS: Final[Mapping[Safety, str]] = {
     Safety.HOOK: "safe: all members begin new partitions at their beginning",
     Safety.GATE: "safe behind the gate: producers wait until it has a position",
-    # No producer waits for it unless it is required by name.
     Safety.ABSENT: "no members: with auto.offset.reset=latest it misses what comes before it is back",
     Safety.EXPOSED: "may miss records if it has auto.offset.reset=latest, which can't be seen from outside",
     Safety.STREAMS: "Kafka Streams: it ends with an error when a topic that it joins or groups by grows",
@@ -89,7 +88,6 @@ class Plan:
         producers: How many producers with the library it concerns, that are live.
         exposed: Why records may be missed or left behind although every group is safe, in words.
         groups: The groups that read the topic, or did; None: they could not be asked for.
-        strangers: Groups that are required, and neither read the topic nor did.
         unverified: Why all this may not be complete.
     """
 
@@ -98,7 +96,6 @@ class Plan:
     producers: int
     exposed: tuple[str, ...]
     groups: tuple[GroupOutlook, ...] | None
-    strangers: tuple[str, ...]
     unverified: tuple[str, ...]
 
     @property
@@ -126,21 +123,20 @@ def plan(
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
     change, refusal = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
     assert change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
-    live = [one.instance_id for one in live_producers(change, ledger.leases, now_ms)]
+    producers = sum(1 for _ in live_producers(change, ledger.leases, now_ms))
     return Plan(
         spec=spec,
         refusal=None if refusal is None else refusal.detail,
-        producers=len(live),
-        exposed=tuple(_exposed(spec, live, compacted=compacted)),
+        producers=producers,
+        exposed=tuple(_exposed(spec, producers, compacted=compacted)),
         groups=None if groups is None else tuple(_outlooks(spec, groups, ledger.leases, now_ms)),
-        strangers=() if groups is None else tuple(_strangers(spec, groups)),
         unverified=evidence(change, ledger.leases, cluster, now_ms).unverified,
     )
 
 
-def _exposed(spec: Spec, live: Collection[str], *, compacted: bool) -> Iterator[str]:
+def _exposed(spec: Spec, producers: int, *, compacted: bool) -> Iterator[str]:
     """Yield why a gate holds no writer, and why the topic is not made to grow."""
-    if spec.gate and not live:
+    if spec.gate and not producers:
         yield "no producer with the library uses the topic, so none waits at the gate"
     if compacted:
         yield (
@@ -172,18 +168,11 @@ def _outlooks(spec: Spec, groups: Iterable[Group], leases: Leases, now_ms: int) 
         )
 
 
-def _strangers(spec: Spec, groups: Iterable[Group]) -> Iterator[str]:
-    known = {group_name(group.group_id) for group in groups}
-    yield from (name for name in spec.required_groups or () if name not in known)
-
-
 def _safety(spec: Spec, group: Group, hooked: int) -> Safety:
     if group.assignor == STREAMS_ASSIGNOR:
         return Safety.STREAMS
     if hooked and hooked >= len(group.members):
         return Safety.HOOK
-    by_name = group_name(group.group_id) in (spec.required_groups or ())
-    if not group.members and not by_name:
+    if not group.members:
         return Safety.ABSENT
-    required = by_name or spec.required_groups is None
-    return Safety.GATE if spec.gate and required else Safety.EXPOSED
+    return Safety.GATE if spec.gate else Safety.EXPOSED

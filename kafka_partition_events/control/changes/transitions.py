@@ -33,7 +33,7 @@ class Case:
     @property
     def complete(self) -> bool:
         """Whether all that are waited for have followed, as far as each can afford."""
-        return self.known.totals.live > 0 and self.known.followed and self.known.assigned
+        return self.known.totals.live > 0 and self.known.followed and self.known.positioned
 
 
 @frozen
@@ -133,7 +133,7 @@ TABLE: Final = (
     Step(
         _AT_WORK,
         State.CONVERGED,
-        "all live producers use all partitions, and every group has them",
+        "all live producers use all partitions, and every group has a position on them",
         lambda case: case.complete and not case.known.totals.capped,
     ),
     Step(

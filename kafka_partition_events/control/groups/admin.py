@@ -6,7 +6,6 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name, error_text
@@ -21,8 +20,6 @@ _IDLE: Final = frozenset({"EMPTY", DEAD})
 _NO_SUCH_GROUP: Final = "GROUP_ID_NOT_FOUND"
 _GRACE_S: Final = 1.0
 """How much longer than librdkafka itself we wait for its answer."""
-_NO_TOPIC: Final = "."
-"""Asked for when it only matters whether anybody answers: Kafka forbids the name."""
 _AT_ONCE: Final = 8
 """How many groups' offsets are asked for at a time."""
 
@@ -45,10 +42,12 @@ class GroupAdmin:
         self._connection = Connection(config)
         self._config = config
         self._left_out: dict[str, str] = {}
-        self._reached = False
 
     def groups(self, timeout: float, *, without_members: bool = True) -> set[str]:
         """Return the names of all groups; also, or not, of those that have offsets and no members.
+
+        Ask it before the others: what is asked of coordinators and given up is never freed, 2 KB for each
+        group, so nothing should be asked of them as long as nobody answers at all.
 
         Raises:
             MetadataFetchError: nobody answers within ``timeout`` seconds; so with the others.
@@ -64,7 +63,7 @@ class GroupAdmin:
         """Return the groups that can be seen; one that does not exist is dead and has no members."""
         if not group_ids:
             return {}
-        futures = self._reaching(timeout).describe_consumer_groups(
+        futures = self._connection.admin().describe_consumer_groups(
             sorted(group_ids), request_timeout=COORDINATED_S
         )
         found = self._all("group", futures, timeout, none_of_missing=True)
@@ -82,7 +81,6 @@ class GroupAdmin:
         asked = {group: partitions for group, partitions in wanted.items() if partitions}
         if not asked:
             return {}
-        self._reaching(timeout)
         with ThreadPoolExecutor(_AT_ONCE, "kpe-offsets") as pool:
             futures = {
                 group: pool.submit(self._places, group, partitions, timeout)
@@ -124,20 +122,6 @@ class GroupAdmin:
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def _reaching(self, timeout: float) -> AdminClient:
-        """Return the client for a question to coordinators, of a cluster that answers.
-
-        What is asked of coordinators and given up is never freed, 2 KB for each group. So nothing is asked
-        of them as long as nobody answers at all.
-        """
-        if not self._reached:
-            try:
-                self._connection.admin().list_topics(_NO_TOPIC, timeout=timeout)
-            except KafkaException as error:
-                raise self._failure("cluster", error) from error
-            self._reached = True
-        return self._connection.admin()
-
     def _all(
         self,
         what: str,
@@ -170,7 +154,6 @@ class GroupAdmin:
     def _failure(self, what: str, error: Exception) -> MetadataFetchError:
         failure = self._connection.failure(f"can't look at the {what}", error)
         self._connection.close()
-        self._reached = False
         return failure
 
     def _leave_out(self, what: str, error: str) -> None:

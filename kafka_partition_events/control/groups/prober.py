@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from kafka_partition_events.control.groups.admin import GroupAdmin
-from kafka_partition_events.control.groups.state import DEAD, Group, Probe, Settling, coverage_of, reads
-from kafka_partition_events.control.protocol.partition_set import Coverage
+from kafka_partition_events.control.groups.state import DEAD, Group, Probe, Settling, reads
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Change, group_name
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.errors import MetadataFetchError
@@ -70,7 +70,9 @@ class GroupProber:
             return Probe()
         # While coordinators move a list may lack groups that are there; who is gone is described as dead.
         listed = self._topics.keys() | self._admin.groups(_ANSWER_S, without_members=False)
-        awaited = {name for change in changes for name in _awaited(change) if group_name(name) == name}
+        awaited = {
+            one.group for change in changes for one in change.groups if one.group == group_name(one.group)
+        }
         described = self._admin.describe(listed | awaited, _ANSWER_S)
         groups = {name: group for name, group in described.items() if group.state != DEAD}
         hidden = listed - described.keys()
@@ -80,7 +82,7 @@ class GroupProber:
         self._topics = kept | {name: group.topics for name, group in groups.items() if not group.hides}
         return Probe(
             readers={topic: _named(found) for topic, found in readers.items() if found is not None},
-            groups={change.change_id: self._progress(change, described, now_ms) for change in changes},
+            groups={change.change_id: self._positions(change, described, now_ms) for change in changes},
             unseen=_named((listed | awaited) - described.keys()),
             after=frozenset(change.change_id for change in changes if change.state.happened),
         )
@@ -102,22 +104,22 @@ class GroupProber:
         known |= {name: True if name in did else None for name in hidden}
         return None if None in known.values() else {name for name, does in known.items() if does}
 
-    def _progress(self, change: Change, groups: Mapping[str, Group], now_ms: int) -> dict[str, Coverage]:
-        """Return how far the groups are that read a change's topic, or that it waits for."""
-        topic, affected, awaited = change.spec.topic, [*change.spec.affected], _awaited(change)
+    def _positions(self, change: Change, groups: Mapping[str, Group], now_ms: int) -> dict[str, PartitionSet]:
+        """Return where the groups have a position that read a change's topic, or that it waits for."""
+        topic, affected = change.spec.topic, [*change.spec.affected]
+        awaited = {one.group for one in change.groups}
         asked = {
-            n for n, g in groups.items() if topic in g.topics or n in awaited or group_name(n) in awaited
+            name for name, group in groups.items() if topic in group.topics or group_name(name) in awaited
         }
         places = [TopicPartition(topic, partition) for partition in affected if change.state.happened]
         committed = self._admin.committed(dict.fromkeys(asked, places), _ANSWER_S)
-        found, memory = dict[str, Coverage](), self._settling[change.change_id]
+        found, memory = dict[str, PartitionSet](), self._settling[change.change_id]
         for name in asked:
             if places and name not in committed:
                 continue  # nobody may read its offsets
-            offsets = {tp.partition for tp in committed.get(name, ())}
             memory[name] = memory.get(name, Settling()).looked(groups[name], topic, affected, now_ms)
-            settled = memory[name].settled(now_ms)
-            found[group_name(name)] = coverage_of(groups[name], topic, affected, offsets, settled=settled)
+            offsets = PartitionSet.of(tp.partition for tp in committed.get(name, ()))
+            found[group_name(name)] = change.spec.affected if memory[name].settled(now_ms) else offsets
         return found
 
 
@@ -136,11 +138,6 @@ def groups_of(admin: GroupAdmin, topic: str, count: int, timeout: float) -> dict
         for name in names
         if name not in offsets or offsets[name] or groups[name].hides or topic in groups[name].topics
     }
-
-
-def _awaited(change: Change) -> frozenset[str]:
-    """Return the groups that a change waits for, as records name them."""
-    return frozenset(one.group for one in change.groups).union(change.spec.required_groups or ())
 
 
 def _named(groups: Collection[str]) -> frozenset[str]:

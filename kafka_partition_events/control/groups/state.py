@@ -1,7 +1,7 @@
 """How far a consumer group is with some partitions, told from what brokers say of it. Pure.
 
-*assigned* is as brokers say. *positioned* is an offset that the group has committed; or, which is weaker, a
-complete assignment that stands unchanged for a while (see `Settling`).
+A position is an offset that the group has committed; or, which is weaker, a complete assignment that stands
+unchanged for a while (see `Settling`).
 """
 
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from kafka_partition_events.control.protocol.partition_set import Coverage, PartitionSet
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 STABLE: Final = "STABLE"
@@ -82,7 +82,7 @@ class Probe:
 
     Attributes:
         readers: The groups with members that read a topic, by topic.
-        groups: How far the groups are that a change waits for, by change and group.
+        groups: Where the groups have a position that a change waits for, by change and group.
         unseen: The groups that could not be described though they matter, or might: their coordinator is
             loading or moving, or we may not see them. One that does not exist is not among them.
         after: The ids of the changes that had happened before the look began. A group that began to read in
@@ -90,7 +90,7 @@ class Probe:
     """
 
     readers: Mapping[str, frozenset[str]] = field(factory=dict)
-    groups: Mapping[str, Mapping[str, Coverage]] = field(factory=dict)
+    groups: Mapping[str, Mapping[str, PartitionSet]] = field(factory=dict)
     unseen: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
 
@@ -121,15 +121,6 @@ class Settling:
     def settled(self, now_ms: int) -> bool:
         """Tell whether it has stood for `SETTLE_S` seconds."""
         return self.since_ms is not None and now_ms >= self.since_ms + 1_000 * SETTLE_S
-
-
-def coverage_of(
-    group: Group, topic: str, affected: Collection[int], committed: Collection[int], *, settled: bool = False
-) -> Coverage:
-    """Return how far a group is with some partitions of a topic."""
-    assigned = {partition for _, partition in group.shares(topic)}.intersection(affected)
-    positioned = {*affected}.intersection(committed) | (assigned if settled else set())
-    return Coverage(assigned=PartitionSet.of(assigned), positioned=PartitionSet.of(positioned))
 
 
 def reads(group: Group, topic: str, *, did: bool) -> bool | None:

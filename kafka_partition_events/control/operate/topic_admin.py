@@ -55,10 +55,15 @@ class ControlTopicAdmin:
         Raises:
             MetadataFetchError: it was refused, or no broker answers.
         """
+        admin = self._connection.admin()
         for topic in topics:
             try:
-                self._create(topic)
+                replicas = min(_REPLICAS, len(admin.list_topics(timeout=_LIMIT_S).brokers))
+                new = NewTopic(topic.name, topic.partitions, replicas, config=dict(topic.config))
+                admin.create_topics([new], request_timeout=_LIMIT_S)[topic.name].result(_LIMIT_S)
             except (KafkaException, TimeoutError) as error:
+                if isinstance(error, KafkaException) and error_name(error.args[0]) == "TOPIC_ALREADY_EXISTS":
+                    continue  # another was first
                 needed = Right(("Create",), "topic", topic.name)
                 raise self._connection.failure(str(topic), error, needed) from error
 
@@ -83,13 +88,3 @@ class ControlTopicAdmin:
                 ) from error
             found[resource.name] = {entry.name: entry.value for entry in entries.values()}
         return found
-
-    def _create(self, topic: ControlTopic) -> None:
-        admin = self._connection.admin()
-        replicas = min(_REPLICAS, len(admin.list_topics(timeout=_LIMIT_S).brokers))
-        new = NewTopic(topic.name, topic.partitions, replicas, config=dict(topic.config))
-        try:
-            admin.create_topics([new], request_timeout=_LIMIT_S)[topic.name].result(_LIMIT_S)
-        except KafkaException as error:
-            if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # another was first
-                raise

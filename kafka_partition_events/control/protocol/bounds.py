@@ -16,5 +16,3 @@ MOST_TEXT: Final = 2_000
 MOST_NUMBER: Final = 253_402_300_799_999
 """Of an integer: milliseconds since 1970, up to the year 9999."""
 MOST_SECONDS: Final = 10.0 * 365 * 86_400
-MOST_PARTITIONS: Final = 1_000_000
-"""That a topic may have."""

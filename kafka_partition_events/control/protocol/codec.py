@@ -138,13 +138,7 @@ def decode_or_skip(kind: type[AnyRecord], value: bytes, skipped: Skipped, at: Pl
 
 def key_of(record: Record) -> str:
     """Return the key of a record in its topic, by which compaction keeps the last one."""
-    match record:
-        case Command():
-            return record.change_id
-        case Change():
-            return f"{record.spec.cluster_id}|{record.change_id}"
-        case Lease():
-            return record.instance_id
+    return record.instance_id if isinstance(record, Lease) else record.change_id
 
 
 # -- by types ----------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Ledger:
     def take_written(self, key: bytes, value: bytes | None, skipped: Skipped, at: Place) -> None:
         """Take a record of ``kpe.changes`` as it stands there; what is none is noted, and passed over."""
         if value is None:
-            self.take_tombstone(key.decode(errors="replace").rpartition("|")[2])
+            self.take_tombstone(key.decode(errors="replace"))
         elif (change := decode_or_skip(Change, value, skipped, at)) is not None:
             self.take_change(change)
 

@@ -79,21 +79,3 @@ def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
 
 
 NO_PARTITIONS = PartitionSet()
-
-
-@frozen(kw_only=True)
-class Coverage:
-    """How far a member or a group is with some partitions.
-
-    Attributes:
-        assigned: Those that it has,
-        positioned: and those with a position of the group that a restart keeps.
-    """
-
-    assigned: PartitionSet = NO_PARTITIONS
-    positioned: PartitionSet = NO_PARTITIONS
-
-    def __or__(self, other: "Coverage") -> "Coverage":
-        return Coverage(
-            assigned=self.assigned | other.assigned, positioned=self.positioned | other.positioned
-        )

@@ -16,11 +16,6 @@ from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.legible import legible
 
 
-def _fits_a_key(_record: object, _field: object, id_: str) -> None:
-    if "|" in id_:  # keys are put together with it: a tombstone would be another change's
-        raise ValueError("change_id can't hold '|'")
-
-
 @frozen(kw_only=True)
 class Command:
     """What a person asks of the tracker (``kpe.commands``).
@@ -33,7 +28,7 @@ class Command:
         spec: The change, for a request.
     """
 
-    change_id: str = field(validator=_fits_a_key)
+    change_id: str
     verb: Verb
     actor: str
     reason: str = ""
@@ -140,7 +135,7 @@ class Change:
         opened_by: What opened the gate: ``"evidence"`` or ``"deadline"``.
         detail: Why it is rejected, cancelled or can't go on, in words.
         totals: How far producers are.
-        groups: The groups that it waits for: those required, or all that read the topic since the request.
+        groups: The groups that it waits for: all that read the topic since the request.
         unverified: Why the numbers do not tell everything; empty if they do.
         answers: What became of the last commands, oldest first.
     """
@@ -212,8 +207,7 @@ class TopicUse:
         used: and how many of them it uses.
         holds: The change at whose gate a producer waits.
         armed: Whether it did before it saw new partitions: then it has written to none of them.
-        assigned: The new partitions of an open change that a consumer has,
-        positioned: and those with a committed offset of its group.
+        positioned: The new partitions of an open change with a committed offset of a consumer's group.
     """
 
     topic: str
@@ -222,7 +216,6 @@ class TopicUse:
     used: int
     holds: str | None = None
     armed: bool = False
-    assigned: PartitionSet = NO_PARTITIONS
     positioned: PartitionSet = NO_PARTITIONS
 
 

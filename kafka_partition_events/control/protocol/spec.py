@@ -26,7 +26,6 @@ class Spec:
         execute: Whether the tracker creates the partitions, for which it needs the right to alter the topic.
         gate: Whether producers wait until the groups have a position on the new partitions.
         deadline_s: How many seconds after the topic has grown all must have followed, and a gate opens.
-        required_groups: The groups to wait for; None: all that read the topic from the request on.
 
     Raises:
         ConfigurationError: the values do not fit each other.
@@ -40,17 +39,11 @@ class Spec:
     execute: bool = False
     gate: bool = False
     deadline_s: float = 600.0
-    required_groups: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the values."""
         if problem := _problem(self):
             raise ConfigurationError(f"a change {problem}")
-
-    @property
-    def subject(self) -> tuple[str, str]:
-        """What is changed: there is one open change of it at a time."""
-        return self.cluster_id, self.topic
 
     @property
     def affected(self) -> PartitionSet:

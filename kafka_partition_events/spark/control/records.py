@@ -23,7 +23,7 @@ _CHANGE: Final = f"""
     change_id STRING, tracker_epoch BIGINT, revision BIGINT, state STRING,
     spec STRUCT<
         cluster_id: STRING, topic: STRING, topic_id: STRING, from_count: INT, to_count: INT,
-        deadline_s: DOUBLE, required_groups: ARRAY<STRING>
+        deadline_s: DOUBLE
     >,
     requested_by STRING, why STRING, requested_ms BIGINT, observed_ms BIGINT, finished_ms BIGINT,
     opened_by STRING, detail STRING, totals STRUCT<{", ".join(f"{name}: BIGINT" for name in TOTALS)}>,
@@ -55,7 +55,7 @@ def rows(records: DataFrame) -> DataFrame:
     names = read.select("_told.*").columns[len(_HEADER.split(",")) :]
     fields = {name: F.col(f"_told.{name}") for name in names}
     fields["detail"] = F.coalesce("_told.detail", F.lit(""))
-    named = F.substring_index(F.col("key").cast("string"), "|", -1)
+    named = F.col("key").cast("string")
     fields["change_id"] = F.coalesce("_told.change_id", named)
     return read.select(
         *COORDINATES,

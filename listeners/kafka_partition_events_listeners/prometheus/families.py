@@ -259,9 +259,7 @@ CHANGE_PENDING = Family(
 )
 CHANGE_APPLIED = Family("change_applied_instances", "Producers that use what they are to use.", _CHANGE)
 CHANGE_CAPPED = Family("change_capped_instances", "Producers that can't afford all partitions.", _CHANGE)
-CHANGE_UNCOVERED = Family(
-    "change_uncovered_groups", "Required groups without a position on what is new.", _CHANGE
-)
+CHANGE_UNCOVERED = Family("change_uncovered_groups", "Groups without a position on what is new.", _CHANGE)
 
 OPEN_CHANGE: Final = (
     CHANGE_INFO, CHANGE_AGE, CHANGE_DEADLINE, CHANGE_GATE_HELD, CHANGE_PENDING, CHANGE_APPLIED, CHANGE_CAPPED,

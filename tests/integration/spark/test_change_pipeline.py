@@ -107,7 +107,7 @@ def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Plac
         place.lives(name)
     place.lives("gone", ttl_s=0.0)
     cluster_id = place.tenure.cluster_id
-    spec = growth(cluster_id=cluster_id, topic=place.topic, topic_id=None, required_groups=())
+    spec = growth(cluster_id=cluster_id, topic=place.topic, topic_id=None)
     request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=spec)
     place.rounds(lambda change: change.totals.pending == 4, request)
     place.lives("d", ttl_s=0.0)

@@ -64,7 +64,7 @@ def test_a_gate_is_set_before_the_growth_and_lifted_by_the_change(world: Make) -
     here.poller.poll_once()
     assert here.partitions() == 6
     story.sees(count=12)
-    story.probed("billing", assigned=NEW, positioned=NEW)
+    story.probed("billing", NEW)
     story.tick()
     here.link.write(story.change)
     here.clock.advance(BUSY_S)
@@ -140,7 +140,7 @@ def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> 
     here = world(6)
     good = grown(gated()).change
     later = json.dumps({**json.loads(encode(good)), "version": 2}).encode()
-    here.link.appended += [(b"c-1|x", later), (b"c-1|y", b"?")]
+    here.link.appended += [(b"x", later), (b"y", b"?")]
     here.link.write(good)
     here.look()
     assert here.agent.skipped.counts == {"version": 1, "malformed": 1}
@@ -151,7 +151,7 @@ def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
     here = world(6)
     here.link.write(grown(gated()).change)
     here.look()
-    here.link.appended.append((f"{CLUSTER}|{ONE}".encode(), None))
+    here.link.appended.append((ONE.encode(), None))
     here.look()
     assert here.partitioner.routing.limits == NO_LIMITS
 

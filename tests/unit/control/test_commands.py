@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.control.changes.commands import (
+    MOST_OPEN,
     RETIRED_AFTER_MS,
     may_be_forgotten,
     reply_to,
@@ -13,11 +14,8 @@ from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    State,
-    Verb,
-)
-from tests.control_kit import ONE, Story, gated, grown, growth
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
+from tests.control_kit import ONE, UNREAD, Story, gated, grown, growth
 
 
 class TestARequest:
@@ -94,33 +92,27 @@ class TestCancel:
         assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, "deadline")
 
 
-class TestWhichCommandItIs:
-    def test_that_it_was_refused_is_not_forgotten_where_others_were_refused_after_it(self) -> None:
-        story = grown(growth())
-        cancel = Given(Command(change_id=ONE, verb=Verb.CANCEL, actor="carol"), 5, story.now_ms)
-        story.deliver(cancel.command, cancel.at_ms, cancel.offset)
-        for offset in range(6, 6 + MOST_ANSWERS):
-            story.deliver(cancel.command, story.now_ms, offset)
-        assert reply_to(cancel, story.change) is None
-
-
 class TestPolicy:
     def refusal(self, spec: Spec, **policy: Any) -> Answer | None:
         story = Story(policy=Policy(**policy))
         story.request(spec)
         return story.refused[0] if story.refused else None
 
-    @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "kpe.commands"])
-    def test_what_kafka_and_change_control_stand_on_is_nobodys_to_change(self, topic: str) -> None:
-        refusal = self.refusal(growth(topic=topic))
-        assert refusal is not None
-        assert "its partitions are never changed" in refusal.detail
-
     def test_whom_the_tracker_may_not_grow_somebody_else_may(self) -> None:
         refusal = self.refusal(growth(execute=True), may_grow="shop[.].*")
         assert refusal is not None
         assert "the tracker may grow shop[.].*, not orders" in refusal.detail
         assert self.refusal(growth(), may_grow="shop[.].*") is None
+
+    def test_there_is_a_most_of_partitions_and_of_open_changes(self) -> None:
+        refusal = self.refusal(growth(), max_partitions=11)
+        assert refusal is not None
+        assert "12 partitions are more than 11" in refusal.detail
+        story = Story()
+        story.request(growth())
+        story.ledger.changes |= {f"chg-{n}": story.change for n in range(MOST_OPEN)}
+        story.request(growth(topic="other"), change_id="more")
+        assert "changes are open; finish some" in story.refused[0].detail
 
 
 class TestAnswers:
@@ -129,16 +121,19 @@ class TestAnswers:
         assert story.command(Verb.CANCEL) is None
         assert "there is no change" in story.refused[0].detail
 
-    def test_only_the_last_ones_are_kept(self) -> None:
+    def test_only_the_last_ones_are_kept_and_none_is_made_up(self) -> None:
         story = grown(growth())
-        for person in range(MOST_ANSWERS + 3):
+        first = Given(Command(change_id=ONE, verb=Verb.CANCEL, actor="carol"), 5, story.now_ms)
+        story.deliver(first.command, first.at_ms, first.offset)
+        for person in range(MOST_ANSWERS):
             story.command(Verb.CANCEL, str(person))
-        assert [r.actor for r in story.change.answers] == [str(n) for n in range(3, MOST_ANSWERS + 3)]
+        assert [r.actor for r in story.change.answers] == [str(n) for n in range(MOST_ANSWERS)]
+        assert reply_to(first, story.change) is None
 
 
 class TestForgetting:
     def test_what_is_over_for_long_may_be_forgotten(self) -> None:
-        story = grown(growth(required_groups=()))
+        story = grown(growth(), cluster=UNREAD)
         assert not may_be_forgotten(story.change, story.now_ms + 2 * RETIRED_AFTER_MS)
         story.says("ab", Status.APPLIED)
         story.tick()

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kafka_partition_events.control.agents.leases import BUSY_S, HEARTBEAT_S
+from kafka_partition_events.control.agents.leases import BUSY_S, HEARTBEAT_S, delay_of
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
@@ -80,6 +80,13 @@ class TestWhatIsSaid:
         assert 1 < again_at < 6
         assert said(agent, sees(12), now=again_at).seen == 12
         assert agent.says(sees(12), {}, now=again_at + 1)[0] is None
+
+    def test_the_news_of_a_fleet_is_spread_evenly(self) -> None:
+        delays = [delay_of(f"instance-{n}") for n in range(10_000)]
+        per_second = [sum(second <= delay < second + 1 for delay in delays) for second in range(5)]
+        assert sum(per_second) == len(delays)
+        assert max(per_second) < 2_200
+        assert delays[7] == delay_of("instance-7")
 
     def test_what_was_lost_is_said_again(self) -> None:
         agent = duties()

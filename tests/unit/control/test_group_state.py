@@ -15,15 +15,10 @@ def of_orders(partitions: frozenset[int]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition("orders", partition) for partition in partitions)
 
 
-def group(*shares: frozenset[int], name: str = "billing", **fields: Any) -> Group:
+def group(*shares: frozenset[int], **fields: Any) -> Group:
     """A group with a member for each share of "orders"."""
     members = tuple(Member(member_id=f"m{n}", assigned=of_orders(share)) for n, share in enumerate(shares))
-    return Group(**{"group_id": name, "members": members, **fields})
-
-
-def hidden(name: str = "billing") -> Group:
-    """A classic group in the middle of a rebalance: nobody can see who has what."""
-    return group(NONE, name=name, state="PREPARING_REBALANCE")
+    return Group(**{"group_id": "billing", "members": members, **fields})
 
 
 class TestSettling:
@@ -44,7 +39,8 @@ class TestSettling:
         assert memory.settled(NOW_MS + 30_000)
 
     def test_it_begins_again_when_partitions_change_hands_or_the_group_rebalances(self) -> None:
-        for interrupted in (group(REST, HALF), hidden()):
+        hidden = group(NONE, state="PREPARING_REBALANCE")
+        for interrupted in (group(REST, HALF), hidden):
             memory = self.after((0, group(HALF, REST)), (20, interrupted), (21, group(HALF, REST)))
             assert not memory.settled(NOW_MS + 30_000)
             assert memory.settled(NOW_MS + 31_000)

@@ -1,5 +1,6 @@
 """What a tracker makes of an error when it creates partitions: what is there counts."""
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_partition_events.control.changes.policy import Policy
@@ -42,14 +43,9 @@ def test_an_answer_that_was_lost_is_no_trouble_if_all_partitions_are_there() -> 
     assert grown(gets=12) == (True, None)
 
 
-def test_an_error_after_which_nothing_is_there() -> None:
-    has_grown, why = grown(gets=6)
-    assert not has_grown
-    assert "can't add partitions to orders: nobody has answered" in str(why)
-
-
-def test_an_error_after_which_a_part_of_it_is_there() -> None:
-    has_grown, why = grown(gets=9)
+@pytest.mark.parametrize("gets", [6, 9])
+def test_an_error_after_which_nothing_or_a_part_of_it_is_there(gets: int) -> None:
+    has_grown, why = grown(gets)
     assert not has_grown
     assert "can't add partitions to orders: nobody has answered" in str(why)
 

@@ -170,22 +170,14 @@ def test_the_applications_own_callbacks_are_called() -> None:
     assert consumer.agent.last("assigned") == OLD - {0, 1}
 
 
-def test_what_passes_by_itself_is_tried_again_at_once() -> None:
-    # A broker that hears late of partitions that it leads.
-    brokers = Brokers(error=KafkaError.NOT_LEADER_FOR_PARTITION)
+@pytest.mark.parametrize("refuses", [False, True])
+def test_what_passes_by_itself_is_tried_again_at_once(refuses: bool) -> None:
+    # A leader may hear late of new partitions, and a coordinator; an asynchronous commit does not tell.
+    brokers = Brokers(error=KafkaError.NOT_LEADER_FOR_PARTITION, refuses=refuses)
     consumer = Confluent(brokers, Agent())
-    brokers.broken.add("beginnings")
+    brokers.broken |= set() if refuses else {"beginnings"}
     consumer.rebalance("assign", NEW)
-    assert brokers.commits == [dict.fromkeys(NEW, LOW)]
-    assert consumer.agent.last("positioned") == NEW
-
-
-def test_a_commit_that_the_coordinator_refuses_is_tried_again_at_once() -> None:
-    # It may hear late of new partitions, too; an asynchronous commit does not tell.
-    brokers = Brokers(refuses=True)
-    consumer = Confluent(brokers, Agent())
-    consumer.rebalance("assign", NEW)
-    assert brokers.commits == [dict.fromkeys(NEW, LOW)] * 2
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)] * (1 + refuses)
     assert consumer.agent.last("positioned") == NEW
 
 

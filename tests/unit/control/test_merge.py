@@ -24,14 +24,3 @@ def test_a_later_tracker_wins_over_any_revision_of_an_earlier_one() -> None:
 def test_a_process_that_lingers_on_never_wins_over_its_successor() -> None:
     ledger = a_ledger_with(("old", 1, None, 100), ("new", 1, None, 200), ("old", 2, 100, 300))
     assert ledger.leases["a"].record.incarnation == "new"
-
-
-def test_names_of_processes_that_were_born_in_one_millisecond_decide() -> None:
-    for order in (("p", "q"), ("q", "p")):
-        ledger = a_ledger_with(*((name, 1, None, 100) for name in order))
-        assert ledger.leases["a"].record.incarnation == "q"
-
-
-def test_a_record_that_was_appended_twice_counts_from_its_second_time() -> None:
-    ledger = a_ledger_with(("p", 2, 100, 250), ("p", 2, 100, 200))
-    assert ledger.leases["a"].at_ms == 250

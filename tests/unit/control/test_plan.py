@@ -7,13 +7,14 @@ from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.spec import Spec
 from tests.control_kit import Story, gated, growth
 
-KIB = 1024
 BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 
 
-def planned(spec: Spec, story: Story | None = None, groups: Collection[Group] | None = ()) -> Plan:
+def planned(
+    spec: Spec, story: Story | None = None, groups: Collection[Group] | None = (), *, compacted: bool = False
+) -> Plan:
     story = story or Story()
-    return plan(spec, story.ledger, story.cluster, groups, compacted=False, now_ms=story.now_ms)
+    return plan(spec, story.ledger, story.cluster, groups, compacted=compacted, now_ms=story.now_ms)
 
 
 class TestBlocked:
@@ -63,25 +64,30 @@ class TestGroups:
         (outlook,) = planned(growth(), story, [BILLING]).groups or ()
         assert (outlook.hooked, outlook.safety) == (0, Safety.EXPOSED)
 
-    def test_a_gate_makes_required_groups_safe_and_no_others(self) -> None:
-        every = growth(gate=True)
-        assert self.safety(every) is Safety.GATE
+    def test_a_gate_makes_it_safe(self) -> None:
         assert self.safety(gated()) is Safety.GATE
-        assert self.safety(gated(required_groups=("audit",))) is Safety.EXPOSED
 
     def test_one_without_members_is_told_of_and_stops_nothing(self) -> None:
         gone = Group(group_id="billing", state="EMPTY")
         assert self.safety(growth(), group=gone) is Safety.ABSENT
-        assert self.safety(growth(gate=True), group=gone) is Safety.ABSENT
-        assert self.safety(gated(), group=gone) is Safety.GATE
+        assert self.safety(gated(), group=gone) is Safety.ABSENT
         assert planned(growth(), groups=[gone]).verdict is Verdict.SAFE
+
+    def test_one_of_kafka_streams_is_named(self) -> None:
+        streams = Group(group_id="app", assignor="stream", members=(Member(member_id="m"),))
+        assert self.safety(gated(), group=streams) is Safety.STREAMS
+        assert planned(growth(), groups=[streams]).verdict is Verdict.EXPOSED
 
     def test_nobody_could_be_asked(self) -> None:
         assert planned(growth(), groups=None).groups is None
 
 
-def test_a_plan_doubts_what_the_tracker_would_doubt() -> None:
-    assert "no producer with the library uses it" in planned(growth()).unverified
+def test_it_is_exposed_where_no_producer_waits_and_where_a_topic_is_compacted() -> None:
+    alone = planned(gated())
+    assert "no producer with the library uses it" in alone.unverified
     story = Story()
     story.lives("a")
-    assert planned(growth(), story).unverified == ()
+    assert (planned(gated(), story).verdict, planned(gated(), story).unverified) == (Verdict.SAFE, ())
+    for found, why in ((alone, "no producer"), (planned(gated(), story, compacted=True), "compacted")):
+        assert found.verdict is Verdict.EXPOSED
+        assert why in found.exposed[0]

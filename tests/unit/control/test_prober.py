@@ -11,12 +11,12 @@ from kafka_partition_events import MetadataFetchError
 from kafka_partition_events.control.groups.admin import GroupAdmin
 from kafka_partition_events.control.groups.prober import LOOK_S, GroupProber, groups_of
 from kafka_partition_events.control.groups.state import Group, Member
-from kafka_partition_events.control.protocol.partition_set import Coverage
+from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Change, GroupProgress
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
-from tests.control_kit import NEW, START_MS, Story, gated, growth
+from tests.control_kit import NEW, START_MS, gated, grown, growth
 
 Offsets = dict[TopicPartition, int]
 ALL = frozenset(range(12))
@@ -93,26 +93,18 @@ def prober(brokers: Brokers, clock: ManualClock) -> Iterator[GroupProber]:
     assert brokers.asked["close"] == 1
 
 
-def change(**fields: Any) -> Change:
-    story = Story()
-    story.request(gated(**{"required_groups": None, **fields}))
-    return story.change
+ASKED = grown(gated()).change
 
 
-ASKED = evolve(change(), state=State.GATED)
-
-
-def groups(prober: GroupProber, asked: Change = ASKED, now_ms: int = START_MS) -> Mapping[str, Coverage]:
+def groups(prober: GroupProber, asked: Change = ASKED, now_ms: int = START_MS) -> Mapping[str, PartitionSet]:
     return prober.look([asked], now_ms).groups.get(asked.change_id, {})
 
 
 class TestWhatItSees:
     def test_is_of_the_whole_group(self, brokers: Brokers, prober: GroupProber) -> None:
-        billing = groups(prober)["billing"]
-        assert {*billing.assigned} == NEW
-        assert not billing.positioned
+        assert not groups(prober)["billing"]
         brokers.commits("billing", 0)
-        assert {*groups(prober)["billing"].positioned} == NEW
+        assert {*groups(prober)["billing"]} == NEW
 
     def test_for_each_change_of_its_own(self, prober: GroupProber) -> None:
         other = evolve(ASKED, change_id="chg-2")
@@ -120,33 +112,23 @@ class TestWhatItSees:
 
     def test_before_the_topic_has_grown_too(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.has("billing", frozenset(range(6)))
-        assert not groups(prober, evolve(ASKED, state=State.REQUESTED))["billing"].assigned
+        assert not groups(prober, evolve(ASKED, state=State.REQUESTED))["billing"]
 
     def test_a_position_when_the_assignment_has_settled(self, prober: GroupProber) -> None:
         groups(prober)
-        assert not groups(prober, now_ms=START_MS + 9_000)["billing"].positioned
-        assert {*groups(prober, now_ms=START_MS + 10_000)["billing"].positioned} == NEW
+        assert not groups(prober, now_ms=START_MS + 9_000)["billing"]
+        assert {*groups(prober, now_ms=START_MS + 10_000)["billing"]} == NEW
 
 
 class TestOfWhom:
-    def test_readers_and_required_groups_whatever_they_are(
-        self, brokers: Brokers, prober: GroupProber
-    ) -> None:
-        brokers.groups_now["idle"] = Group(group_id="idle", state="EMPTY")
-        brokers.commits("idle", 0)
-        brokers.commits("by-hand", 3)
-        found = groups(prober, evolve(change(required_groups=("by-hand",)), state=State.GATED))
-        assert found.keys() == {"billing", "by-hand"}
-        assert {*found["by-hand"].positioned} == NEW
-
     def test_one_that_the_change_waits_for_though_it_has_lost_its_members(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
         brokers.groups_now["billing"] = Group(group_id="billing", state="EMPTY")
         waits = evolve(ASKED, groups=(GroupProgress(group="billing"),))
-        assert not groups(prober, waits)["billing"].positioned
+        assert not groups(prober, waits)["billing"]
         brokers.commits("billing", 0)
-        assert {*groups(prober, waits)["billing"].positioned} == NEW
+        assert {*groups(prober, waits)["billing"]} == NEW
 
     def test_one_that_a_record_names_in_other_words(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.has("\x1b[2J")
@@ -196,14 +178,6 @@ class TestWhoCanNotBeSeen:
         del brokers.groups_now["gone"]
         probe = prober.look([ASKED], START_MS)
         assert probe.readers == {"orders": {"billing", "audit"}}
-
-    def test_one_that_is_required_is_told_and_one_that_does_not_exist_is_not(
-        self, brokers: Brokers, prober: GroupProber
-    ) -> None:
-        brokers.loading = {"secret"}
-        probe = prober.look([change(required_groups=("secret", "misspelt"))], START_MS)
-        assert probe.readers == {"orders": {"billing"}}
-        assert probe.unseen == {"secret"}
 
     def test_one_that_rebalances_when_first_seen_is_known_by_what_it_has_committed(
         self, brokers: Brokers, prober: GroupProber

@@ -40,20 +40,21 @@ def test_what_members_say_is_evidence_of_a_position_of_the_group() -> None:
         assert not story.evidence.positioned
         use = said(reading(share, share), story.change)
         story.ledger.take_lease(lease(name, group="billing", view=(use,)), story.now_ms)
-    assert (story.evidence.assigned, story.evidence.positioned) == (True, True)
+    assert story.evidence.positioned
 
 
 def test_not_before_it_has_a_position_and_a_position_stays_the_groups_when_the_partition_is_gone() -> None:
     change = grown(gated()).change
     uses = said(reading(HALF), change), said(reading(frozenset(), HALF), change)
-    assert [(f"{use.assigned}", f"{use.positioned}") for use in uses] == [("6-8", ""), ("", "6-8")]
+    assert [(f"{use.positioned}", use.used) for use in uses] == [("", 3), ("6-8", 0)]
 
 
 def test_a_lease_lists_no_partitions_but_the_new_ones_of_an_open_change() -> None:
     old = frozenset({1, 7})
-    uses = said(reading(old)), said(reading(old), grown(growth(topic="other")).change)
-    assert [(f"{use.assigned}", use.used) for use in uses] == [("", 2)] * 2
-    assert f"{said(reading(old), grown(gated()).change).assigned}" == "7"
+    told = reading(old, old)
+    uses = said(told), said(told, grown(growth(topic="other")).change)
+    assert [(f"{use.positioned}", use.used) for use in uses] == [("", 2)] * 2
+    assert f"{said(told, grown(gated()).change).positioned}" == "7"
 
 
 def test_a_lease_makes_its_group_a_reader_of_its_topics_even_without_a_partition() -> None:
@@ -65,11 +66,11 @@ class TestAgent:
     def test_looks_often_while_a_change_of_its_topic_is_open(self) -> None:
         link, clock = Link(), ManualClock()
         agent = ConsumerAgent(link, "c", "billing", clock=clock)
-        agent._reading = reading(HALF)
+        agent._reading = reading(HALF, HALF)
         assert agent._look() > BUSY_S
         link.write(grown(gated()).change)
         assert agent._look() == BUSY_S
-        assert link.uses("assigned") == ["", "6-8"]
+        assert link.uses("positioned") == ["", "6-8"]
         agent.close()
 
     def test_says_at_once_what_it_is_told_and_goodbye(self) -> None:

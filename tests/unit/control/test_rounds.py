@@ -1,7 +1,7 @@
 """The rounds of a tracker: what is written, when, and what is left to do. No broker, no thread, no clock."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,26 +20,13 @@ from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.groups.state import Probe
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change, Command, Given, group_name
-from kafka_partition_events.control.protocol.vocabulary import (
-    State,
-    Verb,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
-from tests.control_kit import (
-    CLUSTER,
-    ONE,
-    SAID,
-    START_MS,
-    TOPIC,
-    TOPIC_ID,
-    gated,
-    growth,
-    lease,
-)
+from tests.control_kit import CLUSTER, ONE, SAID, START_MS, TOPIC, TOPIC_ID, gated, growth, lease
 
 
-def topic_of(count: int, topic_id: str = TOPIC_ID) -> TopicInfo:
-    return TopicInfo(TOPIC, tuple(PartitionInfo(TOPIC, n, 1, (1,), (1,)) for n in range(count)), topic_id)
+def topic_of(count: int) -> TopicInfo:
+    return TopicInfo(TOPIC, tuple(PartitionInfo(TOPIC, n, 1, (1,), (1,)) for n in range(count)), TOPIC_ID)
 
 
 @define
@@ -49,11 +36,9 @@ class World:
     rounds: Controller = field(factory=lambda: Controller(Ledger(), epoch=3))
     now_ms: int = START_MS
     count: int = 6
-    topic_id: str = TOPIC_ID
     cluster_id: str = CLUSTER
     blind: bool = False
     probe: Probe = field(factory=Probe)
-    others: tuple[TopicInfo, ...] = ()
     offsets: Any = field(factory=itertools.count)
 
     @property
@@ -65,37 +50,21 @@ class World:
         return self.ledger.changes[ONE]
 
     def decide(
-        self, *commands: Command, seconds: float = 1, troubles: Mapping[str, str] | None = None
-    ) -> Decision:
-        given = [Given(each, next(self.offsets), self.now_ms + round(1_000 * seconds)) for each in commands]
-        return self.decide_on(given, seconds, troubles)
-
-    def decide_on(
-        self, given: Sequence[Given], seconds: float = 1, troubles: Mapping[str, str] | None = None
+        self, *commands: Command | Given, seconds: float = 1, troubles: Mapping[str, str] | None = None
     ) -> Decision:
         self.now_ms += round(1_000 * seconds)
-        cluster = Cluster(
-            nodes=(),
-            by_topic=[topic_of(self.count, self.topic_id), *self.others],
-            cluster_id=self.cluster_id,
-            generation=1,
+        cluster = Cluster(by_topic=[topic_of(self.count)], cluster_id=self.cluster_id)
+        seen = ClusterSnapshotForControl(
+            cluster=None if self.blind else cluster, probe=self.probe, troubles=troubles or {}
         )
-        sight = ClusterSnapshotForControl(
-            cluster=None if self.blind else cluster,
-            probe=self.probe,
-            troubles=troubles or {},
-        )
-        return self.rounds.decide(given, sight, self.now_ms)
+        given = [
+            each if isinstance(each, Given) else Given(each, next(self.offsets), self.now_ms)
+            for each in commands
+        ]
+        return self.rounds.decide(given, seen, self.now_ms)
 
-    def round_of(self, given: Sequence[Given]) -> Decision:
-        decision = self.decide_on(given)
-        self.rounds.wrote(decision)
-        return decision
-
-    def round(
-        self, *commands: Command, seconds: float = 1, troubles: Mapping[str, str] | None = None
-    ) -> Decision:
-        decision = self.decide(*commands, seconds=seconds, troubles=troubles)
+    def round(self, *commands: Command | Given, **passing: Any) -> Decision:
+        decision = self.decide(*commands, **passing)
         self.rounds.wrote(decision)
         return decision
 
@@ -119,7 +88,7 @@ class TestARound:
     def test_writes_each_transition(self) -> None:
         world = World()
         world.lives("a")
-        world.round(asks(spec=growth(required_groups=())))
+        world.round(asks(spec=growth()))
         world.count = 12
         decision = world.round()
         assert states(decision) == [State.CONVERGING]
@@ -187,7 +156,7 @@ class TestTheEnd:
 def test_a_gate_does_not_open_by_what_was_seen_of_groups_before_growth() -> None:
     world = World(probe=Probe(readers={TOPIC: frozenset()}))
     world.lives("a")
-    world.round(asks(spec=gated(required_groups=None)))
+    world.round(asks(spec=gated()))
     world.says("a", Status.HELD)
     world.count = 12
     world.round()
@@ -257,7 +226,7 @@ class TestWhatIsOdd:
         odd = frozenset(map(group_name, ["\x1b[2J", "g" * 5_000]))
         world = World(probe=Probe(readers={TOPIC: odd}, after=frozenset({ONE})))
         world.lives("a")
-        world.round(asks(spec=gated(required_groups=None)))
+        world.round(asks(spec=gated()))
         world.count = 12
         assert not world.round().faults
         assert all(name.isprintable() and len(name) <= 256 for name in world.change.uncovered_groups)

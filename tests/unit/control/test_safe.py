@@ -1,17 +1,13 @@
 """What "safe" rests on: who is waited for, what the topic is, and what one record can cost."""
 
 import tracemalloc
-from collections.abc import Collection
 
 import pytest
 
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, to_pin
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.changes.evidence import Status
-from kafka_partition_events.control.changes.plan import Plan, Safety, Verdict, plan
-from kafka_partition_events.control.changes.policy import fixed
 from kafka_partition_events.control.changes.transitions import is_due
-from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Change, Lease, TopicUse
@@ -19,14 +15,12 @@ from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.metadata.cluster import TopicPartition
 from tests.control_kit import NEW, TOPIC, Story, gated, growth, lease
 
-EVERYONE = gated(required_groups=None)
-
 
 class TestAGroupThatLeavesWhileTheTopicGrows:
     def story(self) -> Story:
         story = Story()
         story.lives("a")
-        story.request(EVERYONE)
+        story.request(gated())
         story.says("a", Status.HELD)
         story.tick()
         story.sees(count=12, readers=frozenset())
@@ -38,7 +32,7 @@ class TestAGroupThatLeavesWhileTheTopicGrows:
         assert story.tick(60) is State.GATED
         assert story.change.uncovered_groups == ("billing",)
         story.sees(readers=frozenset({"billing"}))
-        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.probed("billing", NEW)
         assert story.tick() is State.CONVERGING
         assert story.change.opened_by == "evidence"
 
@@ -64,60 +58,36 @@ class TestAGroupThatLeavesWhileTheTopicGrows:
 def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic() -> None:
     story = Story()
     story.sees(readers=None)
-    story.request(gated(required_groups=None, execute=True))
+    story.request(gated(execute=True))
     assert not is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
     story.sees(readers=frozenset())
     assert is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
 
 
-class TestAPlan:
-    def planned(self, story: Story, groups: Collection[Group] = (), *, compacted: bool = False) -> Plan:
-        return plan(EVERYONE, story.ledger, story.cluster, groups, compacted=compacted, now_ms=story.now_ms)
-
-    def test_is_exposed_where_no_producer_waits(self) -> None:
-        found = self.planned(Story())
-        assert found.verdict is Verdict.EXPOSED
-        assert "no producer with the library" in found.exposed[0]
-
-    def test_names_a_kafka_streams_application(self) -> None:
-        story = Story()
-        story.lives("a")
-        streams = Group(group_id="app", assignor="stream", members=(Member(member_id="m"),))
-        found = self.planned(story, groups=(streams,))
-        assert found.groups is not None
-        assert (found.verdict, found.groups[0].safety) == (Verdict.EXPOSED, Safety.STREAMS)
-
-    def test_is_exposed_where_a_topic_is_compacted(self) -> None:
-        story = Story()
-        story.lives("a")
-        assert self.planned(story).verdict is Verdict.SAFE
-        found = self.planned(story, compacted=True)
-        assert found.verdict is Verdict.EXPOSED
-        assert "compacted" in found.exposed[0]
-
-
 @pytest.mark.parametrize(
     "topic",
     [
-        "__consumer_offsets", "__remote_log_metadata", "_schemas", "connect-offsets", "dev-connect-configs",
-        "kpe.leases", "app-store-changelog", "app-orders-repartition",
+        "__consumer_offsets", "__transaction_state", "__remote_log_metadata", "_schemas", "connect-offsets",
+        "dev-connect-configs", "kpe.leases", "app-store-changelog", "app-orders-repartition",
     ],
 )  # fmt: skip
 def test_a_number_of_partitions_that_is_a_contract_is_never_changed(topic: str) -> None:
-    assert fixed(topic)
-    assert fixed("orders") is None
+    story = Story()
+    story.request(growth(topic=topic))
+    assert story.change.state is State.REJECTED
+    assert "partitions" in story.refused[0].detail
 
 
 class TestWhatARecordCosts:
     def test_a_set_of_partitions_costs_what_its_text_costs(self) -> None:
-        value = encode(lease("a", assigned=PartitionSet.span(0, 10_000)))
+        value = encode(lease("a", positioned=PartitionSet.span(0, 10_000)))
         tracemalloc.start()
         try:
             kept = [decode(Lease, value) for _ in range(400)]
             assert tracemalloc.get_traced_memory()[0] < 4_000_000
         finally:
             tracemalloc.stop()
-        assert len(kept[0].view[0].assigned) == 10_000
+        assert len(kept[0].view[0].positioned) == 10_000
 
     def test_an_agent_keeps_no_change_that_was_refused(self) -> None:
         story = Story()
@@ -131,4 +101,4 @@ class TestWhatARecordCosts:
     def test_fields_are_as_few_as_can_be(self) -> None:
         from attrs import fields  # noqa: PLC0415
 
-        assert [len(fields(kind)) for kind in (Change, Lease, TopicUse)] == [16, 7, 8]
+        assert [len(fields(kind)) for kind in (Change, Lease, TopicUse)] == [16, 7, 7]

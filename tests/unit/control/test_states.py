@@ -5,18 +5,8 @@ import pytest
 from kafka_partition_events.control.changes.evidence import ClusterView, Status
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import (
-    State,
-    Verb,
-)
-from tests.control_kit import (
-    NEW,
-    TOPIC_ID,
-    Story,
-    gated,
-    grown,
-    growth,
-)
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
+from tests.control_kit import NEW, TOPIC_ID, UNREAD, Story, gated, grown, growth
 
 
 class TestAnIncrease:
@@ -33,24 +23,24 @@ class TestAnIncrease:
         assert story.tick() is State.REJECTED
         assert story.change.detail == "topic orders has 9 partitions, neither 6 nor 12"
 
-    def test_converges_when_all_producers_use_it_and_all_groups_own_it(self) -> None:
-        story = grown(growth(required_groups=("billing",)))
+    def test_converges_when_all_producers_use_it_and_all_groups_have_a_position(self) -> None:
+        story = grown(growth())
         story.says("a", Status.APPLIED)
         assert story.tick() is State.CONVERGING
         story.says("b", Status.APPLIED)
         assert story.tick() is State.CONVERGING
-        story.probed("billing", assigned=NEW)
+        story.probed("billing", NEW)
         assert story.tick() is State.CONVERGED
 
     def test_converges_partially_when_a_budget_caps(self) -> None:
-        story = grown(growth(required_groups=()))
+        story = grown(growth(), cluster=UNREAD)
         story.says("a", Status.APPLIED)
         story.says("b", Status.CAPPED)
         assert story.tick() is State.PARTIALLY_CONVERGED
         assert (story.change.totals.applied, story.change.totals.capped) == (1, 1)
 
     def test_is_overdue_when_somebody_has_not_followed_in_time_and_may_still_converge(self) -> None:
-        story = grown(growth(required_groups=()))
+        story = grown(growth(), cluster=UNREAD)
         story.says("a", Status.APPLIED)
         assert story.tick(599) is State.CONVERGING
         story.lives("b")
@@ -76,48 +66,43 @@ class TestAnIncrease:
         assert story.tick() is State.CONVERGING
 
     def test_without_a_producer_it_never_converges_but_is_over_at_its_deadline(self) -> None:
-        story = grown(growth(required_groups=()), producers="")
+        story = grown(growth(), "", UNREAD)
         assert story.tick(599) is State.CONVERGING
         assert story.tick(1) is State.PARTIALLY_CONVERGED
         assert "no producer with the library uses it" in story.change.unverified
 
+    def test_who_is_lost_is_waited_for_during_a_grace(self) -> None:
+        story = grown(growth(), "ab", UNREAD)
+        story.tick(150)
+        story.lives("a", seen=12)
+        assert story.tick(29.999) is State.CONVERGING
+        assert story.change.totals.pending == 1
+        assert story.tick(0.001) is State.CONVERGED
+
 
 class TestAGate:
-    def test_stays_held_while_a_required_group_has_no_position(self) -> None:
+    def test_opens_for_all_as_soon_as_every_group_has_a_position_on_each_new_partition(self) -> None:
         story = grown(gated())
-        story.probed("billing", assigned=NEW, positioned=NEW - {11})
+        story.probed("billing", NEW - {11})
         assert story.tick(60) is State.GATED
-        assert story.change.holds
-        assert story.change.uncovered_groups == ("billing",)
-
-    def test_opens_for_all_as_soon_as_every_required_group_has_one(self) -> None:
-        story = grown(gated())
-        story.probed("billing", assigned=NEW, positioned=NEW)
+        assert (story.change.holds, story.change.uncovered_groups) == (True, ("billing",))
+        story.probed("billing", NEW)
         assert story.tick() is State.CONVERGING
         assert not story.change.holds
         assert story.change.opened_by == "evidence"
         assert story.path == [State.REQUESTED, State.GATED, State.CONVERGING]
 
-    def test_opens_at_once_if_groups_were_faster_than_the_tracker(self) -> None:
-        story = Story()
-        story.lives("a")
-        story.request(gated())
-        story.probed("billing", assigned=NEW, positioned=NEW)
-        story.sees(count=12)
-        assert story.tick() is State.CONVERGING
-        assert story.change.opened_by == "evidence"
-
-    def test_waits_for_all_who_read_the_topic_if_no_groups_were_named(self) -> None:
-        story = grown(gated(required_groups=None))
+    def test_waits_for_all_who_read_the_topic(self) -> None:
+        story = grown(gated())
         story.sees(readers=frozenset({"billing", "audit"}))
-        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.probed("billing", NEW)
         assert story.tick() is State.GATED
-        story.probed("audit", assigned=NEW, positioned=NEW)
+        story.probed("audit", NEW)
         assert story.tick() is State.CONVERGING
 
     def test_does_not_open_while_nobody_knows_who_reads_the_topic(self) -> None:
         story = Story(cluster=ClusterView(count=6, topic_id=TOPIC_ID))
-        story.request(gated(required_groups=None))
+        story.request(gated())
         story.sees(count=12)
         assert story.tick(599) is State.GATED
         assert "which groups read the topic is not known" in story.change.unverified
@@ -166,7 +151,7 @@ class TestRevisions:
     def test_what_another_tracker_goes_on_with_bears_its_epoch(self) -> None:
         story = grown(gated())
         story.epoch = story.ledger.next_epoch()
-        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.probed("billing", NEW)
         story.tick()
         assert (story.change.state, story.change.tracker_epoch) == (State.CONVERGING, 2)
         story.epoch = 3

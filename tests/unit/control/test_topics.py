@@ -3,22 +3,13 @@
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.protocol.topics import (
-    ControlTopic,
-    control_topics,
-    missing,
-)
+from kafka_partition_events.control.protocol.topics import control_topics, missing
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 
 WANTED = control_topics()
 
 
-def as_wanted(topic: ControlTopic) -> ControlTopic:
-    return evolve(topic, config={**topic.config, "flush.ms": "7"})
-
-
-BY_NAME = {topic.name: topic for topic in WANTED}
-FOUND = {topic.name: as_wanted(topic) for topic in WANTED}
+FOUND = {topic.name: evolve(topic, config={**topic.config, "flush.ms": "7"}) for topic in WANTED}
 
 
 def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_commands_and_changes() -> None:
@@ -41,7 +32,7 @@ def test_kafka_would_refuse_such_names(prefix: str) -> None:
 
 def test_what_is_missing_is_named_and_other_settings_do_not_matter() -> None:
     assert missing(WANTED, FOUND) == ()
-    assert [topic.name for topic in missing(WANTED, {})] == [*BY_NAME]
+    assert [topic.name for topic in missing(WANTED, {})] == [*FOUND]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +41,7 @@ def test_what_is_missing_is_named_and_other_settings_do_not_matter() -> None:
 def test_the_order_of_policies_means_nothing_and_another_one_is_refused_with_its_cure(
     policy: str, wrong: bool
 ) -> None:
-    leases = BY_NAME["kpe.leases"]
+    leases = FOUND["kpe.leases"]
     found = {**FOUND, leases.name: evolve(leases, config={**leases.config, "cleanup.policy": policy})}
     if not wrong:
         assert missing(WANTED, found) == ()
@@ -60,9 +51,8 @@ def test_the_order_of_policies_means_nothing_and_another_one_is_refused_with_its
 
 
 def test_more_partitions_are_wrong_only_where_there_must_be_one() -> None:
-    commands, leases = BY_NAME["kpe.commands"], BY_NAME["kpe.leases"]
-    more = {**FOUND, leases.name: evolve(FOUND[leases.name], partitions=50)}
+    more = {**FOUND, "kpe.leases": evolve(FOUND["kpe.leases"], partitions=50)}
     assert missing(WANTED, more) == ()
-    more[commands.name] = evolve(FOUND[commands.name], partitions=3)
+    more["kpe.commands"] = evolve(FOUND["kpe.commands"], partitions=3)
     with pytest.raises(ControlTopicError, match=r"kpe\.commands: has 3 partitions and must have 1"):
         missing(WANTED, more)

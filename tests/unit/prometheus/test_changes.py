@@ -12,7 +12,7 @@ from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.control.tracker.status import TrackerStatus
 from kafka_partition_events_listeners.prometheus.changes import MOST_CHANGES, ChangeCollector
-from tests.control_kit import ONE, START_MS, Story, gated, grown, growth, lease
+from tests.control_kit import ONE, START_MS, UNREAD, Story, gated, grown, growth, lease
 
 
 def exposed(status: TrackerStatus) -> dict[str, float]:
@@ -59,7 +59,7 @@ def test_a_change_is_told_from_request_to_gate() -> None:
 
 
 def test_each_answer_counts_once() -> None:
-    story = grown(growth(required_groups=()), "abcdef")
+    story = grown(growth(), "abcdef", UNREAD)
     for name, status in zip("abcd", Status, strict=True):
         story.says(name, status)
     story.tick()
