@@ -12,5 +12,5 @@ def test_a_ca_file_that_does_not_exist_is_told_at_once() -> None:
     config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL", "ssl.ca.location": "/no/ca.pem"}
     with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
         ConfluentMetadataSource(config)
-    with pytest.raises(ConfigurationError, match="ssl_cafile: there is no file /no/ca.pem"):
+    with pytest.raises(ConfigurationError, match=r"ssl_cafile: there is no file /no/ca\.pem"):
         KafkaPythonMetadataSource(kafka_python_settings(config))
