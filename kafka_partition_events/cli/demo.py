@@ -39,11 +39,11 @@ def demo_command(
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     from rich.console import Console
 
-    from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+    from kafka_partition_events.cli.common.logs import configure_logs
     from kafka_partition_events.jvm import JAVA_MISSING
     from kafka_partition_events.jvm import java as java_found
 
-    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    configure_logs(verbose=verbose)
     length = parse_duration(seconds)
     if not _SHORTEST_S <= length <= _LONGEST_S:
         raise CliError(f"--seconds must be {_SHORTEST_S:.0f}s to {_LONGEST_S:.0f}s, not {seconds}")

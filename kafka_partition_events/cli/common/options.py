@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from attrs import NOTHING, fields, has
 
-from kafka_partition_events.cli.common.completing import topic_names
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.observe import quantities
@@ -41,7 +40,6 @@ Topics = Annotated[
     typer.Option(
         "--topics",
         metavar="REGEX",
-        autocompletion=topic_names,
         help="Only topics whose whole name matches: 'orders' is one topic, 'orders.*' a family.",
     ),
 ]
