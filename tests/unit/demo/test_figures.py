@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_partition_events.demo.account import reconcile
-from kafka_partition_events.demo.figures import figures_of, p99_in_words
+from kafka_partition_events.demo.figures import figures_of
 from kafka_partition_events.demo.tape import FAILED, UNANSWERED
 from tests.demo_kit import BEGIN, S, row
 
@@ -19,7 +19,7 @@ def test_late_is_what_took_over_100_ms_waits_for_longer_or_failed() -> None:
         row(9.85, 0, outcome=UNANSWERED),
     ]
     figures = figures_of(rows, NOW)
-    assert (figures.records, figures.late, figures.stuck, figures.failed) == (5, 3, 1, 1)
+    assert (figures.records, figures.late, figures.failed) == (5, 3, 1)
     assert figures.late_share == pytest.approx(0.6)
 
 
@@ -27,16 +27,9 @@ def test_what_failed_counts_with_the_delivery_limit() -> None:
     assert figures_of([row(0, 1, outcome=FAILED)], NOW).longest_ms == 15_000
 
 
-def test_p99_tells_whether_it_may_still_grow() -> None:
-    done = [row(0, 6)] * 98
-    assert p99_in_words(figures_of([*done, row(0, 7), row(0, 8)], NOW)) == "7 ms"
-    waiting = [row(8, 0, outcome=UNANSWERED)] * 2
-    assert p99_in_words(figures_of([*done, *waiting], NOW)) == "2,000+ ms"
-
-
 def test_nothing_comes_to_nothing() -> None:
     figures = figures_of([], NOW)
-    assert (figures.records, figures.late_share, figures.p99_ms, figures.longest_ms) == (0, 0.0, 0.0, 0.0)
+    assert (figures.records, figures.late_share, figures.longest_ms) == (0, 0.0, 0.0)
 
 
 # -- the account -------------------------------------------------------------------------------------------
