@@ -73,20 +73,11 @@ class TestRequest:
             "cancel it\n"
         )
 
-    def test_compare_and_set(self, desk: StoryClient, capsys: Captured) -> None:
-        assert desk.kpe(*REQUEST, "--to", "12", "--from", "5") == 1
-        assert "topic orders has 6 partitions, not 5" in capsys.readouterr().err
-
     def test_the_same_id_twice_requests_it_once(self, desk: StoryClient, capsys: Captured) -> None:
         assert [desk.kpe(*REQUEST, "--to", "12", "--id", "mine") for _ in range(2)] == [0, 0]
         assert list(desk.story.ledger.changes) == ["mine"]
         note = "kpe: note: mine was requested before; for another try take another --id\n"
         assert capsys.readouterr().err == note
-
-    def test_an_id_that_is_another_change_s(self, desk: StoryClient, capsys: Captured) -> None:
-        assert desk.kpe(*REQUEST, "--to", "12", "--id", "mine") == 0
-        assert desk.kpe(*REQUEST, "--to", "24", "--id", "mine") == 1
-        assert "mine is another change already" in capsys.readouterr().err
 
     def test_nobody_answers(self, capsys: Captured) -> None:
         desk = StoryClient(answers=False)
@@ -138,17 +129,14 @@ class TestRequest:
         assert desk.sent[-1].actor == "nameless"
 
 
-class TestOtherCommands:
-    def kpe(self, desk: StoryClient, verb: str, *options: str) -> int:
-        return desk.kpe("change", verb, ONE, *options)
-
+class TestCancel:
     def test_cancel_what_has_not_happened(self, desk: StoryClient) -> None:
         desk.story.request(growth())
-        assert self.kpe(desk, "cancel") == 0
+        assert desk.kpe("change", "cancel", ONE) == 0
         assert desk.story.change.state is State.CANCELLED
 
     def test_cancel_what_has_happened_is_refused(self, capsys: Captured) -> None:
-        assert self.kpe(at(grown(gated())), "cancel") == 1
+        assert at(grown(gated())).kpe("change", "cancel", ONE) == 1
         assert "it waits for who follows until its deadline" in capsys.readouterr().err
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_partition_events.control.groups.state import Group, Member
-from tests.change_kit import IN_STEPS, StoryClient, documents
+from tests.change_kit import StoryClient, documents
 from tests.control_kit import TOPIC
 
 Captured = pytest.CaptureFixture[str]
@@ -41,11 +41,6 @@ class TestPlan:
         desk.kpe(*self.PLAN)
         (plan,) = documents(capsys.readouterr().out)
         assert "groups that can't be seen: audit" in plan["unverified"]
-
-    def test_kafka_would_make_a_part_of_it_only(self, desk: StoryClient, capsys: Captured) -> None:
-        far = "change", "plan", "--topic", TOPIC, "--to", "50000"
-        assert desk.kpe(*far) == 2
-        assert IN_STEPS in capsys.readouterr().err
 
     def test_blocked(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN, "--from", "7") == 4

@@ -128,18 +128,6 @@ def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
     assert capsys.readouterr().out.split() == ["partition_online", "orders-1", "leader", "none", "->", "2"]
 
 
-def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
-    code = run(["snapshot", "-b", "x:1", "--topics", "other"], _services(ScriptedSource(*RECOVERS)))
-    document = json.loads(capsys.readouterr().out)
-    assert code == 0
-    assert (document["format"], document["version"], document["taken_at"]) == (
-        "kpe.snapshot",
-        1,
-        "2024-01-01T00:00:00.000000Z",
-    )
-    assert [topic["name"] for topic in document["topics"]] == ["other"]
-
-
 def test_a_selection_that_selects_nothing_is_told(capsys: Captured) -> None:
     nothing = "--topics", "ordres"
     assert run(["snapshot", "-b", "x:1", *nothing], _services(ScriptedSource(*RECOVERS))) == 2
@@ -224,6 +212,9 @@ def test_diff_of_a_bad_file_names_it_and_the_cause(
         (["watch", "-b", "x:1", "-X", "broken"], "-X number 1"),
         (["diff", "a"], "Missing argument"),
         (["doctor", "partitioner", "-b", "x:1", "--topic", "t", "--records", "0"], "--records"),
+        (["tracker", "-b", "127.0.0.1:1", "--listen", "9405"], '--listen: "9405" is not an address such as'),
+        (["tracker", "-b", "127.0.0.1:1", "-X", "no.such.option=1"], "librdkafka refuses an option"),
+        (["tracker", "--config", "/nowhere/kpe.toml"], "kpe: /nowhere/kpe.toml"),
         (["change", "plan", "-b", "x:1", "--to", "12"], "Missing option '--topic'"),
         (["change", "request", "-b", "x:1", "--topic", "orders"], "Missing option '--to'"),
     ],
@@ -237,10 +228,13 @@ def test_a_wrong_command_line_is_told_in_one_line(
     assert (told.out, told.err.count("\n")) == ("", 1)
 
 
-@pytest.mark.parametrize("arguments", [[], ["change"]])
-def test_a_page_of_commands_fits_a_terminal(arguments: list[str], capsys: Captured) -> None:
-    assert run([*arguments, "--help"]) == 0
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["change", "--help"]])
+def test_a_page_of_commands_has_an_example_and_fits_a_terminal(
+    arguments: list[str], capsys: Captured
+) -> None:
+    assert run(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert any("-b localhost:9092" in line for line in lines[:12])
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
 
@@ -271,12 +265,6 @@ def test_an_option_is_written_the_same_everywhere() -> None:
         for option in (each for each in command.params if each.param_type_name == "option"):
             forms.setdefault(max(option.opts, key=len), set()).add((option.metavar, option.is_flag))
     assert {name: found for name, found in forms.items() if len(found) > 1} == {}
-
-
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
-def test_help_needs_nothing(arguments: list[str], capsys: Captured) -> None:
-    assert run(arguments) == 0
-    assert "kpe watch -b localhost:9092" in capsys.readouterr().out
 
 
 def test_version(capsys: Captured) -> None:

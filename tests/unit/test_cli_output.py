@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import kafka_partition_events.cli
 from kafka_partition_events.cli.change.context import confirm
-from kafka_partition_events.cli.cluster.printer import Printer
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import (
@@ -27,8 +26,6 @@ from kafka_partition_events.cli.common.output import (
     write_list,
 )
 from kafka_partition_events.legible import is_legible
-from kafka_partition_events.metadata.cluster import TopicInfo
-from kafka_partition_events.metadata.events import TopicAdded
 from tests.control_kit import EVIL, SHOWN
 
 Captured = pytest.CaptureFixture[str]
@@ -59,13 +56,6 @@ def test_nor_is_one_with_colours_more_than_a_line() -> None:
     line = styled((ODD, "bold"), (" is gone", ""))
     assert line.plain == f"{SHOWN_ODD} is gone"
     assert [line.plain[span.start : span.end] for span in line.spans] == [SHOWN_ODD]
-
-
-def test_an_event_about_such_a_name_is_one_line(capsys: Captured) -> None:
-    Printer(Output.TABLE, timed=False).event(TopicAdded(topic=ODD, new=TopicInfo(ODD, (), "id")))
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.split("  ")[0] == "topic_added"
-    assert f"  {SHOWN_ODD}  " in line
 
 
 @given(documents)

@@ -36,10 +36,6 @@ def test_what_was_noticed_counts_from_the_deed() -> None:
     assert told.noticed_s(METADATA, "brown-out") is None
     assert told.noticed_s(METADATA, "kill") == pytest.approx(9.0)
     assert told.noticed_s(HEDGE.key, "kill") is None
-
-
-def test_plain_producers_know_what_metadata_knows() -> None:
-    told = story()
     assert [told.noticed(PLAIN, name) for name in ("brown-out", "kill")] == ["never", "9.00 s"]
     assert [told.noticed(OURS, name) for name in ("brown-out", "kill")] == ["0.30 s", "0.06 s"]
 
