@@ -35,6 +35,11 @@ def test_a_secret_is_refused_where_everybody_can_see_it(name: str) -> None:
     )
 
 
+def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("p=q w\n")
+    assert parse_pairs([f"sasl.password_file={tmp_path}/secret"]) == {"sasl.password": "p=q w"}
+
+
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(CliError) as refused:
         parse_pairs([f"sasl.password_file={tmp_path}/none"])
