@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.key_order import KeyOrder
-from kafka_partition_events.demo.plan import CAST, LAYOUT, SCENES, Part
+from kafka_partition_events.demo.plan import CAST, SCENES, VICTIMS, Part
 from kafka_partition_events.demo.story import METADATA, Mark, Performance, Played, Story
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
@@ -28,7 +28,7 @@ def scenes() -> list[Played]:
             scene=scene,
             begin_ns=BEGIN + STARTS[scene.name] * S,
             end_ns=BEGIN + end * S,
-            broker=LAYOUT.victims.get(scene.name),
+            broker=VICTIMS.get(scene.name),
         )
         for scene, end in zip(SCENES, ends, strict=True)
     ]
@@ -51,7 +51,6 @@ def mark(who: str, broker: int, at: float) -> Mark:
 def story(*performances: Performance) -> Story:
     """Return a run: broker 2 stalls from 10 to 20 s, 5 is dead from 20.5 to 40, 3 from 50.5 on."""
     return Story(
-        layout=LAYOUT,
         scenes=scenes(),
         deeds=[(broker, BEGIN + round(at * S)) for broker, at in ((2, 10), (5, 20.5), (3, 50.5))],
         marks=[

@@ -32,7 +32,7 @@ _GROUPS: Final = {
         "check": ("cluster.check:check_command", "Check the cluster's state, as a Nagios plugin."),
         "snapshot": ("cluster.snapshot:snapshot_command", "Write the state of the cluster, as JSON."),
         "diff": ("cluster.diff:diff_command", "Show what happened between two snapshots."),
-        "doctor": ("doctor.app:doctor_app", "Find what is wrong, and the cure."),
+        "doctor": ("doctor.command:doctor_app", "Find what is wrong, and the cure."),
     },
     "events": {"events": ("events.app:events_app", "List, follow and replay recorded events.")},
     "service": {

@@ -4,7 +4,7 @@ Widths are shares of the page's, so that text keeps its size when it is narrow.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
@@ -12,7 +12,7 @@ from attrs import frozen
 
 from kafka_partition_events.demo.figures import is_late, latency_ms
 from kafka_partition_events.demo.plan import LATE_MS
-from kafka_partition_events.demo.story import Performance, Played, Story
+from kafka_partition_events.demo.story import UNKEYED, Performance, Played, Story
 from kafka_partition_events.demo.tape import DELIVERED, Row
 
 _NS: Final = 1_000_000_000
@@ -29,11 +29,6 @@ class Scale:
     begin_ns: int
     end_ns: int
 
-    @classmethod
-    def of(cls, story: Story) -> "Scale":
-        """Return the time from the first scene to the last."""
-        return cls(story.scenes[0].begin_ns, story.scenes[-1].end_ns)
-
     def share(self, moment_ns: int) -> float:
         """Return the share of the width, from 0 to 1; what lies outside is put on the edge."""
         return min(1.0, max(0.0, (moment_ns - self.begin_ns) / (self.end_ns - self.begin_ns)))
@@ -49,17 +44,13 @@ def height_of(ms: float) -> float:
     return _HEIGHT * (1 - math.log10(inside / _LOWEST_MS) / math.log10(_HIGHEST_MS / _LOWEST_MS))
 
 
-def strips(story: Story, beside: Callable[[Performance], str]) -> str:
-    """Return a strip for each producer: a dot for each record, by when it was sent and how long it took.
-
-    Args:
-        story: Whose records.
-        beside: Returns what stands under a producer's name, as HTML.
-    """
-    scale = Scale.of(story)
+def strips(story: Story) -> str:
+    """Return a strip for each producer: a dot for each record, by when it was sent and how long it took."""
+    scale = Scale(story.scenes[0].begin_ns, story.scenes[-1].end_ns)
     rows = "".join(
         f'<div class="name{" ours" if each.part.ours else ""}">{escape(each.part.title)}'
-        f"<small>{beside(each)}</small></div>{_plot(each, story, scale)}"
+        f"<small>{story.figures(each, *UNKEYED).late:,} records without a key over 100 ms</small></div>"
+        f"{_plot(each, story, scale)}"
         for each in story.performances
     )
     return f'<div class="strips">{_scenes(story.scenes, scale)}{rows}{_axis(scale)}</div>'

@@ -1,12 +1,11 @@
 """Numbers from records. Pure: what was seen goes in, figures come out."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from attrs import frozen
 
 from kafka_partition_events.demo.plan import DELIVERY_LIMIT_MS, LATE_MS
-from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, Row
 
 _MS = 1_000_000
 
@@ -18,20 +17,14 @@ class Figures:
     Attributes:
         records: How many were sent.
         late: How many took over 100 ms, have been waiting for longer, or failed.
-        p99_ms: Of the latency, which is from the call to the callback, or until now; the delivery limit for
-            what failed.
-        p99_open: Whether the record that p99 is of still waits, so that it may become more.
-        longest_ms: The longest of them.
-        stuck: How many have been waiting for over 100 ms.
+        longest_ms: The longest latency, which is from the call to the callback, or until now; the delivery
+            limit for what failed.
         failed: How many the producer gave up.
     """
 
     records: int
     late: int
-    p99_ms: float
-    p99_open: bool
     longest_ms: float
-    stuck: int
     failed: int
 
     @property
@@ -62,26 +55,13 @@ def figures_of(rows: Iterable[Row], now_ns: int) -> Figures:
         rows: The records.
         now_ns: When unanswered ones are looked at.
     """
-    slowest = sorted((latency_ms(row, now_ns), row.outcome) for row in rows)
-    p99, outcome = _quantile(slowest, 0.99)
+    seen = [(latency_ms(row, now_ns), row.outcome) for row in rows]
     return Figures(
-        records=len(slowest),
-        late=sum(ms > LATE_MS for ms, _ in slowest),
-        p99_ms=p99,
-        p99_open=outcome == UNANSWERED,
-        longest_ms=slowest[-1][0] if slowest else 0.0,
-        stuck=sum(ms > LATE_MS and outcome == UNANSWERED for ms, outcome in slowest),
-        failed=sum(outcome == FAILED for _, outcome in slowest),
+        records=len(seen),
+        late=sum(ms > LATE_MS for ms, _ in seen),
+        longest_ms=max((ms for ms, _ in seen), default=0.0),
+        failed=sum(outcome == FAILED for _, outcome in seen),
     )
-
-
-def _quantile(ordered: Sequence[tuple[float, int]], share: float) -> tuple[float, int]:
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else (0.0, DELIVERED)
-
-
-def p99_in_words(figures: Figures) -> str:
-    """Return ``6 ms``, or ``2,200+ ms`` while the record that it is of still waits."""
-    return f"{figures.p99_ms:,.0f}{'+' if figures.p99_open else ''} ms"
 
 
 def percent(share: float) -> str:

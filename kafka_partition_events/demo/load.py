@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import structlog
 
-from kafka_partition_events.demo.plan import CAST, DELIVERY_LIMIT_MS, VALUE_BYTES
+from kafka_partition_events.demo.plan import ASYNCIO, CAST, DELIVERY_LIMIT_MS, VALUE_BYTES
 from kafka_partition_events.demo.senders import Notes, Sender, connect
 from kafka_partition_events.demo.tape import Tape
 
@@ -98,7 +98,7 @@ def main(key: str, bootstrap_servers: str, tape_file: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who closes our standard input
     # Standard output is for the parent; structlog writes there if nobody tells it otherwise.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    part = next(part for part in CAST if part.key == key)
+    part = next(part for part in (*CAST, *ASYNCIO) if part.key == key)
     with Tape(Path(tape_file)) as tape:
         notes = Notes(tape)
         sender = connect(bootstrap_servers, part, notes)
@@ -108,7 +108,6 @@ def main(key: str, bootstrap_servers: str, tape_file: str) -> None:
         sent = send_paced(sender, notes, orders)
         sender.finish(FINISH_LIMIT_S)
         notes.tell(kind="done", sent=sent, causes=notes.causes)
-        sender.close()
 
 
 if __name__ == "__main__":

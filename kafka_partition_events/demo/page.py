@@ -1,15 +1,14 @@
 """The demo's page: one HTML file, no script, no request to anywhere. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Final
 
 from kafka_partition_events.demo.chart import strips
 from kafka_partition_events.demo.figures import percent
 from kafka_partition_events.demo.plan import FROZEN_S, SESSION_MS, THAWED_S
-from kafka_partition_events.demo.story import METADATA, UNKEYED, Performance, Story
-from kafka_partition_events.demo.verdict import COLUMNS, cells
-from kafka_partition_events.demo.words import DIFF, NEXT
+from kafka_partition_events.demo.story import Performance, Story
+from kafka_partition_events.demo.verdict import COLUMNS, cells, keys_in_words
 from kafka_partition_events.spark.page import page, section, table
 
 
@@ -24,14 +23,14 @@ def render(story: Story, settings: Mapping[str, str]) -> str:
         __package__,
         title="kpe demo: " + story.finding,
         heading=story.finding,
-        under=f"{_cast(story)}: the same load and faults at the same time, a process each.{_diff()}",
+        under=f"{_cast(story)}: the same load and faults, a process each.{_diff(*story.change)}",
         figures=_figures(story),
         sections=(
-            section("Every record", strips(story, _beside(story)), _DOTS),
+            section("Every record", strips(story), _DOTS),
             section("The verdict", _verdict(story), _VERDICT),
             section("Records with a key", _keys(story), _KEYS),
             section("The account", _account(story), _ACCOUNT),
-            section("Run with", _settings(settings) + _next()),
+            section("Run with", _settings(settings)),
         ),
     )
 
@@ -41,23 +40,17 @@ def _cast(story: Story) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _diff() -> str:
-    return f'</p><pre class="diff"><del>{escape(DIFF[0])}</del>\n<ins>{escape(DIFF[1])}</ins></pre><p>'
+def _diff(before: str, after: str) -> str:
+    return f'</p><pre class="diff"><del>{escape(before)}</del>\n<ins>{escape(after)}</ins></pre><p>'
 
 
 def _figures(story: Story) -> dict[str, str]:
-    told = {
+    return {
         f"{each.part.title}: over 100 ms during the stall": percent(
             story.figures(each, "brown-out").late_share
         )
         for each in story.performances
     }
-    seconds = story.noticed_s(METADATA, "brown-out")
-    return {**told, "Metadata noticed the stall": "never" if seconds is None else f"after {seconds:.1f} s"}
-
-
-def _beside(story: Story) -> Callable[[Performance], str]:
-    return lambda each: f"{story.figures(each, *UNKEYED).late:,} records without a key over 100 ms"
 
 
 _DOTS: Final = (
@@ -94,19 +87,8 @@ def _row(each: Performance, values: Iterable[str]) -> str:
 
 
 def _keys(story: Story) -> str:
-    def row(each: Performance) -> str:
-        figures = story.figures(each, "keys")
-        bar = f'<span class="share"><span style="width:{100 * figures.late_share:.1f}%"></span></span>'
-        kind = ' class="ours"' if each.part.ours else ""
-        return (
-            f"<tr><th scope=row{kind}>{escape(each.part.title)}<td>{bar}{percent(figures.late_share)}"
-            f'<td class="n">{figures.longest_ms / 1000:.1f} s<td class="n">{figures.failed:,}</tr>'
-        )
-
-    head = '<th>Producer<th>Over 100 ms<th class="n">Longest wait<th class="n">Failed'
     kind = "" if story.key_order.holds else ' class="bad"'
-    proof = f"<p{kind}>{escape(story.order_in_words)}</p>"
-    return table(head, map(row, story.performances)) + proof
+    return f"<p>{escape(keys_in_words(story))}</p><p{kind}>{escape(story.order_in_words)}</p>"
 
 
 def _account(story: Story) -> str:
@@ -129,8 +111,3 @@ def _account(story: Story) -> str:
 def _settings(settings: Mapping[str, str]) -> str:
     rows = "".join(f"<dt>{escape(name)}<dd>{escape(value)}" for name, value in settings.items())
     return f'<dl class="settings">{rows}</dl>'
-
-
-def _next() -> str:
-    rows = "".join(f"<dt>{escape(what)}<dd><code>{escape(command)}</code>" for what, command in NEXT)
-    return f'<h3>What next</h3><dl class="settings">{rows}</dl>'

@@ -1,11 +1,13 @@
 """What is played: the layout, the producers that take part, the scenes. Pure."""
 
-from collections.abc import Mapping
 from typing import Final, Literal
 
 from attrs import field, frozen
 
 LATE_MS: Final = 100.0
+LATE_AT_REST: Final = 0.01
+"""The share of late records up to which all is as usual."""
+
 FROZEN_S, THAWED_S = 0.4, 0.1
 """Of each half second of the brown-out; what runs between keeps the broker in the cluster."""
 
@@ -21,28 +23,17 @@ SESSION_MS: Final = 9_000
 """How long Kafka goes on listing a broker that is gone: its own default."""
 
 
-@frozen(kw_only=True)
-class Layout:
-    """Brokers and topics. Every producer has a topic of its own, and all topics are alike."""
+BROKERS, PARTITIONS, REPLICATION, MIN_INSYNC = 6, 24, 3, 2
+"""Every producer has a topic of its own, and all topics are alike."""
 
-    brokers: int
-    partitions: int
-    replication: int
-    min_insync: int
-    victims: Mapping[str, int]
-    """Scene -> the broker that something is done to; never 1, which is asked for metadata meanwhile."""
+BROKERS_IN_WORDS: Final = (
+    f"{BROKERS} brokers, replication factor {REPLICATION}, min.insync.replicas {MIN_INSYNC}, acks=all"
+)
+VICTIMS: Final = {"brown-out": 2, "kill": 5, "back": 5, "keys": 3}
+"""Scene -> the broker that something is done to; never 1, which is asked for metadata meanwhile."""
 
-    @property
-    def in_words(self) -> str:
-        """What an expert asks first."""
-        return (
-            f"{self.brokers} brokers, replication factor {self.replication}, "
-            f"min.insync.replicas {self.min_insync}, acks=all"
-        )
-
-    def assignment(self) -> dict[int, list[int]]:
-        """Return partition -> brokers; see `placement`."""
-        return placement(self.brokers, self.partitions, self.replication)
+MEMORY_MIB: Final = 3_500
+"""How much must be available for the brokers and the producers."""
 
 
 def placement(brokers: int, partitions: int, replication: int) -> dict[int, list[int]]:
@@ -60,19 +51,9 @@ def placement(brokers: int, partitions: int, replication: int) -> dict[int, list
     return {partition: replicas(partition) for partition in range(partitions)}
 
 
-LAYOUT: Final = Layout(
-    brokers=6,
-    partitions=24,
-    replication=3,
-    min_insync=2,
-    victims={"brown-out": 2, "kill": 5, "back": 5, "keys": 3},
-)
-MEMORY_MIB: Final = 3_500
-"""How much must be available for six brokers and four producers."""
-
 # -- who takes part --------------------------------------------------------------------------------------
 
-Kind = Literal["confluent", "kafka-python", "ours"]
+Kind = Literal["confluent", "kafka-python", "aiokafka", "asyncio"]
 
 
 @frozen(kw_only=True)
@@ -82,19 +63,18 @@ class Part:
     Attributes:
         key: Names its topic and its process.
         title: What people read.
-        kind: Which client it is.
-        options: Arguments of `PartitioningProducer`.
+        kind: Which client it is; ``asyncio`` is confluent-kafka's on a loop.
+        made: The call that makes it, as people read it.
+        ours: Whether it is this library's.
+        options: What that says beyond the client's settings.
     """
 
     key: str
     title: str
     kind: Kind
-    options: dict[str, object] = field(factory=dict)
-
-    @property
-    def ours(self) -> bool:
-        """Whether it is this library's."""
-        return self.kind == "ours"
+    made: str
+    ours: bool = False
+    options: dict[str, str] = field(factory=dict)
 
     @property
     def topic(self) -> str:
@@ -102,15 +82,50 @@ class Part:
         return f"demo-{self.key}"
 
 
+MOVE: Final = {"rescue": "hedge", "keys": "move"}
+MOVED: Final = 'rescue="hedge", keys="move"'
+
 CAST: Final = (
-    Part(key="confluent-kafka", title="confluent-kafka", kind="confluent"),
-    Part(key="kafka-python", title="kafka-python", kind="kafka-python"),
-    Part(key="ours", title="ours", kind="ours"),
+    Part(key="confluent-kafka", title="confluent-kafka", kind="confluent", made="Producer(conf)"),
+    Part(key="kafka-python", title="kafka-python", kind="kafka-python", made="KafkaProducer(**conf)"),
+    Part(key="ours", title="ours", kind="confluent", made="PartitioningProducer(conf)", ours=True),
     Part(
-        key="ours-move", title="ours, hedge + move", kind="ours", options={"rescue": "hedge", "keys": "move"}
+        key="ours-move",
+        title="ours, hedge + move",
+        kind="confluent",
+        made=f"PartitioningProducer(conf, {MOVED})",
+        ours=True,
+        options=MOVE,
     ),
 )
 """Who takes part, in the order of the rows; the last one's keys move, and are read in order at the end."""
+
+ASYNCIO: Final = (
+    Part(key="aiokafka", title="aiokafka", kind="aiokafka", made="AIOKafkaProducer(**conf)"),
+    Part(
+        key="ours-asyncio",
+        title="ours, asyncio",
+        kind="asyncio",
+        made='AsyncPartitioningProducer(conf, rescue="hedge")',
+        ours=True,
+        options={"rescue": "hedge"},
+    ),
+    Part(
+        key="aiokafka-move",
+        title="aiokafka, attached",
+        kind="aiokafka",
+        made=f"PartitioningAIOKafkaProducer(**conf, {MOVED})",
+        ours=True,
+        options=MOVE,
+    ),
+)
+"""The same with ``--asyncio``."""
+
+
+def change(first: Part, last: Part) -> tuple[str, str]:
+    """Return what makes the last producer of the first one, as lines of a diff."""
+    return f"- {first.made}", f"+ {last.made}"
+
 
 # -- what happens ----------------------------------------------------------------------------------------
 
@@ -138,7 +153,7 @@ SCENES: Final = (
     Scene(
         name="calm",
         title="calm",
-        caption="Four producers, one load. Nothing is wrong, and nothing costs anything you could see.",
+        caption="One load for all. Nothing is wrong, and nothing costs anything you could see.",
         share=0.1,
     ),
     Scene(

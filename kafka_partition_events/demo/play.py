@@ -8,16 +8,15 @@ from kafka_partition_events.demo.figures import figures_of
 from kafka_partition_events.demo.loads import Load
 from kafka_partition_events.demo.plan import (
     FROZEN_S,
-    LATE_MS,
-    LAYOUT,
+    LATE_AT_REST,
     LEAST_RATE,
     SCENES,
     SETTLED_S,
     SLOWER_LIMIT_S,
     THAWED_S,
+    VICTIMS,
     WARM_UP_LIMIT_S,
     WARM_UP_S,
-    Name,
 )
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.testing import KafkaCluster
@@ -98,15 +97,12 @@ class Play:
             self._rest_until(begin + seconds * _NS)
             now = time.monotonic_ns()
             recent = [load.tape.rows(load.tape.first_since(now - SETTLED_S * _NS)) for load in self._loads]
-            if all(figures_of(rows, now).p99_ms <= LATE_MS for rows in recent):
+            if all(figures_of(rows, now).late_share <= LATE_AT_REST for rows in recent):
                 return True
         return False
 
-    def _victim(self, name: Name) -> int:
-        return LAYOUT.victims[name]
-
     def _brown_out(self, end_ns: int) -> None:
-        broker = self._victim("brown-out")
+        broker = VICTIMS["brown-out"]
         self._progress.did(
             broker, f"kill -STOP broker {broker} for {FROZEN_S} s, kill -CONT for {THAWED_S} s, and again"
         )
@@ -122,10 +118,10 @@ class Play:
             self._cluster.thaw(broker)
 
     def _kill(self, end_ns: int) -> None:
-        self._kill_broker(self._victim("kill"), end_ns)
+        self._kill_broker(VICTIMS["kill"], end_ns)
 
     def _restart(self, end_ns: int) -> None:
-        broker = self._victim("back")
+        broker = VICTIMS["back"]
         self._cluster.restart(broker)
         self._progress.note(f"broker {broker} is in sync")
         for load in self._loads:
@@ -138,7 +134,7 @@ class Play:
     def _kill_with_keys(self, end_ns: int) -> None:
         for load in self._loads:
             load.order("keys")
-        self._kill_broker(self._victim("keys"), end_ns)
+        self._kill_broker(VICTIMS["keys"], end_ns)
 
     def _kill_broker(self, broker: int, end_ns: int) -> None:
         self._rest_until(time.monotonic_ns() + round(_BREATH_S * _NS))

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
-from attrs import frozen
-
-from kafka_partition_events.demo.plan import Layout, Name, Part, Scene
+from kafka_partition_events.demo.plan import BROKERS, VICTIMS, Part, Scene
 from kafka_partition_events.demo.story import METADATA, Mark, Played
 from kafka_partition_events.demo.witness import Said
 
@@ -22,15 +20,6 @@ _WHY: Final = {
 }
 
 
-@frozen
-class Note:
-    """A line about something that has happened, and how long after the beginning of its scene."""
-
-    after_s: float
-    text: str
-    tone: Tone
-
-
 class Progress:
     """Everything that is known so far. Thread-safe: lists only grow.
 
@@ -39,24 +28,18 @@ class Progress:
         scene: The one that is on, and when it began (ns, monotonic); None before the first.
         deeds: The brokers that something was done to, and when (ns, monotonic).
         worst: The most partitions offline, and the fewest brokers listed, in the brown-out.
-        told: Called with each note.
+        told: Called with each note: how many seconds after the scene's beginning, and a line.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self) -> None:
         """Begin."""
-        self.layout = layout
-        self.told: Callable[[Note], None] = lambda _note: None
+        self.told: Callable[[float, str, Tone], None] = lambda *_note: None
         self.scenes: list[Played] = []
         self.scene: tuple[Scene, int] | None = None
         self.deeds: list[tuple[int, int]] = []
         self.marks: list[Mark] = []
-        self.worst = (0, layout.brokers)
+        self.worst = (0, BROKERS)
         self._lock = threading.Lock()
-        self._copies: set[tuple[str, Name]] = set()
-
-    def victim(self, scene: Scene) -> int | None:
-        """Return the broker that something is done to in a scene."""
-        return self.layout.victims.get(scene.name)
 
     @contextmanager
     def playing(self, scene: Scene) -> Iterator[int]:
@@ -66,7 +49,7 @@ class Progress:
             self.scene = (scene, begin)
         yield begin
         self.scenes.append(
-            Played(scene=scene, begin_ns=begin, end_ns=time.monotonic_ns(), broker=self.victim(scene))
+            Played(scene=scene, begin_ns=begin, end_ns=time.monotonic_ns(), broker=VICTIMS.get(scene.name))
         )
 
     def did(self, broker: int, text: str) -> None:
@@ -78,8 +61,7 @@ class Progress:
         """Tell something."""
         with self._lock:
             began = self.scene[1] if self.scene else time.monotonic_ns()
-            note = Note((time.monotonic_ns() - began) / _NS, text, tone)
-        self.told(note)
+        self.told((time.monotonic_ns() - began) / _NS, text, tone)
 
     # -- what others say ---------------------------------------------------------------------------------
 
@@ -95,9 +77,6 @@ class Progress:
                 is_gone = said["why"] == "left"
                 word = f"leaves broker {broker} to metadata" if is_gone else f"trusts broker {broker} again"
                 self.note(f"{part.title}: {word}", "ours")
-            case "rescued" if self.scene and (part.key, self.scene[0].name) not in self._copies:
-                self._copies.add((part.key, self.scene[0].name))
-                self.note(f"{part.title}: first copies of records that were stuck are sent", "ours")
 
     def testified(self, at_ns: int, before: Said, now: Said) -> None:
         """Take what metadata says now."""

@@ -13,13 +13,14 @@ from pathlib import Path
 from attrs import frozen
 from rich.console import Console
 
+from kafka_partition_events import __version__
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.demo import plan
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.key_order import KeyOrder
 from kafka_partition_events.demo.loads import Load, open_loads
 from kafka_partition_events.demo.page import render
-from kafka_partition_events.demo.plan import CAST, LAYOUT
+from kafka_partition_events.demo.plan import ASYNCIO, CAST, PARTITIONS
 from kafka_partition_events.demo.play import Play
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.demo.screen import Screen
@@ -42,11 +43,18 @@ class Demo:
         out: Where the page goes.
         rate: Records per second of each producer.
         seconds: How long all scenes take together.
+        asyncio: Whether producers for asyncio take part.
     """
 
     out: Path
     rate: int = 250
     seconds: float = 40.0
+    asyncio: bool = False
+
+    @property
+    def cast(self) -> Sequence[plan.Part]:
+        """Who takes part."""
+        return ASYNCIO if self.asyncio else CAST
 
 
 def run_demo(demo: Demo, console: Console) -> bool:
@@ -65,20 +73,21 @@ def run_demo(demo: Demo, console: Console) -> bool:
             "programs, or run it elsewhere"
         )
     began = datetime.now(UTC)
-    progress = Progress(LAYOUT)
-    with Screen(console, progress) as screen:
+    progress = Progress()
+    clients = ("aiokafka" if demo.asyncio else "kafka-python", "confluent-kafka")
+    with Screen(console, progress, demo.cast) as screen:
         story, rate = _play(demo, progress, screen)
     settings = {
-        "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {LAYOUT.in_words}, "
-        f"{LAYOUT.partitions} partitions, broker session {plan.SESSION_MS / 1000:.0f} s",
+        "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {plan.BROKERS_IN_WORDS}, "
+        f"{PARTITIONS} partitions, broker session {plan.SESSION_MS / 1000:.0f} s",
         "Producers": f"a process each; {rate} records/s of {plan.VALUE_BYTES} B, linger "
         f"{plan.LINGER_MS} ms, delivery limit {plan.DELIVERY_LIMIT_MS / 1000:.0f} s; else the defaults",
-        "Clients": ", ".join(f"{name} {_version(name)}" for name in ("confluent-kafka", "kafka-python")),
+        "Clients": ", ".join(f"{name} {metadata.version(name)}" for name in clients),
         "Machine": f"{os.cpu_count()} cores for brokers and producers together, {platform.system()} "
         f"{platform.machine()}, Python {platform.python_version()}",
-        "This library": f"kafka-partition-events {_version('kafka-partition-events')}",
+        "This library": f"kafka-partition-events {__version__}",
         "Run": f"{began:%Y-%m-%d %H:%M} UTC; the same again: kpe demo --rate {rate} "
-        f"--seconds {demo.seconds:.0f}s",
+        f"--seconds {demo.seconds:.0f}s{' --asyncio' if demo.asyncio else ''}",
     }
     demo.out.write_text(render(story, settings), encoding="utf-8")
     show_verdict(console, story, str(demo.out))
@@ -88,16 +97,17 @@ def run_demo(demo: Demo, console: Console) -> bool:
 def _play(demo: Demo, progress: Progress, screen: Screen) -> tuple[Story, int]:
     with (
         tempfile.TemporaryDirectory(prefix="kpe-demo-") as scratch,
-        KafkaCluster(LAYOUT.brokers, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
+        KafkaCluster(plan.BROKERS, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
     ):
         bootstrap = cluster.bootstrap_servers
-        for part in CAST:
-            config = {"min.insync.replicas": str(LAYOUT.min_insync)}
-            cluster.create_topic(part.topic, config=config, assignment=LAYOUT.assignment())
-        screen.line(f"{len(CAST)} topics of {LAYOUT.partitions} partitions; the producers connect")
+        placed = plan.placement(plan.BROKERS, PARTITIONS, plan.REPLICATION)
+        for part in demo.cast:
+            config = {"min.insync.replicas": str(plan.MIN_INSYNC)}
+            cluster.create_topic(part.topic, config=config, assignment=placed)
+        screen.line(f"{len(demo.cast)} topics of {PARTITIONS} partitions; the producers connect")
         records = round(demo.rate * (demo.seconds + _ROOM_S))
         with (
-            open_loads(CAST, bootstrap, records, Path(scratch), progress.heard) as loads,
+            open_loads(demo.cast, bootstrap, records, Path(scratch), progress.heard) as loads,
             open_witness(bootstrap.split(",")[0], progress.testified),
         ):
             for load in loads:
@@ -109,10 +119,9 @@ def _play(demo: Demo, progress: Progress, screen: Screen) -> tuple[Story, int]:
             progress.note("the topics are read back")
             performances = _accounted(loads, bootstrap)
             key_order = _key_order(performances[-1], bootstrap)
-            progress.note(f"{CAST[-1].title}, by an OrderedConsumer: {key_order.in_words}", "ours")
+            progress.note(f"{demo.cast[-1].title}, by an OrderedConsumer: {key_order.in_words}", "ours")
     offline, listed = progress.worst
     story = Story(
-        layout=LAYOUT,
         scenes=progress.scenes,
         deeds=progress.deeds,
         marks=sorted(progress.marks, key=lambda mark: mark.at_ns),
@@ -128,7 +137,7 @@ def _play(demo: Demo, progress: Progress, screen: Screen) -> tuple[Story, int]:
 def _accounted(loads: Sequence[Load], bootstrap: str) -> list[Performance]:
     def accounted(load: Load) -> Performance:
         rows = list(load.tape.rows())
-        stored = read_numbers(bootstrap, load.part.topic, LAYOUT.partitions)
+        stored = read_numbers(bootstrap, load.part.topic, PARTITIONS)
         account = reconcile(rows, stored, must_answer=load.part.ours)
         return Performance(part=load.part, rows=rows, causes=load.causes, account=account)
 
@@ -137,7 +146,7 @@ def _accounted(loads: Sequence[Load], bootstrap: str) -> list[Performance]:
 
 
 def _key_order(moved: Performance, bootstrap: str) -> KeyOrder:
-    handed = read_in_order(bootstrap, moved.part.topic, LAYOUT.partitions)
+    handed = read_in_order(bootstrap, moved.part.topic, PARTITIONS)
     return KeyOrder.of(handed, moved.rows)
 
 
@@ -148,10 +157,3 @@ def available_mib() -> int:
     except OSError:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "(a copy that is not installed)"

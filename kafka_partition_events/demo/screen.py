@@ -8,11 +8,10 @@ from typing import Self
 
 from rich.console import Console
 
-from kafka_partition_events.demo.figures import Figures, figures_of, p99_in_words, percent
+from kafka_partition_events.demo.figures import figures_of, percent
 from kafka_partition_events.demo.loads import Load
-from kafka_partition_events.demo.plan import SCENES, Part
-from kafka_partition_events.demo.progress import Note, Progress, Tone
-from kafka_partition_events.demo.words import DIFF, THE_CHANGE
+from kafka_partition_events.demo.plan import SCENES, VICTIMS, Part, change
+from kafka_partition_events.demo.progress import Progress, Tone
 
 _EVERY_S = 2.0
 _STYLES: dict[Tone, str] = {"plain": "default", "harm": "red", "ours": "green"}
@@ -21,8 +20,9 @@ _STYLES: dict[Tone, str] = {"plain": "default", "harm": "red", "ours": "green"}
 class Screen:
     """Tells what happens, and every two seconds where each producer stands. Thread-safe."""
 
-    def __init__(self, console: Console, progress: Progress) -> None:
+    def __init__(self, console: Console, progress: Progress, cast: Sequence[Part]) -> None:
         """Make it; it tells from its `with` on."""
+        self._cast = cast
         self._console = console
         self._progress = progress
         self._began = time.monotonic()
@@ -35,7 +35,8 @@ class Screen:
     def __enter__(self) -> Self:
         """Begin."""
         self._progress.told = self._note
-        for line in (THE_CHANGE, *DIFF):
+        self.line("The same load on each producer; the change from the first to the last is one line:")
+        for line in change(self._cast[0], self._cast[-1]):
             self.line(line)
         self._thread.start()
         return self
@@ -63,16 +64,16 @@ class Screen:
     def _write(self, text: str, style: str = "default") -> None:
         self._console.print(f"{time.monotonic() - self._began:6.1f} s  {text}", style=style, soft_wrap=True)
 
-    def _note(self, note: Note) -> None:
+    def _note(self, after_s: float, text: str, tone: Tone) -> None:
         self._announce()
-        self.line(f"   +{note.after_s:.2f} s  {note.text}", _STYLES[note.tone])
+        self.line(f"   +{after_s:.2f} s  {text}", _STYLES[tone])
 
     def _announce(self) -> None:
         if (on := self._progress.scene) is None or on[0].name == self._scene:
             return
         scene = on[0]
         self._scene = scene.name
-        title = scene.title.format(broker=self._progress.victim(scene))
+        title = scene.title.format(broker=VICTIMS.get(scene.name))
         self.line(f"== scene {SCENES.index(scene) + 1} of {len(SCENES)}: {title}. {scene.caption}", "bold")
 
     def _run(self) -> None:
@@ -83,15 +84,8 @@ class Screen:
             with self._lock:  # the tapes stay open as long as they are shown
                 for load in self._loads:
                     rows = load.tape.rows(load.tape.first_since(on[1]))
-                    figures = figures_of(rows, time.monotonic_ns())
-                    self._write(
-                        f"   {in_words(load.part, figures)}", "green" if load.part.ours else "default"
-                    )
-
-
-def in_words(part: Part, figures: Figures) -> str:
-    """Return where a producer stands in the scene that is on."""
-    return (
-        f"{part.title}: {percent(figures.late_share)} over 100 ms, p99 {p99_in_words(figures)}, "
-        f"stuck {figures.stuck:,}, failed {figures.failed:,}"
-    )
+                    so_far = figures_of(rows, time.monotonic_ns())
+                    late, longest = percent(so_far.late_share), f"{so_far.longest_ms:,.0f} ms"
+                    told = f"over 100 ms, longest {longest}, failed {so_far.failed:,}"
+                    style = "green" if load.part.ours else "default"
+                    self._write(f"   {load.part.title}: {late} {told}", style)

@@ -20,6 +20,7 @@ from kafka_partition_events.demo.plan import (
 from kafka_partition_events.demo.tape import Tape
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.poller import MetadataPoller
 
 _CONNECT_LIMIT_S = 30.0
 
@@ -62,10 +63,7 @@ class Sender(Protocol):
         """Let so much time pass, and delivery reports in."""
 
     def finish(self, seconds: float) -> None:
-        """Wait until every record has been reported on."""
-
-    def close(self) -> None:
-        """Release the producer."""
+        """Wait until every record has been reported on; the end of the process releases all else."""
 
 
 def confluent_config(bootstrap_servers: str) -> dict[str, Any]:
@@ -92,7 +90,11 @@ class ConfluentSender:
         self._topic = part.topic
         self._notes = notes
         if part.ours:
-            self._producer: Any = _ours(config, part, notes)
+            from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
+
+            options: dict[str, Any] = dict(part.options)
+            self._producer: Any = PartitioningProducer(config, **options)
+            report_judgements(self._producer.poller, notes)
         else:
             self._producer = Producer(config)
         self._producer.list_topics(part.topic, timeout=_CONNECT_LIMIT_S)
@@ -115,23 +117,8 @@ class ConfluentSender:
         """Wait until every record has been reported on."""
         self._producer.flush(seconds)
 
-    def close(self) -> None:
-        """Release the producer."""
-        self._producer.close()
-
-
-def _ours(config: dict[str, Any], part: Part, notes: Notes) -> Any:
-    from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
-
-    options: dict[str, Any] = dict(part.options)
-    producer = PartitioningProducer(config, **options)
-    producer.poller.register(_Judgements(notes), replay=False)
-    return producer
-
 
 class _Judgements(PartitionChangeListener):
-    """Tells the parent what our producer finds out by its own deliveries."""
-
     name = "demo"
 
     def __init__(self, notes: Notes) -> None:
@@ -143,8 +130,10 @@ class _Judgements(PartitionChangeListener):
     def on_broker_cleared(self, event: ev.BrokerCleared) -> None:
         self._notes.tell(kind="trusted", broker=event.broker, why=str(event.reason))
 
-    def on_records_rescued(self, event: ev.RecordsRescued) -> None:
-        self._notes.tell(kind="rescued", copies=event.copies)
+
+def report_judgements(poller: MetadataPoller, notes: Notes) -> None:
+    """Let the parent hear what a producer of ours finds out by its own deliveries."""
+    poller.register(_Judgements(notes), replay=False)
 
 
 class KafkaPythonSender:
@@ -185,14 +174,13 @@ class KafkaPythonSender:
         with contextlib.suppress(Exception):  # what was not reported on is counted as such
             self._producer.flush(seconds)
 
-    def close(self) -> None:
-        """Release the producer."""
-        with contextlib.suppress(Exception):  # it refuses to be closed while records are stuck
-            self._producer.close(timeout=1)
-
 
 def connect(bootstrap_servers: str, part: Part, notes: Notes) -> Sender:
     """Return a part's producer, connected."""
     if part.kind == "kafka-python":
         return KafkaPythonSender(bootstrap_servers, part, notes)
-    return ConfluentSender(bootstrap_servers, part, notes)
+    if part.kind == "confluent":
+        return ConfluentSender(bootstrap_servers, part, notes)
+    from kafka_partition_events.demo.asyncio_sender import AsyncioSender  # noqa: PLC0415 - as the clients
+
+    return AsyncioSender(bootstrap_servers, part, notes)

@@ -7,7 +7,7 @@ from attrs import field, frozen
 from kafka_partition_events.demo.account import Account
 from kafka_partition_events.demo.figures import Figures, figures_of, percent
 from kafka_partition_events.demo.key_order import KeyOrder
-from kafka_partition_events.demo.plan import Layout, Name, Part, Scene
+from kafka_partition_events.demo.plan import BROKERS, Name, Part, Scene, change
 from kafka_partition_events.demo.tape import DELIVERED, Row
 
 _NS = 1_000_000_000
@@ -23,11 +23,6 @@ class Played:
     begin_ns: int
     end_ns: int
     broker: int | None
-
-    @property
-    def title(self) -> str:
-        """Its headline."""
-        return self.scene.title.format(broker=self.broker)
 
 
 @frozen(kw_only=True)
@@ -64,7 +59,6 @@ class Story:
         key_order: What an `OrderedConsumer` was handed of the last producer's records with a key.
     """
 
-    layout: Layout
     scenes: Sequence[Played]
     deeds: Sequence[tuple[int, int]]
     marks: Sequence[Mark]
@@ -110,13 +104,18 @@ class Story:
         return all(each.account.adds_up for each in self.performances)
 
     @property
+    def change(self) -> tuple[str, str]:
+        """What makes the last producer of the first one, as lines of a diff."""
+        return change(self.performances[0].part, self.performances[-1].part)
+
+    @property
     def finding(self) -> str:
         """What was found, in two or three sentences."""
         played = self.scene("brown-out")
         plain, best = self.performances[0], self.performances[-1]
         seconds = (played.end_ns - played.begin_ns) / _NS
         shares = [percent(self.figures(each, "brown-out").late_share) for each in (plain, best)]
-        green = self.most_offline == 0 and self.fewest_listed == self.layout.brokers
+        green = self.most_offline == 0 and self.fewest_listed == BROKERS
         meanwhile = ", and Kafka's metadata said that all was well" if green else ""
         return (
             f"Broker {played.broker} stalled for {seconds:.0f} s{meanwhile}. {plain.part.title}: {shares[0]} "

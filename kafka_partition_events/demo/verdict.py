@@ -1,5 +1,7 @@
 """The last thing that is printed: the verdict, the account, the change, and what to do next."""
 
+from typing import Final
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -7,8 +9,12 @@ from rich.text import Text
 
 from kafka_partition_events.demo.figures import percent
 from kafka_partition_events.demo.story import UNKEYED, Performance, Story
-from kafka_partition_events.demo.words import DIFF, NEXT
 
+_NEXT: Final = (
+    ("on your cluster", "kpe watch -b HOST:9092 (it only reads)"),
+    ("if a broker hangs", "kpe doctor replicas -b HOST:9092 (likewise)"),
+    ("grow, lose nothing", "kpe change plan -b HOST:9092 --topic T --to N (likewise)"),
+)
 COLUMNS = ("stall: late", "kill: late", "longest wait", "failed, no answer", "stall noticed", "kill noticed")
 """Late is over 100 ms, or failed."""
 
@@ -56,9 +62,10 @@ def show_verdict(console: Console, story: Story, page: str) -> None:
     style = "green" if story.key_order.holds else "red"
     console.print(f"{story.order_in_words}\n", style=style, soft_wrap=True)
     rows = Table.grid(padding=(0, 2))
-    rows.add_row("  the change", Text(DIFF[0], style="dim", no_wrap=True))
-    rows.add_row("", Text(DIFF[1], style="green", no_wrap=True))
+    before, after = story.change
+    rows.add_row("  the change", Text(before, style="dim"))
+    rows.add_row("", Text(after, style="green"))
     rows.add_row("  the page", page)
-    for what, command in NEXT:
+    for what, command in _NEXT:
         rows.add_row(f"  {what}", command)
     console.print(rows)

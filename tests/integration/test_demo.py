@@ -215,3 +215,18 @@ def test_without_java_it_says_what_is_missing(tmp_path: Path) -> None:
         "kpe: Java 17 or newer is not installed, and the demo runs real brokers: install it, or set "
         "JAVA_HOME\n"
     )
+
+
+@pytest.mark.weekly
+def test_it_has_producers_for_asyncio_too(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = subprocess.run(
+        [*KPE, "--asyncio", "--seconds", "20s", "--rate", "200", "--out", str(page)],
+        capture_output=True, text=True, check=False, timeout=400,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    rows = re.findall(r"^(aiokafka|ours, asyncio|aiokafka, attached) +([\d.]+)%", done.stdout, re.MULTILINE)
+    late = {who: float(share) for who, share in rows}
+    assert late["aiokafka"] > 2 * max(late["ours, asyncio"], late["aiokafka, attached"]), done.stdout
+    assert "An OrderedConsumer on aiokafka, attached: " in done.stdout
+    assert page.exists()

@@ -211,7 +211,7 @@ HELP = {
 """What the first page of `kpe`, and completing a command's name, may import of this package."""
 HELP_OF_WATCH = HELP | {
     "cli.cluster.watch", "observe.quantities", "observe.setting_kinds",
-    *(f"cli.common.{name}" for name in ("completing", "options", "settings")),
+    *(f"cli.common.{name}" for name in ("options", "settings")),
 }  # fmt: skip
 """The same for a command: its options, and nothing of what it does with them."""
 DEAR = {"structlog", "rich", "cattrs", "pydantic", "asyncio", "concurrent", "importlib.metadata", *HEAVY} - {
@@ -273,7 +273,7 @@ WATCHER = (7_630, 7_630)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
 CONTROL = (5_497, 5_497)
 """The same for change control: its wing, and its commands in `cli/change`."""
-COMMANDS = (4_610, 4_500)
+COMMANDS = (4_497, 4_497)
 """The same for the command line without `cli/change`."""
 OTHERS = {"diagnose": 501, "spark": 6_297, "demo": 2_087}
 """The same for the wings that have no target."""

@@ -81,6 +81,16 @@ def test_systemd_accepts_the_unit(systemd_analyze: str, tmp_path: Path, path: Pa
     assert path.name not in checked.stderr, "a directive that systemd ignores"
 
 
+@UNITS
+def test_a_unit_is_as_little_exposed_as_a_service_on_the_network_can_be(
+    systemd_analyze: str, path: Path
+) -> None:
+    judged = done(systemd_analyze, "security", "--offline=true", "--no-pager", path)
+    if (found := re.search(r"exposure level for .*: ([\d.]+)", judged.stdout)) is None:
+        pytest.skip(f"this systemd-analyze does not judge files: {judged.stderr[:200]}")
+    assert float(found[1]) <= 1.1
+
+
 def test_the_unit_uses_what_its_installation_makes() -> None:
     unit = UNIT.read_text(encoding="utf-8")
     environment, extra = re.findall(r"venv (\S+) && \S+/pip install '\S+\[(\w+)\]'", unit)[0]

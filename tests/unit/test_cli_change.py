@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kafka_partition_events.cli.change.context import change_ids
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from tests.change_kit import StoryClient, documents, unreachable
@@ -116,17 +119,14 @@ class TestRequest:
         assert desk.sent[-1].actor == "nameless"
 
 
-class TestOtherCommands:
-    def kpe(self, desk: StoryClient, verb: str, *options: str) -> int:
-        return desk.kpe("change", verb, ONE, *options)
-
+class TestCancel:
     def test_cancel_what_has_not_happened(self, desk: StoryClient) -> None:
         desk.story.request(growth())
-        assert self.kpe(desk, "cancel") == 0
+        assert desk.kpe("change", "cancel", ONE) == 0
         assert desk.story.change.state is State.CANCELLED
 
     def test_cancel_what_has_happened_is_refused(self, capsys: Captured) -> None:
-        assert self.kpe(at(grown(gated())), "cancel") == 1
+        assert at(grown(gated())).kpe("change", "cancel", ONE) == 1
         assert "it waits for who follows until its deadline" in capsys.readouterr().err
 
 
@@ -145,3 +145,13 @@ def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:
     assert desk.kpe(*REQUEST, "--to", "12") == 2
     assert capsys.readouterr().err == "kpe: can't read the control topics: nobody is there\n"
     assert desk.closed
+
+
+def test_a_shell_completes_the_ids_of_open_changes() -> None:
+    story = Story()
+    story.request(growth())
+    story.request(growth(to_count=24), change_id="chg-2")  # refused: one is open
+    clients: list[Any] = [at(story), at(story), NoTopics()]
+    services = Services(open_client=lambda *_: clients.pop(0))
+    context: Any = SimpleNamespace(params={"bootstrap": "x:1"}, obj=services)
+    assert [change_ids(context, begun) for begun in ("chg", "order", "chg")] == [[ONE], [], []]

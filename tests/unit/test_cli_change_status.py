@@ -8,7 +8,7 @@ import pytest
 from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from tests.change_kit import StoryClient, documents, unreachable
-from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
+from tests.control_kit import NEW, ONE, Story, gated, grown
 
 Captured = pytest.CaptureFixture[str]
 
@@ -79,14 +79,6 @@ class TestStatus:
             "  groups that have not followed: billing",
             f"  2023-11-14 22:13:20Z refused cancel by bob: {ONE} is gated; {CURE}",
         ]
-
-    def test_names_that_are_made_for_a_terminal_are_shown_and_not_obeyed(self, capsys: Captured) -> None:
-        story = Story()
-        story.command(Verb.REQUEST, EVIL, spec=growth(topic=EVIL), reason=EVIL)
-        assert at(story).kpe("change", "show", ONE, "--output", "table") == 0
-        head, requested_by = capsys.readouterr().out.splitlines()
-        assert f"{SHOWN} 6 -> 12" in head
-        assert requested_by == f"  requested 2023-11-14 22:13:20Z by {SHOWN}: {SHOWN}"
 
     def test_one_that_has_come_to_nothing_tells_of_no_gate_and_of_nobody_who_has_not_followed(
         self, capsys: Captured

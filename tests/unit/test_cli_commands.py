@@ -18,7 +18,7 @@ from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.metadata.source import MetadataSource
-from kafka_partition_events.testing import ManualClock, MockCluster, ScriptedSource
+from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import TopicWords, cluster_of, observe
 from tests.login_kit import login_options
 
@@ -74,12 +74,10 @@ def test_watch_in_words(capsys: Captured) -> None:
     told = capsys.readouterr()
     assert [re.sub(r"^\S+Z  ", "", line) for line in told.out.splitlines()] == [
         "cluster test: 2 brokers, 2 topics, 3 partitions, 1 offline",
-        "  orders: 2 partitions",
-        "  other: 1 partition",
         "partition_offline     orders-1                  no leader; replicas on none",
         "partition_online      orders-1                  leader none -> 2",
     ]
-    assert told.err.startswith("kpe: 1 event in 1")
+    assert re.fullmatch(r"kpe: 1 event in \d+\.\d s\n", told.err)
 
 
 def test_watch_shows_only_the_topics_that_were_asked_for(capsys: Captured) -> None:
@@ -128,18 +126,6 @@ def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
     assert (event["kind"], event["topic"], event["partition"]) == ("partition_online", "orders", 1)
     assert run(["diff", before, after, "--output", "table"]) == 1
     assert capsys.readouterr().out.split() == ["partition_online", "orders-1", "leader", "none", "->", "2"]
-
-
-def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
-    code = run(["snapshot", "-b", "x:1", "--topics", "other"], _services(ScriptedSource(*RECOVERS)))
-    document = json.loads(capsys.readouterr().out)
-    assert code == 0
-    assert (document["format"], document["version"], document["taken_at"]) == (
-        "kpe.snapshot",
-        1,
-        "2024-01-01T00:00:00.000000Z",
-    )
-    assert [topic["name"] for topic in document["topics"]] == ["other"]
 
 
 def test_a_selection_that_selects_nothing_is_told(capsys: Captured) -> None:
@@ -226,6 +212,9 @@ def test_diff_of_a_bad_file_names_it_and_the_cause(
         (["watch", "-b", "x:1", "-X", "broken"], "-X number 1"),
         (["diff", "a"], "Missing argument"),
         (["doctor", "partitioner", "-b", "x:1", "--topic", "t", "--records", "0"], "--records"),
+        (["tracker", "-b", "127.0.0.1:1", "--listen", "9405"], '--listen: "9405" is not an address such as'),
+        (["tracker", "-b", "127.0.0.1:1", "-X", "no.such.option=1"], "librdkafka refuses an option"),
+        (["tracker", "--config", "/nowhere/kpe.toml"], "kpe: /nowhere/kpe.toml"),
         (["change", "plan", "-b", "x:1", "--to", "12"], "Missing option '--topic'"),
         (["change", "request", "-b", "x:1", "--topic", "orders"], "Missing option '--to'"),
     ],
@@ -239,10 +228,13 @@ def test_a_wrong_command_line_is_told_in_one_line(
     assert (told.out, told.err.count("\n")) == ("", 1)
 
 
-@pytest.mark.parametrize("arguments", [[], ["change"]])
-def test_a_page_of_commands_fits_a_terminal(arguments: list[str], capsys: Captured) -> None:
-    assert run([*arguments, "--help"]) == 0
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["change", "--help"]])
+def test_a_page_of_commands_has_an_example_and_fits_a_terminal(
+    arguments: list[str], capsys: Captured
+) -> None:
+    assert run(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
+    assert any("-b localhost:9092" in line for line in lines[:12])
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
 
@@ -275,12 +267,6 @@ def test_an_option_is_written_the_same_everywhere() -> None:
     assert {name: found for name, found in forms.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"]])
-def test_help_needs_nothing(arguments: list[str], capsys: Captured) -> None:
-    assert run(arguments) == 0
-    assert "kpe watch -b localhost:9092" in capsys.readouterr().out
-
-
 def test_version(capsys: Captured) -> None:
     assert run(["--version"]) == 0
     first, *others = capsys.readouterr().out.splitlines()
@@ -301,21 +287,6 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     assert 'pip install "kafka-partition-events[cli]"' in done.stderr
 
 
-def _completed(words: str, environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return what a shell offers for the last word."""
-    asked = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": f"{words.count(' ')}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "kafka_partition_events.cli"],
-        env={**os.environ, **asked, **(environment or {})},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -323,17 +294,16 @@ def _completed(words: str, environment: Mapping[str, str] | None = None) -> list
         ("kpe change ap", ["apply"]),
         ("kpe events ", ["ls", "follow", "replay"]),
         ("kpe watch --to", ["--topics"]),
-        ("kpe watch -b localhost:1 --topics or", []),  # nobody answers there
     ],
 )
 def test_a_shell_completes(words: str, offered: list[str]) -> None:
-    assert _completed(words) == offered
-
-
-def test_a_shell_completes_topics(mock_cluster: MockCluster) -> None:
-    for topic in ("orders", "orders.eu", "payments"):
-        mock_cluster.create_topic(topic, 1)
-    servers = mock_cluster.bootstrap_servers
-    assert _completed(f"kpe watch -b {servers} --topics or") == ["orders", "orders.eu"]
-    named = {"KPE_BOOTSTRAP_SERVERS": servers}
-    assert _completed("kpe check --topics pa", named) == ["payments"]
+    asked = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": f"{words.count(' ')}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_partition_events.cli"],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert (done.stdout.split(), done.stderr) == (offered, "")

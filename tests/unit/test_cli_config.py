@@ -48,11 +48,6 @@ def test_in_a_pipe(file: Path, capsys: Captured) -> None:
     assert values["kafka.properties.sasl.password"]["value"] == "***"
 
 
-def test_without_a_file_nothing_is_set(capsys: Captured) -> None:
-    assert run(["config", "show"]) == 0
-    assert capsys.readouterr().out == ""
-
-
 def test_everything_that_is_wrong_is_told_each_in_a_line(file: Path, capsys: Captured) -> None:
     file.write_text('[observer]\nintervall = "5s"\n[outbox]\nmax_age = 7\n')
     assert run(["config", "show", "--config", str(file)]) == 2

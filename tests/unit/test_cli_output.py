@@ -15,20 +15,17 @@ from hypothesis import strategies as st
 
 import kafka_partition_events.cli
 from kafka_partition_events.cli.change.context import confirm
-from kafka_partition_events.cli.cluster.printer import Printer
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import (
-    Listing,
     Output,
     tell,
     write_json,
     write_json_line,
     write_line,
+    write_list,
 )
 from kafka_partition_events.legible import is_legible
-from kafka_partition_events.metadata.cluster import TopicInfo
-from kafka_partition_events.metadata.events import TopicAdded
 from tests.control_kit import EVIL, SHOWN
 
 Captured = pytest.CaptureFixture[str]
@@ -59,13 +56,6 @@ def test_nor_is_one_with_colours_more_than_a_line() -> None:
     line = styled((ODD, "bold"), (" is gone", ""))
     assert line.plain == f"{SHOWN_ODD} is gone"
     assert [line.plain[span.start : span.end] for span in line.spans] == [SHOWN_ODD]
-
-
-def test_an_event_about_such_a_name_is_one_line(capsys: Captured) -> None:
-    Printer(Output.TABLE, timed=False).event(TopicAdded(topic=ODD, new=TopicInfo(ODD, (), "id")))
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.split("  ")[0] == "topic_added"
-    assert f"  {SHOWN_ODD}  " in line
 
 
 @given(documents)
@@ -103,20 +93,17 @@ ROWS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("rows", [[], ROWS[:1], ROWS], ids=len)
 def test_a_list_is_an_object_a_line(rows: list[dict[str, Any]]) -> None:
-    text = written(lambda: Listing(output=Output.JSONL).write(rows, lambda row: row, (), lambda _row: ()))
+    text = written(lambda: write_list(rows, Output.JSONL, lambda row: row, (), lambda _row: ()))
     assert [json.loads(line) for line in text.splitlines()] == rows
     assert all(is_legible(line) for line in text.splitlines())
 
 
 def test_a_column_is_as_wide_as_what_is_widest_in_it(capsys: Captured) -> None:
-    listing = Listing(output=Output.TABLE)
-    listing.write(ROWS, lambda row: row, ("TOPIC", "N"), lambda row: (f"{row['topic']}", f"{row['n']}"))
-    assert capsys.readouterr().out == "TOPIC   N\norders  1\né       2\n"
-
-
-def test_a_table_of_nothing_is_nothing(capsys: Captured) -> None:
-    Listing(output=Output.TABLE).write([], lambda row: row, ("TOPIC",), str)
-    assert capsys.readouterr().out == ""
+    for rows in (ROWS, []):
+        write_list(
+            rows, Output.TABLE, lambda row: row, ("TOPIC", "N"), lambda row: (row["topic"], f"{row['n']}")
+        )
+    assert capsys.readouterr().out == "TOPIC   N\norders  1\né       2\n", "of nothing there is no table"
 
 
 class Terminal(io.StringIO):

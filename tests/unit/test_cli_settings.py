@@ -48,10 +48,6 @@ class TestACluster:
         with pytest.raises(CliError, match="no brokers are named: give -b HOST:PORT, or set bootstrap_serv"):
             config()
 
-    def test_is_that_of_a_file(self, home: Path) -> None:
-        given = config(file=f"{home}/prod.toml")
-        assert given == {"bootstrap.servers": "prod:9093", "sasl.username": "noc"}
-
     def test_is_that_of_the_environment(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KPE_CONFIG", f"{home}/prod.toml")
         assert config()["bootstrap.servers"] == "prod:9093"
@@ -76,11 +72,6 @@ class TestACluster:
 
 
 class TestControlTopics:
-    def test_are_on_the_cluster_in_question(self) -> None:
-        found = ControlOptions(bootstrap="a:1", client_options=["client.id=x"]).find()
-        assert found.config == {"bootstrap.servers": "a:1", "client.id": "x"}
-        assert found.prefix == "kpe."
-
     def test_are_called_as_the_file_says(self, home: Path) -> None:
         file = f"{home}/prod.toml"
         assert ControlOptions(file=file).find().prefix == "staging."

@@ -199,14 +199,7 @@ def test_a_cluster_is_polled_from_the_start_until_the_end() -> None:
     assert source.closed == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["-b", "localhost:9092"], "this needs a terminal"),
-        (["-b", "localhost:9092", "--interval", "soon"], "is not a duration"),
-    ],
-)
-def test_what_it_refuses(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     services = Services(open_source=lambda _: ScriptedSource(OSError("no")), clock=ManualClock())
-    assert run(["top", *arguments], services) == 2
-    assert complaint in capsys.readouterr().err
+    assert run(["top", "-b", "localhost:9092"], services) == 2
+    assert "this needs a terminal" in capsys.readouterr().err

@@ -10,12 +10,12 @@ from kafka_partition_events.testing.ports import free_ports
 
 TRANSPORT = (
     "no metadata from localhost:1: the cluster does not answer: Failed to get metadata: Local: Broker "
-    "transport failure (cause: _TRANSPORT: localhost:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: "
+    "transport failure (cause: _TRANSPORT: broker-2:9092/2: Connect to ipv4#127.0.0.1:1 failed: "
     "Connection refused (after 0ms in state CONNECT))"
 )
 RESOLVE = (
     "no answer from the brokers: Failed to get metadata: Local: Broker transport failure (cause: _RESOLVE: "
-    "nosuch.invalid:1/bootstrap: Failed to resolve 'nosuch.invalid:1': Name or service not known (after 0ms "
+    "nosuch.invalid:1/2: Failed to resolve 'nosuch.invalid:1': Name or service not known (after 0ms "
     "in state CONNECT))"
 )
 LOGIN = (
@@ -30,16 +30,8 @@ ADVERTISED = "advertises this address (advertised.listeners); is it up, and can 
 @pytest.mark.parametrize(
     ("message", "plain"),
     [
-        (TRANSPORT, "Connection refused by localhost:1: is the address right, and is a broker up there?"),
-        (RESOLVE, "Failed to resolve nosuch.invalid:1: Name or service not known; is the name right?"),
-        (
-            TRANSPORT.replace("localhost:1/bootstrap", "broker-2:9092/2"),
-            f"Connection refused by broker-2:9092: broker 2 {ADVERTISED}",
-        ),
-        (
-            RESOLVE.replace("nosuch.invalid:1/bootstrap", "nosuch.invalid:1/2"),
-            f"Failed to resolve nosuch.invalid:1: Name or service not known; broker 2 {ADVERTISED}",
-        ),
+        (TRANSPORT, f"Connection refused by broker-2:9092: broker 2 {ADVERTISED}"),
+        (RESOLVE, f"Failed to resolve nosuch.invalid:1: Name or service not known; broker 2 {ADVERTISED}"),
         (
             LOGIN,
             (

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.cli.spark.whatif import percent, size, verdict
+from kafka_partition_events.cli.spark.whatif import percent, verdict
 from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, skew, spread, to_json
 
@@ -84,10 +84,3 @@ def test_it_is_told_in_a_sentence() -> None:
 )
 def test_percent(share: float, words: str) -> None:
     assert percent(share) == words
-
-
-@pytest.mark.parametrize(
-    ("number", "words"), [(0, "0 B"), (1_023, "1,023 B"), (1_048_575, "1.0 MiB"), (3 << 50, "3.0 PiB")]
-)
-def test_size(number: int, words: str) -> None:
-    assert size(number) == words

@@ -4,13 +4,14 @@ import contextlib
 import getpass
 import sys
 import threading
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from attrs import frozen
 
 from kafka_partition_events.cli.change.text import change_lines, document, refused
+from kafka_partition_events.cli.common.completing import PATIENCE_S, completed
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.common.output import (
     Output,
@@ -27,7 +28,7 @@ from kafka_partition_events.control.changes.commands import LASTS_S, reply_to
 from kafka_partition_events.control.protocol.codec import RecordError
 from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import EVERYTHING
+from kafka_partition_events.control.protocol.topics import CHANGES, EVERYTHING
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.errors import (
     ConfigurationError,
@@ -47,7 +48,18 @@ EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
 
 
-ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change ls` shows it.")]
+@completed
+def change_ids(context: typer.Context, typed: dict[str, Any]) -> Iterable[str]:
+    """Return the ids of a cluster's open changes."""
+    found = ControlOptions(**typed, prefix=context.params.get("prefix")).find()
+    with contextlib.closing(context.obj.open_client(found.config, found.prefix)) as client:
+        client.read(CHANGES, PATIENCE_S)
+        return [it.change_id for it in client.ledger.changes.values() if not it.state.final]
+
+
+ChangeId = Annotated[
+    str, typer.Argument(metavar="CHANGE", autocompletion=change_ids, help="As `kpe change ls` shows it.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

@@ -7,7 +7,7 @@ import typer
 from kafka_partition_events.cli.change.context import ChangeId, command_context
 from kafka_partition_events.cli.change.text import change_cells, document
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import Listing, OutputChoice, tell
+from kafka_partition_events.cli.common.output import OutputChoice, tell, write_list
 from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.protocol.topics import CHANGES
 
@@ -18,7 +18,7 @@ def ls_command(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Those that are finished, too.")] = False,
     where: ControlOptions,
-    listing: Listing,
+    output: OutputChoice = None,
 ) -> None:
     """List changes: state, what they are about, how many producers have followed.
 
@@ -30,10 +30,10 @@ def ls_command(
 
     Exit codes: 0 listed, even if there are none; 2 no control topics, wrong address, unknown option.
     """  # noqa: D301
-    with command_context(context, where, listing.output, CHANGES) as at:
+    with command_context(context, where, output, CHANGES) as at:
         changes = sorted(at.client.ledger.changes.values(), key=lambda change: change.requested_ms)
     shown = [change for change in changes if all_ or not change.state.final]
-    listing.write(shown, document, ("CHANGE", "STATE", "SUBJECT", "FOLLOWED BY"), change_cells)
+    write_list(shown, output, document, ("CHANGE", "STATE", "SUBJECT", "FOLLOWED BY"), change_cells)
     if not shown:
         tell("note: there is no change" if all_ else "note: no change is open; --all shows finished ones")
 

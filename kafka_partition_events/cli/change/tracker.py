@@ -10,7 +10,7 @@ from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.options import parse_address, with_options
-from kafka_partition_events.cli.common.output import Listing, tell
+from kafka_partition_events.cli.common.output import OutputChoice, tell, write_list
 from kafka_partition_events.cli.common.settings import (
     OF_CONTROL,
     ControlOptions,
@@ -86,7 +86,7 @@ def tracker_group(
 
 @tracker_app.command("init", short_help="Create the control topics.")
 @with_options
-def init_command(*, where: ControlOptions, listing: Listing) -> None:
+def init_command(*, where: ControlOptions, output: OutputChoice = None) -> None:
     """Create those of kpe.commands, kpe.changes and kpe.leases that are missing.
 
     \b
@@ -103,7 +103,7 @@ def init_command(*, where: ControlOptions, listing: Listing) -> None:
     check_options(found.config)
     with refusals_in_one_line():
         created = _missing(found, create=True)
-    listing.write(created, asdict, (), lambda topic: (str(topic),))
+    write_list(created, output, asdict, (), lambda topic: (str(topic),))
     if not created:
         tell("note: all topics are as they must be")
 

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from kafka_partition_events.cli.common.event_text import shape, styled, table_line, totals
+from kafka_partition_events.cli.common.event_text import styled, table_line, totals
 from kafka_partition_events.cli.common.output import Output, write_json_line
 from kafka_partition_events.events.event_json import encode_event
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
-
-_TOPICS_LISTED = 20
 
 
 class Printer:
@@ -44,11 +42,6 @@ class Printer:
                 self.event(event)
             return
         self._line(styled((f"cluster {cluster.cluster_id or '(id unknown)'}: {totals(cluster)}", "bold")))
-        names = sorted(cluster.by_topic)
-        for name in names[:_TOPICS_LISTED]:
-            self._line(styled((f"  {name}: {shape(cluster.by_topic[name])}", "dim")))
-        if len(names) > _TOPICS_LISTED:
-            self._line(styled((f"  and {len(names) - _TOPICS_LISTED:,} more topics", "dim")))
         for event in initial:
             if isinstance(event, ev.PartitionOffline):
                 self.event(event)

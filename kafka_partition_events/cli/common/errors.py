@@ -12,11 +12,9 @@ EXIT_DIFFERENT = 1
 EXIT_ERROR = 2
 EXIT_UNKNOWN = 3
 _LONGEST = 2_000
-_REFUSED: Final = re.compile(r"(\S+?)/(\S+): Connect to \S+ failed: Connection refused")
-_UNRESOLVED: Final = re.compile(r"/(\S+): Failed to resolve '(\S+)': ([^(]+?) \(")
+_REFUSED: Final = re.compile(r"(\S+?)/(\d+): Connect to \S+ failed: Connection refused")
+_UNRESOLVED: Final = re.compile(r"/(\d+): Failed to resolve '(\S+)': ([^(]+?) \(")
 _LOGIN: Final = re.compile(r"_AUTHENTICATION: (?:\w+://)?(\S+?)/\S+: (.+?)(?: \(after |\)?$)")
-_BOOTSTRAP: Final = "bootstrap"
-"""What librdkafka calls a broker that was named; one that another broker has named has its id."""
 
 
 class CliError(KafkaPartitionEventsError):
@@ -29,24 +27,24 @@ def one_line(error: object) -> str:
 
 
 def plainly(message: str) -> str:
-    """Return what is wrong in one clause, where librdkafka repeats it in four; else the message as it is."""
+    """Return what is wrong in one clause, where librdkafka repeats it in four; else the message as it is.
+
+    An address that was typed was tried before librdkafka has it; what it fails at is one that a broker names.
+    """
     if found := _REFUSED.search(message):
-        address, who = found.groups()
-        cure = _cure(who, "is the address right, and is a broker up there?")
-        return f"Connection refused by {address}: {cure} -v shows more"
+        address, broker = found.groups()
+        return f"Connection refused by {address}: {_cure(broker)}"
     if found := _UNRESOLVED.search(message):
-        who, address, why = found.groups()
-        return f"Failed to resolve {address}: {why}; {_cure(who, 'is the name right?')} -v shows more"
+        broker, address, why = found.groups()
+        return f"Failed to resolve {address}: {why}; {_cure(broker)}"
     if found := _LOGIN.search(message):
         return f"Login refused by {found[1]}: {found[2]}; -v shows more"
     return message
 
 
-def _cure(broker: str, of_a_name: str) -> str:
-    if broker == _BOOTSTRAP:
-        return of_a_name
+def _cure(broker: str) -> str:
     which = f"broker {broker} advertises this address (advertised.listeners)"
-    return f"{which}; is it up, and can this host reach it?"
+    return f"{which}; is it up, and can this host reach it? -v shows more"
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from kafka_partition_events.log import AUDIT, get_logger
 from kafka_partition_events.observe.settings import Log
 
-SHOWN_AS_EVENTS = frozenset({"metadata_unavailable"})
-"""The poller's log lines that the output tells as events."""
+_SHOWN_AS_EVENTS: Final = frozenset({"metadata_unavailable"})
+"""The poller's log lines that the output of a command tells as events; a service has no such output."""
 PROGRAM: Final = "kpe"
 """The logger of what is told to people, where even that has to be JSON."""
 
@@ -28,7 +28,6 @@ _FIRST: Final = ("timestamp", "level", "event")
 def configure_logs(
     *,
     verbose: bool,
-    told_elsewhere: Collection[str] = (),
     log: Log | None = None,
     secrets: Collection[str] = (),
 ) -> None:
@@ -39,11 +38,10 @@ def configure_logs(
 
     Args:
         verbose: Show everything.
-        told_elsewhere: Names of log events that the command shows as output of its own.
-        log: What ``[log]`` says; by default text.
+        log: What ``[log]`` says to a service; by default text.
         secrets: What must not stand in a line.
     """
-    wanted = log or Log()
+    wanted, told_elsewhere = log or Log(), () if log else _SHOWN_AS_EVENTS
     least = logging.DEBUG if verbose else _level(wanted.level)
 
     def drop(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
-from attrs import frozen
 
 from kafka_partition_events.legible import ILLEGIBLE, legible
 from kafka_partition_events.log import get_logger
@@ -42,36 +41,19 @@ def choose_output(asked: Output | None) -> Output:
     return asked or (Output.TABLE if sys.stdout.isatty() else Output.JSONL)
 
 
-@frozen(kw_only=True)
-class Listing:
-    """How a list is written: a group of options.
-
-    Attributes:
-        output: The form.
-    """
-
-    output: OutputChoice = None
-
-    def write(
-        self,
-        items: Iterable[_T],
-        document: Callable[[_T], Mapping[str, Any]],
-        headers: Sequence[str],
-        cells: Callable[[_T], Sequence[str]],
-    ) -> None:
-        """Write items.
-
-        Args:
-            items: What there is.
-            document: Returns one as a JSON object.
-            headers: What stands above the columns of the table.
-            cells: Returns one as a row of it.
-        """
-        if choose_output(self.output) is Output.TABLE:
-            write_table([cells(item) for item in items], headers)
-            return
-        for item in items:
-            write_json_line(document(item))
+def write_list(
+    items: Iterable[_T],
+    output: Output | None,
+    document: Callable[[_T], Mapping[str, Any]],
+    headers: Sequence[str],
+    cells: Callable[[_T], Sequence[str]],
+) -> None:
+    """Write items as a table, each by its cells under the headers, or as JSON lines, each by its document."""
+    if choose_output(output) is Output.TABLE:
+        write_table([cells(item) for item in items], headers)
+        return
+    for item in items:
+        write_json_line(document(item))
 
 
 def write_table(rows: Sequence[Sequence[str]], headers: Sequence[str]) -> None:

@@ -73,32 +73,25 @@ class ClusterOptions:
     client_options: ClientOptions = None
     verbose: Verbose = False
 
-    def config(self, *, told_elsewhere: Collection[str] | None = None) -> dict[str, str]:
+    def config(self) -> dict[str, str]:
         """Let the log be as is asked for, and return how confluent-kafka connects; as `load`."""
-        return connecting_by(self.load(told_elsewhere=told_elsewhere).settings)
+        return connecting_by(self.load().settings)
 
-    def load(
-        self,
-        *,
-        told_elsewhere: Collection[str] | None = None,
-        sections: Collection[str] | None = OF_A_CLUSTER,
-    ) -> "Config":
+    def load(self, *, sections: Collection[str] | None = OF_A_CLUSTER) -> "Config":
         """Let the log be as is asked for, and return the configuration.
 
         Brokers that are typed are not asked with the login of the file that KPE_CONFIG names: it may be
         another cluster's. A file that is typed, too, is meant.
 
         Args:
-            told_elsewhere: As `configure_logs` has it; by default what is shown as events.
             sections: Those that are used, None: all; what is wrong with others is passed over.
 
         Raises:
             CliError: no brokers are named.
         """
-        from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+        from kafka_partition_events.cli.common.logs import configure_logs
 
-        shown = SHOWN_AS_EVENTS if told_elsewhere is None else told_elsewhere
-        configure_logs(verbose=self.verbose, told_elsewhere=shown)
+        configure_logs(verbose=self.verbose)
         typed = {
             f"kafka.properties.{name}": value
             for name, value in parse_pairs(self.client_options or ()).items()
@@ -142,14 +135,9 @@ class ControlOptions(ClusterOptions):
         typer.Option("--prefix", metavar="TEXT", help="What the control topics begin with. Default: kpe."),
     ] = None
 
-    def find(
-        self,
-        *,
-        told_elsewhere: Collection[str] | None = None,
-        sections: Collection[str] = OF_CONTROL,
-    ) -> ControlTopics:
+    def find(self, *, sections: Collection[str] = OF_CONTROL) -> ControlTopics:
         """Return where the control topics are; as `load`."""
-        loaded = self.load(told_elsewhere=told_elsewhere, sections=sections)
+        loaded = self.load(sections=sections)
         return ControlTopics(
             config=connecting_by(loaded.settings),
             prefix=loaded.settings.control.prefix if self.prefix is None else self.prefix,

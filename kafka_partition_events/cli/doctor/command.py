@@ -17,6 +17,8 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by
 from kafka_partition_events.cli.doctor.findings import Finding, Status
+from kafka_partition_events.cli.doctor.partitioner import partitioner_command
+from kafka_partition_events.cli.doctor.replicas import replicas_command
 from kafka_partition_events.cli.services.services import refusals_in_one_line
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings
@@ -24,6 +26,10 @@ from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings
 _STATUS_WIDTH, _CHECK_WIDTH = 13, 26
 
 
+doctor_app = typer.Typer(rich_markup_mode=None)
+
+
+@doctor_app.callback(invoke_without_command=True)
 @with_options
 def doctor_group(
     context: typer.Context,
@@ -61,6 +67,14 @@ def doctor_group(
     _write(found, choose_output(output))
     if any(finding.status in {Status.FAILED, Status.WARNING} for finding in found):
         raise typer.Exit(EXIT_DIFFERENT)
+
+
+doctor_app.command(
+    "partitioner", short_help="Which key hash a topic's writers use, and whether they disagree."
+)(partitioner_command)
+doctor_app.command("replicas", short_help="What of each topic can be written if a broker hangs.")(
+    replicas_command
+)
 
 
 def _event_topics(settings: Settings) -> Sequence[str]:

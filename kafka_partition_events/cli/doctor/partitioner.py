@@ -13,12 +13,11 @@ from kafka_partition_events.cli.common.output import (
     Output,
     OutputChoice,
     choose_output,
-    tell,
     write_json_line,
     write_line,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import Sample, SampledRecord, SampleRequest
+from kafka_partition_events.cli.services.services import Sample, SampledRecord, Services
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.diagnose.fingerprint import (
     MONOTONE,
@@ -86,10 +85,10 @@ def partitioner_command(
     Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
     unknown option; 3 unknown: too few keys, one partition, or an unknown hash.
     """  # noqa: D301
-    config, services = where.config(), context.obj
-    request = SampleRequest(topic=topic, records=records, timeout=parse_duration(timeout))
+    config, limit = where.config(), parse_duration(timeout)
+    services: Services = context.obj
     try:
-        sample = services.sample(config, request, tell)
+        sample = services.sample(config, topic, records, limit)
     except CliError as error:
         raise CliError(redacted(str(error), config)) from None
     keyed = [(record.key, record.partition) for record in sample.records if record.key]

@@ -45,7 +45,7 @@ def export_command(
     Exit codes: 0 all files are there as they should be; 1 some differ and were kept; 2 can't be written.
     """  # noqa: D301
     kept = False
-    for path, content in _assets():
+    for path, content in _files(files("kafka_partition_events") / "assets", PurePosixPath()):
         target = directory / path
         try:
             there = target.read_bytes() if target.exists() else None
@@ -65,10 +65,6 @@ def export_command(
     if kept:
         tell("note: files that differ were kept; --force overwrites them")
         raise typer.Exit(EXIT_DIFFERENT)
-
-
-def _assets() -> Iterator[tuple[PurePosixPath, bytes]]:
-    yield from _files(files("kafka_partition_events") / "assets", PurePosixPath())
 
 
 def _files(directory: Traversable, path: PurePosixPath) -> Iterator[tuple[PurePosixPath, bytes]]:

@@ -6,7 +6,7 @@ import typer
 from attrs import asdict
 
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
-from kafka_partition_events.cli.common.output import Listing
+from kafka_partition_events.cli.common.output import OutputChoice, write_list
 from kafka_partition_events.cli.common.settings import read_config
 from kafka_partition_events.observe.setting_kinds import shown
 
@@ -30,7 +30,7 @@ def config() -> None:
 def show_command(
     *,
     file: ConfigFile = None,
-    listing: Listing,
+    output: OutputChoice = None,
 ) -> None:
     """Show each setting of `kpe observe` that is set, and where. Secrets are masked.
 
@@ -45,8 +45,9 @@ def show_command(
 
     Exit codes: 0 shown; 2 something is wrong in it: each error in a line.
     """  # noqa: D301
-    listing.write(
+    write_list(
         read_config(file or os.environ.get("KPE_CONFIG")).values,
+        output,
         asdict,
         ("SETTING", "VALUE", "SET BY"),
         lambda setting: (setting.key, shown(setting.value), setting.origin),

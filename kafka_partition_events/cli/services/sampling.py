@@ -10,11 +10,11 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.services.services import (
     FIRST_ANSWER_S,
     Sample,
     SampledRecord,
-    SampleRequest,
     connected,
     list_topics,
 )
@@ -42,30 +42,29 @@ Ranges = dict[int, tuple[int, int]]
 """Partition -> the offsets from (included) and to (excluded)."""
 
 
-def sample_topic(config: Mapping[str, str], request: SampleRequest, tell: Callable[[str], None]) -> Sample:
+def sample_topic(config: Mapping[str, str], topic: str, records: int, timeout: float) -> Sample:
     """Read the latest records of a topic, leaving nothing behind: no group membership, no commits.
 
     Args:
         config: How to connect.
-        request: What to read.
-        tell: Called with a line of text every few seconds.
+        topic: What to read.
+        records: About how many of the latest.
+        timeout: For how many seconds at the most.
 
     Raises:
         CliError: no answer, no such topic, or it must not be read.
     """
-    deadline = time.monotonic() + request.timeout
+    deadline = time.monotonic() + timeout
     with connected(config) as connection:
-        online, partitions = _partitions(connection, request.topic, config)
-        bounds = _bounds(connection, request.topic, online, config)
-    share = math.ceil(request.records / max(1, len(online)))
+        online, partitions = _partitions(connection, topic, config)
+        bounds = _bounds(connection, topic, online, config)
+    share = math.ceil(records / max(1, len(online)))
     windows = {partition: (max(first, end - share), end) for partition, (first, end) in bounds.items()}
     with contextlib.closing(Consumer({**_DEFAULTS, **config, **_FIXED})) as consumer:
-        consumer.assign([TopicPartition(request.topic, p, start) for p, (start, _end) in windows.items()])
-        records, timed_out = _read(
-            consumer, windows, lambda e: _refusal(request.topic, e, config), deadline, tell
-        )
+        consumer.assign([TopicPartition(topic, p, start) for p, (start, _end) in windows.items()])
+        read, timed_out = _read(consumer, windows, lambda e: _refusal(topic, e, config), deadline)
     offline = partitions - len(online)
-    return Sample(partitions=partitions, records=records, offline=offline, timed_out=timed_out)
+    return Sample(partitions=partitions, records=read, offline=offline, timed_out=timed_out)
 
 
 def _partitions(connection: Connection, topic: str, config: Mapping[str, str]) -> tuple[list[int], int]:
@@ -109,7 +108,6 @@ def _read(
     windows: Ranges,
     refusal: Callable[[KafkaError], str],
     deadline: float,
-    tell: Callable[[str], None],
 ) -> tuple[list[SampledRecord], bool]:
     """Read windows to their ends; return the records, and whether there was no time for all.
 

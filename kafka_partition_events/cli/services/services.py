@@ -3,7 +3,6 @@
 import contextlib
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attrs import field, frozen
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
 
 FIRST_ANSWER_S = 7.0
 """How long the first answer may take: a wrong address must be told within 10 s, start-up included."""
-
-
-class SampleRequest(NamedTuple):
-    """Which records to read: about so many of the latest, for so many seconds at the most."""
-
-    topic: str
-    records: int
-    timeout: float
 
 
 class SampledRecord(NamedTuple):
@@ -59,14 +50,6 @@ class Sample:
     timed_out: bool = False
 
 
-Tell = Callable[[str], None]
-Sampler = Callable[[Mapping[str, str], SampleRequest, Tell], Sample]
-
-_USUAL = (
-    "security.protocol", "sasl.mechanism", "sasl.username", "sasl.password", "sasl.oauthbearer.config",
-    "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "client.id",
-)  # fmt: skip
-"""What is given by -X; one of them is meant by a name that is nearly it."""
 _CONNECTING_S = 2.0
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
 
@@ -144,9 +127,7 @@ def check_options(config: Mapping[str, str]) -> None:
         AdminClient({**_QUIET, **unconnected})
     except KafkaException as error:
         refusal = redacted(one_line(error.args[0].str()), config)
-        meant = {near for name in config for near in get_close_matches(name, _USUAL, 1, 0.85) if near != name}
-        hint = f"; did you mean {', '.join(sorted(meant))}?" if meant and "No such" in refusal else ""
-        raise CliError(f"librdkafka refuses an option: {refusal}{hint}") from error
+        raise CliError(f"librdkafka refuses an option: {refusal}") from error
 
 
 def check_addresses(config: Mapping[str, str]) -> None:
@@ -171,7 +152,7 @@ def check_addresses(config: Mapping[str, str]) -> None:
     raise CliError(causes[0])
 
 
-def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
+def sample_with_confluent(config: Mapping[str, str], topic: str, records: int, timeout: float) -> Sample:
     """Read the latest records of a topic with confluent-kafka, and tell how far it is.
 
     Raises:
@@ -179,7 +160,7 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     """
     with refusals_in_one_line():
         from kafka_partition_events.cli.services.sampling import sample_topic
-    return sample_topic(config, request, tell)
+    return sample_topic(config, topic, records, timeout)
 
 
 def open_confluent_client(config: Mapping[str, str], prefix: str) -> "ControlClient":
@@ -200,7 +181,7 @@ class Services:
     """The cluster and the time."""
 
     open_source: Callable[[Mapping[str, str]], "MetadataSource"] = open_confluent_source
-    sample: Sampler = sample_with_confluent
+    sample: Callable[[Mapping[str, str], str, int, float], Sample] = sample_with_confluent
     open_client: Callable[[Mapping[str, str], str], "ControlClient"] = open_confluent_client
     clock: Clock = field(factory=Clock)
 

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import (
     Bootstrap,
     Verbose,
@@ -47,7 +47,6 @@ _HOTTEST: Final = 10
 _MOST_COLUMNS: Final = 6
 """Scenarios beside each other in the table of hot keys."""
 _LONGEST_KEY: Final = 40
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @frozen(kw_only=True)
@@ -109,10 +108,10 @@ def whatif_command(
 ) -> None:
     """Tell what more partitions would do to a topic's keys, before anybody adds them.
 
-    For each number of partitions and each mapping: how many records have a key that would move, and their
-    bytes; how the load would lie on the partitions (max/mean is how many times the mean the busiest one has);
-    and where the hottest keys are and would be. One pass of Spark over the sample answers everything but the
-    hottest keys.
+    For each number of partitions and each mapping: how many records have a key that would move (as JSON also
+    their bytes); how the load would lie on the partitions (max/mean is how many times the mean the busiest
+    one has); and where the hottest keys are and would be. One pass of Spark over the sample answers
+    everything but the hottest keys.
 
     \b
     modulo      what every plain producer does: hash modulo partitions. 12 to 13 moves 92% of the keys.
@@ -127,7 +126,7 @@ def whatif_command(
     Exit codes: 0 told; 2 nothing to read, no such topic, column or format, a number that can't be, no PySpark
     or Java, unknown option.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
-    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    configure_logs(verbose=verbose)
     source = _Source(
         topic=topic,
         table=table,
@@ -254,23 +253,16 @@ def _write(answer: WhatIf, form: Output) -> None:
     write_line(origin(answer))
     write_line(verdict(answer))
     write_line("")
-    bytes_ = ("BYTES", "") if answer.has_bytes else ()
     write_table(
-        [tuple(_cells(outcome, with_bytes=answer.has_bytes)) for outcome in answer.outcomes],
-        ("PARTITIONS", "MAPPING", "MOVED", "", *bytes_, "MAX/MEAN", "THEN", "BUSIEST"),
+        [tuple(_cells(outcome)) for outcome in answer.outcomes],
+        ("PARTITIONS", "MAPPING", "MOVED", "", "MAX/MEAN", "THEN", "BUSIEST"),
     )
     if answer.hottest:
         write_line("")
         shown = [outcome.scenario for outcome in answer.outcomes[:_MOST_COLUMNS]]
         write_table(
-            [tuple(_hot_cells(hot, len(shown), with_bytes=answer.has_bytes)) for hot in answer.hottest],
-            (
-                "HOTTEST KEYS",
-                "RECORDS",
-                "SHARE",
-                *bytes_[:1],
-                *(f"{s.partitions:,} {s.mapping}" for s in shown),
-            ),
+            [tuple(_hot_cells(hot, len(shown))) for hot in answer.hottest],
+            ("HOTTEST KEYS", "RECORDS", "SHARE", *(f"{s.partitions:,} {s.mapping}" for s in shown)),
         )
 
 
@@ -282,7 +274,6 @@ def origin(answer: WhatIf) -> str:
         answer.source,
         counted(answer.current, "partition"),
         counted(whole.records, "record"),
-        *([size(whole.bytes)] if answer.has_bytes else []),
         answer.hash_name,
         f"counted in {answer.seconds:.1f} s",
     ]
@@ -316,33 +307,20 @@ def percent(share: float) -> str:
     return "0" if share == 0 else f"{share:.1%}"
 
 
-def size(number: int) -> str:
-    """Return bytes in the unit that fits."""
-    value, unit = float(number), 0
-    while value >= 1023.95 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{number:,} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
-
-
-def _cells(outcome: Outcome, *, with_bytes: bool) -> Iterator[str]:
+def _cells(outcome: Outcome) -> Iterator[str]:
     scenario = outcome.scenario
     yield f"{scenario.partitions:,}"
     yield scenario.mapping
     yield percent(outcome.moved_share)
     yield f"{outcome.moved.records:,}"
-    if with_bytes:
-        yield percent(outcome.moved_bytes_share)
-        yield size(outcome.moved.bytes)
     yield f"{outcome.skew_before:,.2f}x"
     yield f"{outcome.skew_after:,.2f}x"
     yield str(outcome.busiest)
 
 
-def _hot_cells(hot: HotKey, scenarios_shown: int, *, with_bytes: bool) -> Iterator[str]:
+def _hot_cells(hot: HotKey, scenarios_shown: int) -> Iterator[str]:
     yield legible(hot.key, _LONGEST_KEY)
     yield f"{hot.load.records:,}"
     yield percent(hot.share)
-    if with_bytes:
-        yield size(hot.load.bytes)
     for before, after in zip(hot.before[:scenarios_shown], hot.after[:scenarios_shown], strict=True):
         yield str(before) if before == after else f"{before} -> {after}"

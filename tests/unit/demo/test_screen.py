@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kafka_partition_events.demo.plan import CAST, LAYOUT, SCENES
+from kafka_partition_events.demo.plan import CAST, SCENES
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.demo.screen import Screen
 from kafka_partition_events.demo.story import METADATA, Mark
@@ -22,7 +22,7 @@ FINE = Said(EVERYBODY, 0)
 
 @pytest.fixture
 def progress() -> Progress:
-    return Progress(LAYOUT)
+    return Progress()
 
 
 def test_metadata_is_a_witness(progress: Progress) -> None:
@@ -51,14 +51,14 @@ def test_a_deed_and_what_comes_of_it_are_lines_of_their_scene(progress: Progress
     out = io.StringIO()
     Tape.create(tmp_path / "x.tape", 20)
     ours: Any = {"kind": "suspected", "broker": 2, "at": 7, "why": "silent"}
-    with Tape(tmp_path / "x.tape") as tape, Screen(Console(file=out, width=200), progress) as screen:
+    with Tape(tmp_path / "x.tape") as tape, Screen(Console(file=out, width=200), progress, CAST) as screen:
         load: Any = SimpleNamespace(part=CAST[2], tape=tape)
         with screen.showing([load]), progress.playing(SCENES[1]) as began:
             tape.send(0)
             progress.did(2, "kill -STOP broker 2")
             progress.heard(CAST[2], ours)
     (played,) = progress.scenes
-    assert played.title == "broker 2 stalls 0.4 s of each 0.5 s"
+    assert played.broker == 2
     assert began <= progress.deeds[0][1] <= played.end_ns
     told = [line.split(" s  ", 1)[1].strip() for line in out.getvalue().splitlines()]
     assert told[3].startswith("== scene 2 of 5: broker 2 stalls")

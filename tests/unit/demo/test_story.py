@@ -7,6 +7,7 @@ from attrs import evolve
 from rich.console import Console
 
 from kafka_partition_events.demo.page import render
+from kafka_partition_events.demo.plan import ASYNCIO
 from kafka_partition_events.demo.story import METADATA
 from kafka_partition_events.demo.tape import FAILED, UNANSWERED
 from kafka_partition_events.demo.verdict import cells, show_verdict
@@ -35,10 +36,6 @@ def test_what_was_noticed_counts_from_the_deed() -> None:
     assert told.noticed_s(METADATA, "brown-out") is None
     assert told.noticed_s(METADATA, "kill") == pytest.approx(9.0)
     assert told.noticed_s(HEDGE.key, "kill") is None
-
-
-def test_plain_producers_know_what_metadata_knows() -> None:
-    told = story()
     assert [told.noticed(PLAIN, name) for name in ("brown-out", "kill")] == ["never", "9.00 s"]
     assert [told.noticed(OURS, name) for name in ("brown-out", "kill")] == ["0.30 s", "0.06 s"]
 
@@ -85,6 +82,16 @@ def test_what_failed_while_a_load_was_looked_for_stands_by_itself() -> None:
     assert cells(told, cast[2])[3] == "1"
     assert "- ours: 1 failed before the first scene" in printed(told)
     assert "before the first scene" not in printed(story())
+
+
+def test_the_change_is_from_the_first_producer_to_the_last() -> None:
+    attached = '+ PartitioningAIOKafkaProducer(**conf, rescue="hedge", keys="move")'
+    cast = [performance(part, [row(at, 6) for at in range(60)]) for part in ASYNCIO]
+    told = story(*cast)
+    assert told.change == ("- AIOKafkaProducer(**conf)", attached)
+    assert "PartitioningAIOKafkaProducer(**conf, rescue=&quot;hedge&quot;" in render(told, {})
+    narrow = " ".join(printed(told, 80).split())
+    assert attached in narrow
 
 
 # -- the page ----------------------------------------------------------------------------------------------
