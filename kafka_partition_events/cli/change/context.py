@@ -117,8 +117,7 @@ class CommandContext:
         Raises:
             CliError: there is none of that id.
         """
-        change = self.client.ledger.changes.get(change_id)
-        if change is None:
+        if (change := self.client.ledger.changes.get(change_id)) is None:
             raise CliError(f"there is no change {change_id}; see `kpe change ls --all`")
         return change
 

@@ -17,10 +17,7 @@ class Wanted:
     """The topic, how many partitions, and how: a group of options."""
 
     topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to be changed.")]
-    to: Annotated[
-        int,
-        typer.Option("--to", min=1, metavar="N", help="How many partitions it is to have."),
-    ]
+    to: Annotated[int, typer.Option("--to", min=1, metavar="N", help="How many partitions it is to have.")]
     from_: Annotated[
         int | None,
         typer.Option("--from", min=1, metavar="N", help="How many it must have now, or it is refused."),
@@ -56,8 +53,7 @@ def spec_of(wanted: Wanted, cluster: Cluster, prefix: str) -> Spec:
         raise CliError(why)
     if cluster.cluster_id is None:
         raise CliError("the cluster does not report its id")
-    info = cluster.by_topic.get(wanted.topic)
-    if info is None:
+    if (info := cluster.by_topic.get(wanted.topic)) is None:
         raise CliError(f"there is no topic {wanted.topic}")
     before = len(info.partitions) if wanted.from_ is None else wanted.from_
     if wanted.to <= before:

@@ -50,7 +50,7 @@ def change_lines(change: Change) -> Iterator[str]:
     why = f": {change.why}" if change.why else ""
     yield f"  requested {moment(change.requested_ms)} by {change.requested_by}{why}"
     yield from _times(change)
-    if change.spec.gate and not _came_to_nothing(change):
+    if change.spec.gate and (change.observed_ms is not None or not change.state.final):
         yield "  gate held" if change.opened_by is None else f"  gate open, by {change.opened_by}"
     if change.groups and change.observed_ms is None and not change.state.final:
         yield f"  waits for groups: {', '.join(one.group for one in change.groups)}"
@@ -63,10 +63,6 @@ def change_lines(change: Change) -> Iterator[str]:
     for answer in change.answers:
         if answer.refused:
             yield f"  {moment(answer.at_ms)} {refused(answer)}"
-
-
-def _came_to_nothing(change: Change) -> bool:
-    return change.state.final and change.observed_ms is None
 
 
 def _times(change: Change) -> Iterator[str]:
