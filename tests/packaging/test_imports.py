@@ -211,7 +211,7 @@ HELP = {
 """What the first page of `kpe`, and completing a command's name, may import of this package."""
 HELP_OF_WATCH = HELP | {
     "cli.cluster.watch", "observe.quantities", "observe.setting_kinds",
-    *(f"cli.common.{name}" for name in ("options", "settings")),
+    *(f"cli.common.{name}" for name in ("completing", "options", "settings")),
 }  # fmt: skip
 """The same for a command: its options, and nothing of what it does with them."""
 DEAR = {"structlog", "rich", "cattrs", "pydantic", "asyncio", "concurrent", "importlib.metadata", *HEAVY} - {
