@@ -1,11 +1,9 @@
 """The processes of a campaign beside Kafka's: writers, consumers, observers, a tracker."""
 
-import contextlib
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +38,7 @@ class Fleet:
     manager_url: str
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
     started: dict[str, float] = field(factory=dict)
+    _suspended: dict[str, float] = field(factory=dict)
     _processes: dict[str, SupervisedProcess] = field(factory=dict)
     _runs: Counter[str] = field(factory=Counter)
     _configs: dict[str, Path] = field(factory=dict)
@@ -77,16 +76,13 @@ class Fleet:
     def kill(self, name: str) -> None:
         self._processes[name].kill()
 
-    @contextlib.contextmanager
-    def suspended(self, name: str) -> Iterator[None]:
-        """Suspend one for the time of a ``with``."""
-        process, began = self._processes[name], time.time()
-        process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            process.send_signal(signal.SIGCONT)
-            self.frozen.setdefault(name, []).append((began, time.time()))
+    def suspend(self, name: str) -> None:
+        self._suspended[name] = time.time()
+        self._processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self._processes[name].send_signal(signal.SIGCONT)
+        self.frozen.setdefault(name, []).append((self._suspended.pop(name), time.time()))
 
     def dead(self) -> list[str]:
         """Return who has ended by itself, of all that were started."""

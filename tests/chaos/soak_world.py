@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 from tests.chaos.diary import Task
-from tests.chaos.disturbing import DISTURB, await_recovery, bring_back, down, out_of_sync, say
+from tests.chaos.disturbing import DISTURB, Do, await_recovery, bring_back, down, out_of_sync, say
 from tests.chaos.promises import Writer
 from tests.chaos.steady import Counts, Fault, Sample
 from tests.observe_kit import Observer
@@ -154,9 +155,11 @@ class Soak:
         taken = ", ".join(f"{name} {taken[-1].mb:.0f} MB" for name, taken in self.samples.items() if taken)
         say(f"{fault}; {sum(counts.sent for counts in self.counts().values()):,} records sent; {taken}")
         try:
-            with _fault(self.cluster, fault):
-                time.sleep(fault.lasts)
-                self.done.append(str(fault))
+            begin, end = _fault(self.cluster, fault)
+            begin()
+            time.sleep(fault.lasts)
+            self.done.append(str(fault))
+            end()
         except KitError as error:  # it takes longer than the kit waits: what follows waits longer
             say(f"  {str(error).splitlines()[0]}")
         self.cluster.heal()
@@ -185,14 +188,9 @@ def _sampled(pid: int) -> Sample:
     return Sample(time.time(), memory_mib(pid), threads, len(links) - sockets, sockets, cpu_seconds_of([pid]))
 
 
-@contextmanager
-def _fault(cluster: KafkaCluster, fault: Fault) -> Iterator[None]:
+def _fault(cluster: KafkaCluster, fault: Fault) -> tuple[Do, Do]:
     if fault.kind in DISTURB:
         link = cluster.link(fault.broker)
-        DISTURB[fault.kind](link, _DELAY_MS)
-        yield
-        link.heal()
-        return
+        return partial(DISTURB[fault.kind], link, _DELAY_MS), link.heal
     node = fault.broker or cluster.active_controller or cluster.controllers[0]
-    with down(cluster, "kill" if fault.kind == "fail_over" else fault.kind, node):
-        yield
+    return down(cluster, "kill" if fault.kind == "fail_over" else fault.kind, node)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import structlog.testing
 
-from kafka_partition_events.durations import NO_DELAYS
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.outbox import Deliverer, DeliveryError, RetryPolicy, SqliteOutbox, Write
 from kafka_partition_events.outbox.retry import Decision, decide
@@ -122,14 +121,6 @@ class TestDelivery:
         delivery.later("2")
         assert delivery.sink.next_call() == ["2"]
 
-    def test_tells_how_long_entries_took(self, make: Any) -> None:
-        delivery = make(failure(), waiting="1")
-        assert delivery.sink.next_call() == ["1"]
-        assert delivery.deliverer.stats.delays == NO_DELAYS
-        assert delivery.retry() == ["1"]
-        delivery.pause()
-        assert delivery.deliverer.stats.delays.total == LONG_S
-
     def test_begins_where_another_process_stopped(self) -> None:
         outbox = scratch_journal(clock=ManualClock(wall=NOW))
         append(outbox, "1", "2", "3", "4")
@@ -231,14 +222,6 @@ class TestDeadLetters:
         delivery.sink.next_call()
         for _ in range(20):
             assert delivery.retry() == ["1"]
-        assert delivery.outbox.dead_letters() == []
-
-    def test_are_never_what_has_waited_for_long(self, make: Any) -> None:
-        delivery = make(failure(), waiting="1")
-        delivery.sink.next_call()
-        delivery.pause()
-        delivery.clock.advance(6_040_000.0)
-        assert delivery.sink.next_call() == ["1"]
         assert delivery.outbox.dead_letters() == []
 
 

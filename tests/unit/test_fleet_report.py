@@ -193,12 +193,6 @@ def test_the_page_has_the_numbers_of_every_section() -> None:
         assert fact in said, fact
 
 
-def test_whoever_made_the_data_may_say_so() -> None:
-    page = render(FLEET, note="made <up>")
-    assert verdict(FLEET) in page
-    assert "made <up>" in Page(page).said
-
-
 def test_an_empty_period_makes_a_page_too() -> None:
     said = Page(render(EMPTY)).said
     for fact in ("Nobody watched this cluster in the period.", "No hour was watched.", "Nothing changed"):

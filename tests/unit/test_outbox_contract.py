@@ -131,11 +131,6 @@ class TestHistory:
         append(outbox, *entries)
         return entries
 
-    def test_is_all_of_it_whoever_has_read_it(self, outbox: SqliteOutbox) -> None:
-        outbox.subscribe("a")
-        outbox.write(Write(cursors={"a": outbox.read("a", 10)[-1].seq}))
-        assert ids(outbox.history()) == list("01234")
-
     def test_between_two_moments_has_the_first_and_not_the_second(self, outbox: SqliteOutbox) -> None:
         since, until = NOW + timedelta(seconds=1), NOW + timedelta(seconds=3)
         assert ids(outbox.history(since=since)) == list("1234")
