@@ -19,7 +19,7 @@ from kafka_partition_events.outbox import DeliveryError, Entry
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events_listeners.webhook.client import MOST_READ_BYTES
 from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
-from kafka_partition_events_listeners.webhook.sink import WebhookSink, retry_after_s
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
 from tests.http_receiver import is_signed
 from tests.outbox_kit import entry as made
 
@@ -182,14 +182,10 @@ def test_what_goes_wrong_on_the_way_has_a_short_reason(raised: Exception, reason
         ("9" * 400, None),
     ],
 )
-def test_retry_after(value: str | None, seconds: float | None) -> None:
-    assert retry_after_s(value) == seconds
-
-
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_target_may_ask_for_patience(status: int) -> None:
-    assert failure(httpx.Response(status, headers={"retry-after": "77"})).retry_after == 77.0
-    assert failure(status).retry_after is None
+def test_a_target_may_ask_for_patience(status: int, value: str | None, seconds: float | None) -> None:
+    headers = {} if value is None else {"retry-after": value}
+    assert failure(httpx.Response(status, headers=headers)).retry_after == seconds
 
 
 # -- answers that go on and on -------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from tests.unit.journal.shelf import (
     at,
     between,
     bodies,
-    make_shelf,
     snapshot,
     tell,
 )
@@ -60,7 +59,7 @@ class TestARestart:
         world.observer(up)
         lived = len(shelf.entries)
         shelf.trouble = FULL
-        survivor = make_shelf()
+        survivor = Shelf()
         survivor.write(Write(values=shelf.values("")))
         _, other = world.observer(down)
         assert other.stats.waiting == 3
