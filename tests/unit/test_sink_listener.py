@@ -61,44 +61,42 @@ def hears(listener: SinkListener, happened: Iterable[ev.Event]) -> None:
     listener.on_settled(UP, SEEN)
 
 
-def posted(happened: Iterable[ev.Event], /, **options: Any) -> Target:
-    target = Target()
+def posted(happened: Iterable[ev.Event], target: Target, **options: Any) -> SinkListener:
     listener = listener_to(target, **options)
     hears(listener, happened)
     listener.close()
-    return target
+    return listener
 
 
 @pytest.mark.parametrize(("dropped", "names"), [(0, []), (3, ["observer.resync"])])
 def test_that_events_were_missed_is_posted_but_not_that_a_child_was_forked(
     dropped: int, names: list[str]
 ) -> None:
-    assert posted([ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)]).names == names
+    target = Target()
+    posted([ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)], target)
+    assert target.names == names
 
 
 def test_what_was_seen_after_a_blind_interval_says_so_also_if_its_end_is_not_posted() -> None:
     recovered = ev.MetadataRecovered(attempts=3, blind_s=30.0, wall_time=SEEN, previous_at=BEFORE)
-    target = posted([recovered, *changes(UP, DOWN)], events=["partition.*"])
+    target = Target()
+    posted([recovered, *changes(UP, DOWN)], target, events=["partition.*"])
     assert target.names == ["partition.offline"]
     assert target.bodies[0]["data"]["snapshot"]["gap"]
 
 
 def test_what_the_target_declines_is_counted_and_does_not_hold_up_the_rest() -> None:
-    target = Target(400)
-    listener = listener_to(target, retry=RetryPolicy(first_delay=1e-6))
-    hears(listener, changes(UP, DOWN))
-    listener.close()
+    listener = posted(changes(UP, DOWN), Target(400), retry=RetryPolicy(first_delay=1e-6))
     assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
     assert listener.stats.failures == {"http_400": 6}
 
 
 def test_an_event_is_given_up_when_the_target_has_been_away_for_too_long() -> None:
-    listener = listener_to(Target(503), retry=RetryPolicy(first_delay=1e-6, max_delay=1e-6, max_age=1e-3))
+    soon = RetryPolicy(first_delay=1e-6, max_delay=1e-6, max_age=1e-3)
     with capture_logs() as logs:
-        hears(listener, changes(UP, DOWN))
+        listener = posted(changes(UP, DOWN), Target(503), retry=soon)
     assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
     assert [log["event"] for log in logs] == ["events_lost"]
-    listener.close()
 
 
 class Buggy:
