@@ -18,7 +18,6 @@ from kafka_partition_events.errors import JvmError
 from kafka_partition_events.jvm import ivy
 from kafka_partition_events.jvm.java import find_java
 from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults
-from kafka_partition_events.spark.kafka import CONNECTOR, DELTA
 from kafka_partition_events.testing import KafkaCluster
 
 JARS = {"kafka/server-1.jar": b"server", "kafka/clients-1.jar": b"clients", "spark/connector-2.jar": b"spark"}
@@ -128,21 +127,6 @@ def test_a_damaged_directory_is_fetched_again(store: JarStore, damage: Callable[
 def test_other_checksums_invalidate_the_directory(store: JarStore) -> None:
     store.ensure(FakeFetch(JARS))
     assert not evolve(store, checksums={**store.checksums, "spark/connector-2.jar": "0" * 64}).is_complete()
-
-
-@pytest.mark.parametrize("version", jvm.KAFKA_VERSIONS)
-def test_each_lock_of_kafka_has_its_server(version: str) -> None:
-    names = jvm.jar_store(jvm.kafka_lock(version)).checksums
-    assert sum(name.startswith(f"kafka/kafka-server-{version}.") for name in names) == 1
-    assert sum(name.startswith("kafka/slf4j-simple-") for name in names) == 1
-
-
-def test_the_lock_of_spark_has_a_connector_and_delta() -> None:
-    names = jvm.jar_store(jvm.SPARK).checksums
-    assert [name for name in names if "/spark-sql-kafka-" in name or "/delta-spark_" in name] == [
-        f"spark/{DELTA.split(':')[1]}-{DELTA.split(':')[2]}.jar",
-        f"spark/{CONNECTOR.split(':')[1]}-{CONNECTOR.split(':')[2]}.jar",
-    ]
 
 
 def test_kafka_is_the_newest_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
