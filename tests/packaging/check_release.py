@@ -16,8 +16,6 @@ from pathlib import Path
 
 import yaml
 
-from tests.packaging.extras import documented_sizes, measured_sizes, too_different
-
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 TOP_LEVEL = {"kafka_partition_events": ".", "kafka_partition_events_listeners": "listeners"}
@@ -129,21 +127,6 @@ def types() -> str:
         return f"{len(programs)} programs of users, by mypy --strict and pyright"
 
 
-def extras() -> str:
-    measured, documented = measured_sizes(), documented_sizes()
-    wrong = [
-        f"{name}: {size:.1f} MB, docs/install.md says {documented.get(name, 'nothing')}"
-        for name, size in measured.items()
-        if too_different(size, documented.get(name, 0.0))
-    ]
-    if wrong:
-        raise CheckError("\n".join(wrong))
-    left_out = (
-        f"; not installed here: {', '.join(missing)}" if (missing := documented.keys() - measured) else ""
-    )
-    return f"sizes of {len(measured)} extras are as docs/install.md says{left_out}"
-
-
 def workflows() -> str:
     run("zizmor", "--offline", "--quiet", ".github")
     if (go := shutil.which("go")) is None:
@@ -177,7 +160,7 @@ def _manifests() -> Iterator[dict[str, str]]:
 
 
 CHECKS: tuple[Callable[[], str], ...] = (
-    build, page, metadata, wheel, types, extras, workflows, forms, manifests,
+    build, page, metadata, wheel, types, workflows, forms, manifests,
 )  # fmt: skip
 
 
