@@ -5,7 +5,6 @@ import importlib.util
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +18,7 @@ from kafka_partition_events.jvm import ivy
 from kafka_partition_events.jvm.java import find_java
 from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults
 from kafka_partition_events.testing import KafkaCluster
+from tests.threads_kit import together
 
 JARS = {"kafka/server-1.jar": b"server", "kafka/clients-1.jar": b"clients", "spark/connector-2.jar": b"spark"}
 
@@ -65,17 +65,7 @@ def test_jars_are_fetched_once(store: JarStore) -> None:
 
 def test_many_threads_fetch_once(store: JarStore) -> None:
     fetch = FakeFetch(JARS)
-    together = threading.Barrier(8)
-
-    def ensure() -> None:
-        together.wait(30)
-        store.ensure(fetch)
-
-    threads = [threading.Thread(target=ensure) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    together(*[lambda: store.ensure(fetch)] * 8)
     assert fetch.calls == 1
     assert store.is_complete()
 

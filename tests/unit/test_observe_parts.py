@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
@@ -19,6 +20,7 @@ from kafka_partition_events.testing.scripted import observe
 from tests.outbox_kit import ScriptedSink, append, ids, scratch_journal
 
 KAFKA = Kafka(bootstrap_servers="x:1")
+HOOK = WebhookSinkSettings(name="w", url="https://x.example/")
 SETTINGS = (KafkaSinkSettings(name="journal"), WebhookSinkSettings(name="hook", url="https://p.example/"))
 
 
@@ -91,16 +93,10 @@ def test_nothing_is_kept_for_what_is_no_sink_any_more(world: World) -> None:
             KafkaSinkSettings(name="k", properties={"security.protocol": "hunter2"}),
             "sinks.k: librdkafka refuses a property: Invalid value ***",
         ),
-        (WebhookSinkSettings(name="w", url="https://x.example/", template="{{"), "sinks.w: template, line 1"),
-        (
-            WebhookSinkSettings(name="w", url="https://x.example/", ca_file="nowhere.pem"),
-            "sinks.w: nowhere.pem: [Errno 2] No such file",
-        ),
-        (
-            WebhookSinkSettings(name="w", url="https://x.example/", proxy="ftp://kpe:hunter2@p.example"),
-            "sinks.w: headers or proxy are of no use",
-        ),
-        (WebhookSinkSettings(name="w", url="https://x.example/", secrets=("hunter2",)), "sinks.w: secrets"),
+        (evolve(HOOK, template="{{"), "sinks.w: template, line 1"),
+        (evolve(HOOK, ca_file="nowhere.pem"), "sinks.w: nowhere.pem: [Errno 2] No such file"),
+        (evolve(HOOK, proxy="ftp://kpe:hunter2@p.example"), "sinks.w: headers or proxy are of no use"),
+        (evolve(HOOK, secrets=("hunter2",)), "sinks.w: secrets"),
     ],
 )
 def test_a_sink_that_can_not_be_made_is_named(

@@ -1,5 +1,7 @@
 """Routes: ready tuples, compiled once for each change; fail open."""
 
+import pytest
+
 from kafka_partition_events import BufferBudget
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
@@ -66,18 +68,16 @@ class TestAvoiding:
         assert r.count == 4
         assert r.online == (0, 1, 2, 3), "metadata has not said otherwise"
 
-    def test_where_only_suspects_lead_all_are_used(self) -> None:
-        r = route(cluster_of({"orders": [1, 2]}))
-        avoiding = r.avoiding(suspect(1, 2))
-        assert (avoiding.usable, avoiding.avoided, avoiding.safe) == ((0, 1), (), frozenset())
-
-    def test_where_only_suspects_lead_those_that_are_not_down_are_used(self) -> None:
-        r = route(cluster_of({"orders": [1, 2, 3]})).avoiding(suspect(1, 2, 3, down={1, 3}))
-        assert (r.usable, r.avoided) == ((1,), (0, 2))
-
-    def test_where_all_are_down_all_are_used(self) -> None:
-        r = route(cluster_of({"orders": [1, 2]}))
-        assert r.avoiding(suspect(1, 2, down={1, 2})).usable == (0, 1)
+    @pytest.mark.parametrize(
+        ("leaders", "down", "usable", "avoided"),
+        [([1, 2], set(), (0, 1), ()), ([1, 2, 3], {1, 3}, (1,), (0, 2)), ([1, 2], {1, 2}, (0, 1), ())],
+        ids=["all are used", "those that are not down are used", "where all are down all are used"],
+    )
+    def test_where_only_suspects_lead(
+        self, leaders: list[int], down: set[int], usable: tuple[int, ...], avoided: tuple[int, ...]
+    ) -> None:
+        r = route(cluster_of({"orders": leaders})).avoiding(suspect(*leaders, down=down))
+        assert (r.usable, r.avoided, r.safe) == (usable, avoided, frozenset())
 
     def test_nothing_stands_in_for_a_suspects_partitions_as_long_as_others_are_admitted(self) -> None:
         leaders = [1 + p % 3 for p in range(12)]
