@@ -21,7 +21,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicP
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.ranges import ids_in, ranges
 from kafka_partition_events.testing import ManualClock
-from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
+from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 from tests.every_event import BEFORE, EVERY_EVENT, SEEN, STAMP
 
 COMMON = {"cluster_id", "snapshot", "initial", "identity", "observer"}
@@ -29,7 +29,9 @@ COMMON = {"cluster_id", "snapshot", "initial", "identity", "observer"}
 
 def orders(*leaders: int | None, id: str | None = "id-1", epoch: int | None = 5) -> dict[str, TopicSpec]:  # noqa: A002
     """Return a topic; who lost the leader has begun an epoch."""
-    partitions = [{"leader": leader, "epoch": epoch and epoch + (leader is None)} for leader in leaders]
+    partitions: list[PartitionSpec | int | None] = [
+        {"leader": leader, "epoch": epoch and epoch + (leader is None)} for leader in leaders
+    ]
     return {"orders": {"id": id, "partitions": partitions}}
 
 

@@ -1,7 +1,7 @@
 """What an outbox does for those who write, read and keep entries."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -190,7 +190,8 @@ def test_threads_may_write_and_read_at_the_same_time(outbox: SqliteOutbox) -> No
             writing.release()
 
     def read() -> None:
-        over, batch = 0, [entry("")]
+        over = 0
+        batch: Sequence[Entry] = [entry("")]
         while over < 4 or batch:
             over += writing.acquire(blocking=False)  # before the read, which then sees all of it
             batch = outbox.read("a", 7)
