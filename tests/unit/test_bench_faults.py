@@ -105,24 +105,14 @@ class TestFigures:
         assert Figures.of([record(1, 5)], 0, None).to_faulty is None
 
 
-class TestWhatARunTellsAboutItself:
-    def test_the_baseline_ends_short_of_the_fault(self) -> None:
-        records = [record(0, 5), record(850, 7), record(950, 400), record(1_001, 400)]
-        assert before_p99_ms(records, S) == 7
-
-    def test_achieved_is_what_was_sent_of_what_was_due(self) -> None:
-        records = [record(n, 1) for n in range(9)]
-        assert achieved(records, Window(0, 10 * MS, S), rate=1_000) == 0.9
-
-    def test_behind_is_the_worst_lag(self) -> None:
-        assert behind_ms([0, 1 * MS, 7 * MS, -1], 0, rate=1_000) == 5
-
-    def test_in_flight_is_what_the_fault_finds_outstanding(self) -> None:
-        assert in_flight([record(0, 5), record(6, 5), record(10, 5)], 10 * MS) == 1
-
-    def test_the_series_has_a_word_for_each_tenth_of_a_second(self) -> None:
-        records = [record(10, 5), record(20, 9), record(210, 30)]
-        assert latency_series(records, Window(0, 0, 300 * MS)) == "9 - 30"
+def test_what_a_run_says_of_itself() -> None:
+    to_the_fault = [record(0, 5), record(850, 7), record(950, 400), record(1_001, 400)]
+    assert before_p99_ms(to_the_fault, S) == 7, "the baseline ends short of the fault"
+    assert achieved([record(n, 1) for n in range(9)], Window(0, 10 * MS, S), rate=1_000) == 0.9
+    assert behind_ms([0, 1 * MS, 7 * MS, -1], 0, rate=1_000) == 5, "the worst lag"
+    assert in_flight([record(0, 5), record(6, 5), record(10, 5)], 10 * MS) == 1
+    series = latency_series([record(10, 5), record(20, 9), record(210, 30)], Window(0, 0, 300 * MS))
+    assert series == "9 - 30", "a word for each tenth of a second"
 
 
 class TestWhatProcessesTellEachOther:

@@ -72,14 +72,6 @@ class TestOverflow:
         assert (first.sequence, resync.sequence, after.sequence) == (1, 6, 7)
         assert (resync.dropped, resync.cluster) == (5, last)
 
-    def test_a_batch_of_any_size_fits_an_empty_mailbox(self, open_mailbox: Open) -> None:
-        listener = RecordingListener()
-        mailbox = open_mailbox(listener, capacity=1)
-        mailbox.put(news(*range(1, 501)))
-        assert mailbox.wait_synced(WAIT_S)
-        assert len(listener.events) == 500
-        assert mailbox.stats.dropped == 0
-
     def test_kip_34_hears_of_all_partitions_in_place_of_a_dropped_backlog(self, open_mailbox: Open) -> None:
         listener = Blocking()
         mailbox = open_mailbox(listener, capacity=1)
