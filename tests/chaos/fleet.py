@@ -14,13 +14,12 @@ from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess
 from tests.chaos.diary import Task
 from tests.chaos.promises import WRITERS
-from tests.observe_kit import Observer, alertmanager, kafka_sink
+from tests.observe_kit import CLI, Observer, alertmanager, kafka_sink
 
 CONSUMERS: Final = ("consumer-c", "consumer-k")
 OBSERVERS: Final = ("observer-1", "observer-2")
 EVENTS: Final = "chaos-events"
 HOLD_S: Final = 5
-_CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
 
 @define
@@ -65,10 +64,10 @@ class Fleet:
 
     def _command(self, name: str) -> list[str | Path]:
         if name in OBSERVERS:
-            return [*_CLI, "observe", "--config", self._configs[name]]
+            return [*CLI, "observe", "--config", self._configs[name]]
         if name == "tracker":
             listen = f"{HOST}:{self._tracker_port}"
-            return [*_CLI, "tracker", "-b", self.bootstrap, "--listen", listen]
+            return [*CLI, "tracker", "-b", self.bootstrap, "--listen", listen]
         role = "load" if name in WRITERS else "consume"
         task = Task(name=name, run=self._runs[name], bootstrap=self.bootstrap, directory=str(self.directory))
         return [sys.executable, "-m", f"tests.chaos.{role}", task.told()]

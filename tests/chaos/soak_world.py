@@ -23,14 +23,13 @@ from tests.chaos.diary import Task
 from tests.chaos.disturbing import DISTURB, Do, await_recovery, bring_back, down, out_of_sync, say
 from tests.chaos.promises import Writer
 from tests.chaos.steady import Counts, Fault, Sample
-from tests.observe_kit import Observer
+from tests.observe_kit import CLI, Observer
 
 SAMPLE_S: Final = 10.0
 _PARTITIONS: Final = 6
 _START_LIMIT_S: Final = 60.0
 _STOP_LIMIT_S: Final = 60.0
 _DELAY_MS: Final = 150.0
-_CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
 
 @define
@@ -56,7 +55,7 @@ class Soak:
 
     def start(self, rate: float) -> None:
         """Start everybody, and wait until all writers have something acknowledged."""
-        self._start("observer", *_CLI, "observe", "--config", self.observer.config)
+        self._start("observer", *CLI, "observe", "--config", self.observer.config)
         for name in self.writers:
             self.cluster.create_topic(name, _PARTITIONS, 3)
             words = ["-m", "tests.chaos.soak_load", self._task(name).told(), str(rate)]

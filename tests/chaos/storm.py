@@ -3,7 +3,6 @@
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.plan import FIXED, KINDS, SIZES, Step
 from tests.chaos.reader import read_life
 from tests.http_receiver import Receiver
+from tests.observe_kit import CLI
 
 READ_LIMIT_S: Final = 60.0
 _KPE_LIMIT_S: Final = 60.0
@@ -203,7 +203,7 @@ class World:
         Raises:
             KitError: it failed.
         """
-        command = [sys.executable, "-m", "kafka_partition_events.cli", *words, "-b", self.fleet.bootstrap]
+        command = [*CLI, *words, "-b", self.fleet.bootstrap]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_KPE_LIMIT_S)
         if done.returncode:
             raise KitError(f"kpe {words[1]}: exit code {done.returncode}: {done.stderr.strip()[-160:]}")

@@ -133,15 +133,6 @@ class TestDelivery:
         assert sink.next_call() == ["3", "4"]
         deliverer.close()
 
-    def test_may_leave_out_what_was_there_before_the_sink(self) -> None:
-        outbox, sink = scratch_journal(clock=ManualClock(wall=NOW)), ScriptedSink()
-        append(outbox, "1")
-        deliverer = Deliverer(outbox, sink, from_start=False, clock=ManualClock(wall=NOW))
-        append(outbox, "2")
-        deliverer.start()
-        assert sink.next_call() == ["2"]
-        deliverer.close()
-
 
 class TestFailure:
     def test_keeps_what_was_delivered_and_tries_the_rest_again(self, make: Any) -> None:

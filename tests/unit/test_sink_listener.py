@@ -77,14 +77,6 @@ def test_that_events_were_missed_is_posted_but_not_that_a_child_was_forked(
     assert target.names == names
 
 
-def test_what_was_seen_after_a_blind_interval_says_so_also_if_its_end_is_not_posted() -> None:
-    recovered = ev.MetadataRecovered(attempts=3, blind_s=30.0, wall_time=SEEN, previous_at=BEFORE)
-    target = Target()
-    posted([recovered, *changes(UP, DOWN)], target, events=["partition.*"])
-    assert target.names == ["partition.offline"]
-    assert target.bodies[0]["data"]["snapshot"]["gap"]
-
-
 def test_what_the_target_declines_is_counted_and_does_not_hold_up_the_rest() -> None:
     listener = posted(changes(UP, DOWN), Target(400), retry=RetryPolicy(first_delay=1e-6))
     assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
