@@ -34,59 +34,47 @@ def changes(old: Cluster, new: Cluster, **stamp: Any) -> tuple[ev.Event, ...]:
 UP, DOWN = orders(1, 2), orders(1, None, brokers=(1,))
 
 
-class Target:
-    """Takes everything, or answers with one status always."""
-
-    def __init__(self, status: int = 200) -> None:
-        self.status = status
-        self.bodies: list[dict[str, Any]] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.bodies.append(json.loads(request.content))
-        return httpx.Response(self.status)
-
-    @property
-    def names(self) -> list[str]:
-        return [body["type"].split("-events.")[1].removesuffix(".v1") for body in self.bodies]
-
-
-def listener_to(target: Target, *, retry: RetryPolicy = PATIENCE, **options: Any) -> SinkListener:
-    sink = WebhookSink(URL, transport=httpx.MockTransport(target), **options)
-    return SinkListener(sink, observer="checkout-7", retry=retry)
-
-
 def hears(listener: SinkListener, happened: Iterable[ev.Event]) -> None:
     for event in happened:
         event.deliver(listener)
     listener.on_settled(UP, SEEN)
 
 
-def posted(happened: Iterable[ev.Event], target: Target, **options: Any) -> SinkListener:
-    listener = listener_to(target, **options)
+def posted(
+    happened: Iterable[ev.Event], status: int = 200, retry: RetryPolicy = PATIENCE, **options: Any
+) -> tuple[SinkListener, list[str]]:
+    """Let a target that answers so be posted events; return the listener and the names of what came."""
+    names: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        names.append(json.loads(request.content)["type"].split("-events.")[1].removesuffix(".v1"))
+        return httpx.Response(status)
+
+    listener = SinkListener(WebhookSink(URL, transport=httpx.MockTransport(answer), **options), retry=retry)
     hears(listener, happened)
     listener.close()
-    return listener
+    return listener, names
 
 
 @pytest.mark.parametrize(("dropped", "names"), [(0, []), (3, ["observer.resync"])])
 def test_that_events_were_missed_is_posted_but_not_that_a_child_was_forked(
     dropped: int, names: list[str]
 ) -> None:
-    target = Target()
-    posted([ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)], target)
-    assert target.names == names
+    resync = ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)
+    assert posted([resync])[1] == names
 
 
 def test_what_the_target_declines_is_counted_and_does_not_hold_up_the_rest() -> None:
-    listener = posted(changes(UP, DOWN), Target(400), retry=RetryPolicy(first_delay=1e-6))
+    listener, _ = posted(changes(UP, DOWN), 400, RetryPolicy(first_delay=1e-6))
     assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
     assert listener.stats.failures == {"http_400": 6}
 
 
 def test_an_event_is_given_up_when_the_target_has_been_away_for_too_long() -> None:
-    soon = RetryPolicy(first_delay=1e-6, max_delay=1e-6, max_age=1e-3)
     with capture_logs() as logs:
-        listener = posted(changes(UP, DOWN), Target(503), retry=soon)
+        listener, _ = posted(
+            changes(UP, DOWN), 503, RetryPolicy(first_delay=1e-6, max_delay=1e-6, max_age=1e-3)
+        )
     assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
     assert [log["event"] for log in logs] == ["events_lost"]
 
@@ -118,5 +106,5 @@ def test_a_bug_of_a_sink_costs_the_event_that_it_was_met_with() -> None:
 
 def test_a_name_that_no_event_of_ours_has_is_pointed_out() -> None:
     with capture_logs() as logs:
-        listener_to(Target(), events=["partion.*", "partition.*"]).close()
+        posted([], events=["partion.*", "partition.*"])
     assert [(log["event"], log["events"]) for log in logs] == [("webhook_events_unknown", ["partion.*"])]
