@@ -97,8 +97,8 @@ $(VENV)/clients-newest: $(VENV)/.ready
 matrix: setup          ## the tests on each supported version (three hours; ONLY=kafka-3.7: a row; ONLY=--help)
 	@$(BIN)/python -m tests.matrix $(ONLY)
 
-wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
-	@$(BIN)/python tests/packaging/check_wheel.py
+wheel: $(VENV)/.ready  ## build the wheel into dist/ and import it in a clean environment
+	@$(BIN)/python -m tests.packaging.check_release build wheel
 
 release-check: $(VENV)/.ready $(VENV)/release  ## what a release is made of: package, page, types, workflows, manifests
 	@PYTHONPATH=$(CURDIR):$(abspath $(VENV)/release) PATH="$(abspath $(VENV)/release/bin):$$PATH" \

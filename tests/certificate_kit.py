@@ -1,6 +1,5 @@
 """What tests of TLS share: an authority, and certificates that it signs, made by openssl."""
 
-import shutil
 import ssl
 import subprocess
 from pathlib import Path
@@ -22,7 +21,6 @@ class Authority:
         name: str,
         *,
         of: str = "IP:127.0.0.1",
-        passphrase: str | None = None,
         days: int = 2,
         subject: str | None = None,
     ) -> tuple[str, str]:
@@ -35,10 +33,6 @@ class Authority:
         extensions.write_text(f"subjectAltName={of}\n")
         whose = subject or f"/CN={name}"
         self._run("req", *_NEW, "-subj", whose, "-keyout", str(key), "-out", str(request))
-        if passphrase is not None:
-            shut = self.directory / "shut.key"
-            self._run("ec", "-aes128", "-passout", f"pass:{passphrase}", "-in", str(key), "-out", str(shut))
-            shutil.move(shut, key)
         by = ("-CA", self.ca, "-CAkey", str(self.directory / f"{self._name}.key"), "-CAcreateserial")
         signed = ("-days", str(days), "-extfile", str(extensions), "-out", str(pem))
         self._run("x509", "-req", "-in", str(request), *by, *signed)

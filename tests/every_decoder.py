@@ -34,9 +34,9 @@ from kafka_partition_events.testing import cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from kafka_partition_events_listeners.webhook.sink import retry_after_s
 from tests.config_kit import WHOLE
+from tests.every_event import BEFORE as START
 from tests.outbox_kit import scratch_journal
 from tests.unit.control.test_records import RECORDS
-from tests.world_kit import START
 
 NOW: Final = START
 FLEET: Final = State(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
 
@@ -24,8 +24,6 @@ class Request:
     body: bytes
     at: float
     """When it came, in seconds since the epoch."""
-    taken: bool = True
-    """Whether it was answered as a delivery."""
 
 
 class Receiver:
@@ -73,7 +71,7 @@ class Receiver:
         """Keep a request and return what to answer."""
         with self._arrived:
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-            self._requests.append(evolve(request, taken=not isinstance(answer, int) or answer < 300))
+            self._requests.append(request)
             self._arrived.notify_all()
             return answer
 

@@ -20,6 +20,7 @@ from kafka_partition_events.testing.ports import free_ports
 from tests import sick_observer
 
 LIMIT_S = 60.0
+CLI = (sys.executable, "-m", "kafka_partition_events.cli")
 
 
 class Observer:
@@ -106,14 +107,7 @@ class Observer:
 
     def kpe(self, *arguments: str) -> str:
         """Run another command with the same configuration, and return what it writes."""
-        command = [
-            sys.executable,
-            "-m",
-            "kafka_partition_events.cli",
-            *arguments,
-            "--config",
-            str(self.config),
-        ]
+        command = [*CLI, *arguments, "--config", str(self.config)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
         assert done.returncode == 0, done.stderr
         return done.stdout

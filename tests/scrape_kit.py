@@ -36,8 +36,8 @@ class Scrape:
                 assert series not in self._values, f"{series} is there twice"
                 self._values[series] = sample.value
 
-    def value(self, name: str, kafka_cluster: str = "test", **labels: str) -> float | None:
-        return self._values.get((name, frozenset({"kafka_cluster": kafka_cluster, **labels}.items())))
+    def value(self, name: str, **labels: str) -> float | None:
+        return self._values.get((name, frozenset({"kafka_cluster": "test", **labels}.items())))
 
     def by(self, label: str, name: str) -> dict[str, float]:
         """Return the values of a family by one of its labels."""
@@ -63,10 +63,6 @@ class Scrape:
     @property
     def names(self) -> set[str]:
         return {name for name, _ in self._values}
-
-    @property
-    def clusters(self) -> set[str | None]:
-        return {dict(labels).get("kafka_cluster") for _, labels in self._values}
 
 
 class Watched:
@@ -94,8 +90,8 @@ class Watched:
             self.poller.poll_once()
             assert self.registration.wait_synced(WAIT_S)
 
-    def scrape(self, *names: str) -> Scrape:
-        return Scrape(self.registry.restricted_registry(names) if names else self.registry)
+    def scrape(self) -> Scrape:
+        return Scrape(self.registry)
 
 
 Watch = Callable[..., Watched]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 WAIT_S = 60.0
 
 
-def together(*jobs: Callable[[], None]) -> None:
+def together(*jobs: Callable[[], object]) -> None:
     """Run the jobs at once and raise what any of them raised."""
     errors: list[BaseException] = []
     gate = threading.Barrier(len(jobs))
 
-    def run(job: Callable[[], None]) -> None:
+    def run(job: Callable[[], object]) -> None:
         try:
             gate.wait(WAIT_S)
             job()

@@ -38,7 +38,7 @@ from tests.chaos.plan import QUIET_S, STORM_S, Plan, plan
 from tests.chaos.promises import WRITERS
 from tests.chaos.reader import dump_metadata, messages, read_in_order
 from tests.chaos.storm import TOPICS, World
-from tests.chaos.verdict import Counted, judge
+from tests.chaos.verdict import judge
 from tests.http_receiver import Receiver
 
 _START_LIMIT_S = 120.0
@@ -66,7 +66,7 @@ def run(plan: Plan, seconds: float, directory: Path) -> None:
         ending.enter_context(cluster)
         fleet = Fleet(cluster, directory, manager.url)
         ending.callback(fleet.close)
-        world, counted = World(cluster, fleet, manager, directory), Counted(directory)
+        world = World(cluster, fleet, manager, directory)
         say(f"seed {plan.seed}: {len(plan.steps)} steps in {len(plan.storms)} storms; {directory}")
         _begin(world)
         ends = time.time() + seconds
@@ -77,7 +77,7 @@ def run(plan: Plan, seconds: float, directory: Path) -> None:
             say(f"storm {number + 1} of {len(plan.storms)}")
             world.storm(plan.steps_of(number), time.time() - begin)
             world.recover()
-            say(f"calm; {counted.acknowledged():,} records acknowledged so far")
+            say("calm")
             calm = time.time()
             time.sleep(QUIET_S)
             _append(directory / "calm.jsonl", [calm, time.time()])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from attrs import frozen
+from kafka.partitioner.default import murmur2
 
 from tests.chaos.history import History, Life, Run, Sent
 from tests.chaos.promises import CAP, DELIVERY_S, WEAK, WRITERS, Hash, Writer
@@ -279,20 +280,8 @@ def _in_calm(history: History, at: float) -> bool:
 
 
 def hash_of(name: Hash, key: str) -> int:
-    """Return the hash of librdkafka's default (CRC-32), or that of Java and kafka-python (murmur2)."""
-    return zlib.crc32(key.encode()) if name == "crc32" else _murmur2(key.encode()) & 0x7FFFFFFF
-
-
-def _murmur2(data: bytes) -> int:
-    mask, m = 0xFFFFFFFF, 0x5BD1E995
-    h, whole = 0x9747B28C ^ len(data), len(data) & ~3
-    for start in range(0, whole, 4):
-        k = int.from_bytes(data[start : start + 4], "little") * m & mask
-        h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
-    if rest := data[whole:]:
-        h = (h ^ int.from_bytes(rest, "little")) * m & mask
-    h = (h ^ h >> 13) * m & mask
-    return h ^ h >> 15
+    """Return the hash of librdkafka's default (CRC-32), or kafka-python's own of Java's (murmur2)."""
+    return zlib.crc32(key.encode()) if name == "crc32" else murmur2(key.encode()) & 0x7FFFFFFF
 
 
 def _sent(history: History) -> Iterator[tuple[Run, Sent]]:

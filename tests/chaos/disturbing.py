@@ -1,15 +1,17 @@
 """What campaigns do to Kafka, and how they bring all of it back."""
 
-import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from tests.chaos.plan import BROKERS
 
+Do = Callable[[], object]
+"""What begins or ends a fault."""
 RECOVERY_LIMIT_S: Final = 240.0
 MIN_ISR: Final = 2
 
@@ -29,18 +31,15 @@ DISTURB: Final[dict[str, Callable[..., None]]] = {
 """What is done to a link, by kind, with a value; it lasts until the link heals."""
 
 
-@contextlib.contextmanager
-def down(cluster: KafkaCluster, kind: str, node: int) -> Iterator[None]:
-    """Let a node be gone (``kill``, ``stop``, ``fill_disk``) or hang (``freeze``) during a ``with``."""
+def down(cluster: KafkaCluster, kind: str, node: int) -> tuple[Do, Do]:
+    """Return what takes a node away (``freeze``: lets it hang), and what brings it back."""
     begin = {
         "kill": cluster.kill,
         "stop": cluster.stop,
         "fill_disk": cluster.fill_disk,
         "freeze": cluster.freeze,
     }
-    begin[kind](node)
-    yield
-    (cluster.thaw if kind == "freeze" else cluster.restart)(node)
+    return partial(begin[kind], node), partial(cluster.thaw if kind == "freeze" else cluster.restart, node)
 
 
 def bring_back(cluster: KafkaCluster) -> None:

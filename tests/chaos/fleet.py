@@ -1,11 +1,9 @@
 """The processes of a campaign beside Kafka's: writers, consumers, observers, a tracker."""
 
-import contextlib
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +14,12 @@ from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess
 from tests.chaos.diary import Task
 from tests.chaos.promises import WRITERS
-from tests.observe_kit import Observer, alertmanager, kafka_sink
+from tests.observe_kit import CLI, Observer, alertmanager, kafka_sink
 
 CONSUMERS: Final = ("consumer-c", "consumer-k")
 OBSERVERS: Final = ("observer-1", "observer-2")
 EVENTS: Final = "chaos-events"
 HOLD_S: Final = 5
-_CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
 
 @define
@@ -40,6 +37,7 @@ class Fleet:
     manager_url: str
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
     started: dict[str, float] = field(factory=dict)
+    _suspended: dict[str, float] = field(factory=dict)
     _processes: dict[str, SupervisedProcess] = field(factory=dict)
     _runs: Counter[str] = field(factory=Counter)
     _configs: dict[str, Path] = field(factory=dict)
@@ -66,10 +64,10 @@ class Fleet:
 
     def _command(self, name: str) -> list[str | Path]:
         if name in OBSERVERS:
-            return [*_CLI, "observe", "--config", self._configs[name]]
+            return [*CLI, "observe", "--config", self._configs[name]]
         if name == "tracker":
             listen = f"{HOST}:{self._tracker_port}"
-            return [*_CLI, "tracker", "-b", self.bootstrap, "--listen", listen]
+            return [*CLI, "tracker", "-b", self.bootstrap, "--listen", listen]
         role = "load" if name in WRITERS else "consume"
         task = Task(name=name, run=self._runs[name], bootstrap=self.bootstrap, directory=str(self.directory))
         return [sys.executable, "-m", f"tests.chaos.{role}", task.told()]
@@ -77,16 +75,13 @@ class Fleet:
     def kill(self, name: str) -> None:
         self._processes[name].kill()
 
-    @contextlib.contextmanager
-    def suspended(self, name: str) -> Iterator[None]:
-        """Suspend one for the time of a ``with``."""
-        process, began = self._processes[name], time.time()
-        process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            process.send_signal(signal.SIGCONT)
-            self.frozen.setdefault(name, []).append((began, time.time()))
+    def suspend(self, name: str) -> None:
+        self._suspended[name] = time.time()
+        self._processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self._processes[name].send_signal(signal.SIGCONT)
+        self.frozen.setdefault(name, []).append((self._suspended.pop(name), time.time()))
 
     def dead(self) -> list[str]:
         """Return who has ended by itself, of all that were started."""

@@ -42,22 +42,20 @@ class Step:
     @property
     def claims(self) -> frozenset[str]:
         """What two steps must not have at once."""
-        return KINDS[self.kind].claims(self.target)
+        domain = KINDS[self.kind].domain
+        if domain == "all":
+            return frozenset(f"broker {broker}" for broker in BROKERS)
+        return frozenset({f"{domain} {self.target}"})
 
 
 @frozen
 class Kind:
-    """A kind of step: what it claims, how long it may last, how much it may do."""
+    """A kind of step: what it is done to, how long it may last, how much it may do."""
 
     domain: str
     """What it is done to; two steps about one thing of one domain do not overlap."""
     lasts: tuple[float, float] = (3.0, 25.0)
     values: tuple[float, ...] = (0.0,)
-
-    def claims(self, target: str) -> frozenset[str]:
-        if self.domain == "all":
-            return frozenset(f"broker {broker}" for broker in BROKERS)
-        return frozenset({f"{self.domain} {target}"})
 
 
 KINDS: Final[Mapping[str, Kind]] = {

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,17 +20,16 @@ from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 from tests.chaos.diary import Task
-from tests.chaos.disturbing import DISTURB, await_recovery, bring_back, down, out_of_sync, say
+from tests.chaos.disturbing import DISTURB, Do, await_recovery, bring_back, down, out_of_sync, say
 from tests.chaos.promises import Writer
 from tests.chaos.steady import Counts, Fault, Sample
-from tests.observe_kit import Observer
+from tests.observe_kit import CLI, Observer
 
 SAMPLE_S: Final = 10.0
 _PARTITIONS: Final = 6
 _START_LIMIT_S: Final = 60.0
 _STOP_LIMIT_S: Final = 60.0
 _DELAY_MS: Final = 150.0
-_CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
 
 @define
@@ -55,7 +55,7 @@ class Soak:
 
     def start(self, rate: float) -> None:
         """Start everybody, and wait until all writers have something acknowledged."""
-        self._start("observer", *_CLI, "observe", "--config", self.observer.config)
+        self._start("observer", *CLI, "observe", "--config", self.observer.config)
         for name in self.writers:
             self.cluster.create_topic(name, _PARTITIONS, 3)
             words = ["-m", "tests.chaos.soak_load", self._task(name).told(), str(rate)]
@@ -154,9 +154,11 @@ class Soak:
         taken = ", ".join(f"{name} {taken[-1].mb:.0f} MB" for name, taken in self.samples.items() if taken)
         say(f"{fault}; {sum(counts.sent for counts in self.counts().values()):,} records sent; {taken}")
         try:
-            with _fault(self.cluster, fault):
-                time.sleep(fault.lasts)
-                self.done.append(str(fault))
+            begin, end = _fault(self.cluster, fault)
+            begin()
+            time.sleep(fault.lasts)
+            self.done.append(str(fault))
+            end()
         except KitError as error:  # it takes longer than the kit waits: what follows waits longer
             say(f"  {str(error).splitlines()[0]}")
         self.cluster.heal()
@@ -185,14 +187,9 @@ def _sampled(pid: int) -> Sample:
     return Sample(time.time(), memory_mib(pid), threads, len(links) - sockets, sockets, cpu_seconds_of([pid]))
 
 
-@contextmanager
-def _fault(cluster: KafkaCluster, fault: Fault) -> Iterator[None]:
+def _fault(cluster: KafkaCluster, fault: Fault) -> tuple[Do, Do]:
     if fault.kind in DISTURB:
         link = cluster.link(fault.broker)
-        DISTURB[fault.kind](link, _DELAY_MS)
-        yield
-        link.heal()
-        return
+        return partial(DISTURB[fault.kind], link, _DELAY_MS), link.heal
     node = fault.broker or cluster.active_controller or cluster.controllers[0]
-    with down(cluster, "kill" if fault.kind == "fail_over" else fault.kind, node):
-        yield
+    return down(cluster, "kill" if fault.kind == "fail_over" else fault.kind, node)

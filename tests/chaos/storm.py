@@ -3,10 +3,9 @@
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from tests.chaos.disturbing import (
     DISTURB,
+    Do,
     await_recovery,
     bring_back,
     down,
@@ -28,6 +28,7 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.plan import FIXED, KINDS, SIZES, Step
 from tests.chaos.reader import read_life
 from tests.http_receiver import Receiver
+from tests.observe_kit import CLI
 
 READ_LIMIT_S: Final = 60.0
 _KPE_LIMIT_S: Final = 60.0
@@ -35,6 +36,10 @@ TOPICS: Final = {**FIXED, **{topic: least for topic, (least, _) in SIZES.items()
 """With how many partitions each topic begins."""
 REPLICATED: Final = {"min.insync.replicas": "2"}
 LOOSE: Final = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+
+
+def _nothing() -> None:
+    """What ends a fault that is over by itself."""
 
 
 @define
@@ -52,7 +57,7 @@ class World:
     created_at: dict[str, float] = field(factory=dict)
     _lives: int = 0
     _busy: set[str] = field(factory=set)
-    _to_undo: list[Callable[[], None]] = field(factory=list)
+    _to_undo: list[Do] = field(factory=list)
     _lock: threading.Lock = field(factory=threading.Lock)
 
     # -- a storm -------------------------------------------------------------------------------------
@@ -79,91 +84,78 @@ class World:
         value = f" {step.value:g}" if step.value else ""
         say(f"{step.kind} {step.target}{value}" + (f" for {step.lasts:.0f} s" if step.lasts else ""))
         try:
-            with self._fault(step):
-                time.sleep(step.lasts)
+            begin, end = self._fault(step)
+            begin()
+            time.sleep(step.lasts)
+            end()
         except Exception as failure:  # noqa: BLE001 - faults get in each other's way; all recovers afterwards
             error = f"{type(failure).__name__}: {str(failure).splitlines()[0][:160]}"
         with self._lock:
             self._busy -= step.claims
         self.note(step, began, error)
 
-    @contextlib.contextmanager
-    def _fault(self, step: Step) -> Iterator[None]:
-        """Begin a fault, and end it; those that are over at once end before they yield."""
-        match KINDS[step.kind].domain:
-            case "broker" | "disk":
-                yield from self._broker_fault(step, int(step.target))
-            case "link" | "between":
-                link = self.cluster.link(*map(int, step.target.split("-")))
-                DISTURB[step.kind](link, step.value)
-                yield
-                link.heal()
-            case "process":
-                yield from self._process_fault(step)
-            case _:
-                yield from self._other_fault(step)
-
-    def _other_fault(self, step: Step) -> Iterator[None]:
+    def _fault(self, step: Step) -> tuple[Do, Do]:
+        """Return what begins a fault, and what ends it."""
         cluster, target, value = self.cluster, step.target, step.value
+        match KINDS[step.kind].domain:
+            case "link" | "between":
+                link = cluster.link(*map(int, target.split("-")))
+                return partial(DISTURB[step.kind], link, value), link.heal
+            case "disk":
+                slow = partial(cluster.slow_disk, int(target))
+                return partial(slow, value), partial(slow, 0)
+            case "broker" if step.kind != "stutter":
+                return down(cluster, step.kind, int(target))
+        return self._other_fault(step)
+
+    def _other_fault(self, step: Step) -> tuple[Do, Do]:
+        cluster, fleet, target, value = self.cluster, self.fleet, step.target, step.value
+        begin: Do = partial(self._at_once, step)
+        end: Do = _nothing
         match step.kind:
+            case "kill_process":
+                begin, end = partial(fleet.kill, target), partial(fleet.start, target)
+            case "freeze_process":
+                begin, end = partial(fleet.suspend, target), partial(fleet.resume, target)
             case "freeze_controller":
                 active = cluster.active_controller or cluster.controllers[0]
-                cluster.freeze(active)
-                yield
-                cluster.thaw(active)
+                begin, end = down(cluster, "freeze", active)
             case "quota":
                 limit = partial(cluster.quota, client_id=target)
-                yield from self._for_a_while(partial(limit, producer_bytes_per_s=value), limit)
+                begin, end = self._for_a_while(partial(limit, producer_bytes_per_s=value), limit)
             case "min_isr":
                 config = partial(cluster.set_config, topic=target)
                 wanted = {"min.insync.replicas": f"{value:.0f}"}
-                yield from self._for_a_while(partial(config, wanted), partial(config, REPLICATED))
+                begin, end = self._for_a_while(partial(config, wanted), partial(config, REPLICATED))
             case "target_down":
-                self.manager.answer(int(value))
-                yield
-                self.manager.answer(204)
-            case _:
-                self._at_once(step)
-                yield
+                begin, end = partial(self.manager.answer, int(value)), partial(self.manager.answer, 204)
+        return begin, end
 
-    def _for_a_while(self, change: Callable[[], None], undo: Callable[[], None]) -> Iterator[None]:
+    def _for_a_while(self, change: Do, undo: Do) -> tuple[Do, Do]:
         """Change a setting. It outlives brokers: what can't be undone in a storm is undone in the calm."""
-        self._to_undo.append(undo)
-        change()
-        yield
-        undo()
-        self._to_undo.remove(undo)
 
-    def _broker_fault(self, step: Step, broker: int) -> Iterator[None]:
-        cluster = self.cluster
-        match step.kind:
-            case "kill" | "stop" | "fill_disk" | "freeze":
-                with down(cluster, step.kind, broker):
-                    yield
-            case "stutter":
-                ends = time.monotonic() + step.lasts
-                while time.monotonic() < ends:
-                    cluster.freeze(broker)
-                    time.sleep(step.value)
-                    cluster.thaw(broker)
-                    time.sleep(0.1)
-                yield
-            case "slow_disk":
-                cluster.slow_disk(broker, step.value)
-                yield
-                cluster.slow_disk(broker, 0)
+        def begin() -> None:
+            self._to_undo.append(undo)
+            change()
 
-    def _process_fault(self, step: Step) -> Iterator[None]:
-        if step.kind == "kill_process":
-            self.fleet.kill(step.target)
-            yield
-            self.fleet.start(step.target)
-        else:
-            with self.fleet.suspended(step.target):
-                yield
+        def end() -> None:
+            undo()
+            self._to_undo.remove(undo)
+
+        return begin, end
+
+    def _stutter(self, step: Step) -> None:
+        ends = time.monotonic() + step.lasts
+        while time.monotonic() < ends:
+            self.cluster.freeze(int(step.target))
+            time.sleep(step.value)
+            self.cluster.thaw(int(step.target))
+            time.sleep(0.1)
 
     def _at_once(self, step: Step) -> None:
         match step.kind:
+            case "stutter":
+                self._stutter(step)
             case "rolling_restart":
                 self.cluster.rolling_restart()
             case "fail_over":
@@ -171,7 +163,8 @@ class World:
             case "elect" | "elect_unclean":
                 self.cluster.elect(step.target, unclean=step.kind == "elect_unclean")
             case "grow" if step.target == "gated":
-                self._request_growth(int(step.value))
+                words = f"change request --topic gated --to {step.value:.0f} --gate --execute --yes"
+                self.kpe(*words.split(), "--deadline", "3m")
             case "grow":
                 self.cluster.grow_topic(step.target, int(step.value))
             case "recreate":
@@ -204,17 +197,13 @@ class World:
         read_life(servers, topic, self.created_at[topic], path, limit)
         return path
 
-    def _request_growth(self, partitions: int) -> None:
-        words = f"change request --topic gated --to {partitions} --gate --execute --yes"
-        self.kpe(*words.split(), "--deadline", "3m")
-
     def kpe(self, *words: str) -> None:
         """Type what an operator would type.
 
         Raises:
             KitError: it failed.
         """
-        command = [sys.executable, "-m", "kafka_partition_events.cli", *words, "-b", self.fleet.bootstrap]
+        command = [*CLI, *words, "-b", self.fleet.bootstrap]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_KPE_LIMIT_S)
         if done.returncode:
             raise KitError(f"kpe {words[1]}: exit code {done.returncode}: {done.stderr.strip()[-160:]}")

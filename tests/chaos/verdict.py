@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, field
-
 from tests.chaos.checker import CHECKS, Violation, written_twice
 from tests.chaos.event_checker import EVENT_CHECKS
 from tests.chaos.history import History, Posted, life_of, received, run_of, unfolded
@@ -19,24 +17,6 @@ _STARTING_S: Final = 180.0
 """Who is started in a storm and reaches nobody may say so and end: whoever watches it starts it again."""
 _AROUND_S: Final = 30.0
 """Faults that were over for so long are not told as those that a violation may come from."""
-
-
-@define
-class Counted:
-    """How many records are acknowledged so far, by the diaries; each line is read once."""
-
-    directory: Path
-    _total: int = 0
-    _read: dict[Path, int] = field(factory=dict)
-
-    def acknowledged(self) -> int:
-        for path in self.directory.glob("*.diary"):
-            with path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                new = file.read()
-            self._read[path] = self._read.get(path, 0) + len(new)
-            self._total += new.count(b'["a",')
-        return self._total
 
 
 def history_of(directory: Path) -> History:

@@ -4,7 +4,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -33,16 +32,6 @@ def topic(cluster: KafkaCluster) -> str:
     name = f"linked-{uuid.uuid4().hex[:8]}"
     cluster.create_topic(name, assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
     return name
-
-
-def sent(producer: Producer, topic: str) -> float:
-    """Send a record, and return how many seconds its acknowledgement took."""
-    errors: list[Any] = []
-    began = time.monotonic()
-    producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
-    producer.flush(LIMIT_S)
-    assert errors == [None]
-    return time.monotonic() - began
 
 
 @pytest.fixture

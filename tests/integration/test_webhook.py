@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.outbox import DeliveryError, Entry, RetryPolicy
@@ -21,6 +22,7 @@ from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.sink_listener import SinkListener
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
 from tests.http_receiver import Receiver, is_signed
+from tests.outbox_kit import entry as made
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 CERTIFICATE = Path(__file__).parents[1] / "vectors" / "hooks.example.com.pem"
@@ -31,9 +33,7 @@ OUTAGE = ["partition.offline", "broker.left", "broker.joined", "partition.online
 
 
 def entry(n: int) -> Entry:
-    return Entry(
-        id=f"id-{n}", name="broker.left", key="c-1", severity=17, at=NOW, recorded_at=NOW, body=b"{}", seq=n
-    )
+    return evolve(made(f"id-{n}", name="broker.left", at=NOW), seq=n)
 
 
 def deliver(url: str, *numbers: int, **options: Any) -> None:

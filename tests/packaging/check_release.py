@@ -1,7 +1,7 @@
 """Check everything that a release is made of, and leave the wheel and the sdist in ``dist/``.
 
-Run by ``make release-check``, which installs the tools; actionlint takes Go. After a failure the other checks
-run all the same. Exit codes: 0 all is well; 1 something is not.
+Run by ``make release-check``, which installs the tools; actionlint takes Go. ``make wheel`` names two checks,
+``build wheel``. After a failure the others run all the same. Exit codes: 0 all is well; 1 something is not.
 """
 
 import shutil
@@ -9,19 +9,40 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
-from tests.packaging.extras import documented_sizes, measured_sizes, too_different
-
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
+TOP_LEVEL = {"kafka_partition_events": ".", "kafka_partition_events_listeners": "listeners"}
+"""What the wheel installs, and where that is in this checkout."""
 USERS = ROOT / "tests" / "typing"
 MANIFESTS = ROOT / "kafka_partition_events" / "assets" / "kubernetes"
 KUBERNETES = ("1.30", "1.34")
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+
+USE = """
+import sys
+import kafka_partition_events as kpe
+import kafka_partition_events.listeners, kafka_partition_events_listeners
+for name in kpe.__all__:
+    getattr(kpe, name)
+loaded = {module.partition(".")[0] for module in sys.modules}
+assert not loaded & {"kafka", "confluent_kafka", "pyspark", "typer"}, loaded
+assert "site-packages" in kpe.__file__, kpe.__file__
+partitioner = kpe.DefaultPartitioner()
+partitioner.apply_snapshot(kpe.Cluster(
+    nodes=[kpe.Node(1, "localhost", 9092)],
+    by_topic=[kpe.TopicInfo("orders", tuple(kpe.PartitionInfo("orders", i, 1) for i in range(12)))],
+    generation=1,
+))
+assert partitioner.partition("orders", None, b"foobar", None, b"", None) == 6
+print("version", kpe.__version__)
+"""
 
 
 class CheckError(Exception):
@@ -55,33 +76,55 @@ def metadata() -> str:
     return "pyproject.toml is valid"
 
 
-def types() -> str:
-    """Check programs of users against the installed wheel, away from the checkout."""
+@contextmanager
+def installed(extra: str = "") -> Iterator[tuple[Path, Path]]:
+    """Install the wheel into a clean environment; yield its Python and a directory away from the checkout."""
     with tempfile.TemporaryDirectory(prefix="kpe-user-") as folder:
         user = Path(folder)
         venv.create(user / "venv", with_pip=True)
         python = user / "venv" / "bin" / "python"
-        (wheel,) = DIST.glob("*.whl")
-        run(python, "-m", "pip", "install", "--quiet", f"{wheel}[confluent]")
+        run(python, "-m", "pip", "install", "--quiet", f"{_wheel()}{extra}")
+        yield python, user
+
+
+def _wheel() -> Path:
+    (wheel,) = DIST.glob("*.whl")
+    return wheel
+
+
+def wheel() -> str:
+    """See that all is in it, and use it."""
+    names = {name for name in zipfile.ZipFile(_wheel()).namelist() if ".dist-info/" not in name}
+    if (top := {name.partition("/")[0] for name in names}) != TOP_LEVEL.keys():
+        raise CheckError(f"the wheel installs {sorted(top)}, not {sorted(TOP_LEVEL)}")
+    needed = {
+        file
+        for top, place in TOP_LEVEL.items()
+        for file in run("git", "ls-files", top, cwd=ROOT / place).split()
+    }
+    if missing := needed - names:
+        raise CheckError(f"the wheel lacks {sorted(missing)}")
+    with installed() as (python, user):
+        said = run(python, "-I", "-W", "error", "-c", USE, cwd=user)
+        kpe = subprocess.run(
+            [python, "-I", python.with_name("kpe"), "--help"],
+            cwd=user,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if kpe.returncode != 2 or "kafka-partition-events[cli]" not in kpe.stderr:
+            raise CheckError(f"kpe without its extra should name it and exit 2: {kpe}")
+    return f"{said}, {len(names)} files"
+
+
+def types() -> str:
+    """Check programs of users against the installed wheel, away from the checkout."""
+    with installed("[confluent]") as (python, user):
         programs = [Path(shutil.copy(program, user)) for program in sorted(USERS.glob("*.py"))]
         run(sys.executable, "-m", "mypy", "--strict", "--python-executable", python, *programs, cwd=user)
         run(sys.executable, "-m", "pyright", "--pythonpath", python, *programs, cwd=user)
         return f"{len(programs)} programs of users, by mypy --strict and pyright"
-
-
-def extras() -> str:
-    measured, documented = measured_sizes(), documented_sizes()
-    wrong = [
-        f"{name}: {size:.1f} MB, docs/install.md says {documented.get(name, 'nothing')}"
-        for name, size in measured.items()
-        if too_different(size, documented.get(name, 0.0))
-    ]
-    if wrong:
-        raise CheckError("\n".join(wrong))
-    left_out = (
-        f"; not installed here: {', '.join(missing)}" if (missing := documented.keys() - measured) else ""
-    )
-    return f"sizes of {len(measured)} extras are as docs/install.md says{left_out}"
 
 
 def workflows() -> str:
@@ -116,13 +159,15 @@ def _manifests() -> Iterator[dict[str, str]]:
             yield from yaml.safe_load_all(path.read_text(encoding="utf-8"))
 
 
-CHECKS: tuple[Callable[[], str], ...] = (build, page, metadata, types, extras, workflows, forms, manifests)
+CHECKS: tuple[Callable[[], str], ...] = (
+    build, page, metadata, wheel, types, workflows, forms, manifests,
+)  # fmt: skip
 
 
 def main() -> int:
-    """Run all checks and return the exit code."""
-    failed = 0
-    for check in CHECKS:
+    """Run the checks that are named, or all, and return the exit code."""
+    failed, named = 0, sys.argv[1:]
+    for check in (each for each in CHECKS if not named or each.__name__ in named):
         try:
             result = check()
         except Exception as error:  # noqa: BLE001 - the others have something to say, too

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 from attrs import evolve
@@ -16,7 +17,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.world_kit import moment
+from tests.every_event import BEFORE
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b", "wide")
@@ -26,6 +27,10 @@ IN_SYNC = st.sampled_from([[1], [2], [1, 2], [1, 3], [1, 2, 3]])
 PARTITION = st.fixed_dictionaries(
     {"leader": LEADERS, "isr": IN_SYNC, "epoch": st.sampled_from([None, 1, 2, 3])}
 )
+
+
+def moment(seconds: float) -> datetime:
+    return BEFORE + timedelta(seconds=seconds)
 
 
 @st.composite

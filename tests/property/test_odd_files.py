@@ -20,7 +20,6 @@ from tests.odd_kit import mutated
 from tests.outbox_kit import append, entry
 from tests.property.examples import scaled
 
-PAGE = 4096
 REQUEST = (
     b"GET /livez?name[]=a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YW5uOng=\r\nAccept: */*\r\n\r\n"
 )

@@ -31,67 +31,44 @@ def board(*names: str, complete: bool = True) -> Board:
     return Board(alerts=tuple(map(alert, names)), complete=complete)
 
 
-class Told:
-    """What is told to one Alertmanager that takes everything."""
-
-    def __init__(self) -> None:
-        self.due = Due(60.0, 10.0)
-
-    def at(self, now: float, found: Board) -> str:
-        """Return what is posted then: what fires, and with a minus what has ended."""
-        posted = self.due.at(found, now)
-        if posted is None:
-            return ""
-        self.due.posted(*posted, now)
-        fires, ended = posted
-        return " ".join(
-            [*(a.labels["alertname"] for a in fires), *(f"-{a.labels['alertname']}" for a in ended)]
-        )
-
-
 # -- when --------------------------------------------------------------------------------------------------
 
-
-def test_what_fires_is_posted_at_once_and_after_each_interval() -> None:
-    told = Told()
-    seen = [told.at(now, board("a")) for now in (0, 1, 59, 60, 61, 120)]
-    assert seen == ["a", "", "", "a", "", "a"]
-
-
-def test_nothing_is_posted_while_nothing_fires() -> None:
-    assert [Told().at(now, board()) for now in (0, 600)] == ["", ""]
-
-
-def test_news_are_posted_at_once_with_all_that_fires() -> None:
-    told = Told()
-    assert [told.at(0, board("a")), told.at(5, board("a", "b"))] == ["a", "a b"]
-    changed = Board(alerts=(alert("a", "more partitions"), alert("b")), complete=True)
-    assert [told.at(6, changed), told.at(7, changed)] == ["a b", ""]
-
-
-def test_an_end_is_posted_once_when_it_has_lasted() -> None:
-    told = Told()
-    told.at(0, board("a", "b"))
-    seen = [told.at(now, board("b")) for now in (10, 19.9, 20, 21)]
-    assert seen == ["", "", "b -a", ""]
-
-
-def test_what_comes_back_meanwhile_has_not_ended() -> None:
-    told = Told()
-    told.at(0, board("a"))
-    assert [told.at(10, board()), told.at(15, board("a")), told.at(16, board()), told.at(25, board())] == [
-        ""
-    ] * 4
-    assert told.at(26, board()) == "-a"
+A, B, AB, NONE = board("a"), board("b"), board("a", "b"), board()
+CHANGED = Board(alerts=(alert("a", "more partitions"), alert("b")), complete=True)
+BLIND = board("KpePollerBlind", complete=False)
+STORIES: dict[str, list[tuple[float, Board, str]]] = {
+    "what fires is posted at once and after each interval": [
+        (0, A, "a"), (1, A, ""), (59, A, ""), (60, A, "a"), (61, A, ""), (120, A, "a"),
+    ],
+    "nothing is posted while nothing fires": [(0, NONE, ""), (600, NONE, "")],
+    "news are posted at once with all that fires": [
+        (0, A, "a"), (5, AB, "a b"), (6, CHANGED, "a b"), (7, CHANGED, ""),
+    ],
+    "an end is posted once when it has lasted": [
+        (0, AB, "a b"), (10, B, ""), (19.9, B, ""), (20, B, "b -a"), (21, B, ""),
+    ],
+    "what comes back meanwhile has not ended": [
+        (0, A, "a"), (10, NONE, ""), (15, A, ""), (16, NONE, ""), (25, NONE, ""), (26, NONE, "-a"),
+    ],
+    # Nor is it repeated: what another observer sees is not contradicted by what this one saw last.
+    "while the cluster is not seen nothing ends": [
+        (0, A, "a"), (10, BLIND, "KpePollerBlind"), (30, BLIND, ""), (70, BLIND, "KpePollerBlind"),
+        (80, A, "a"), (90, A, "a -KpePollerBlind"),
+    ],
+}  # fmt: skip
+"""When which board is found, and what is posted then: what fires, and with a minus what has ended."""
 
 
-def test_while_the_cluster_is_not_seen_nothing_ends() -> None:
-    """Nor is it repeated: what another observer sees is not contradicted by what this one saw last."""
-    told = Told()
-    told.at(0, board("a"))
-    blind = board("KpePollerBlind", complete=False)
-    assert [told.at(now, blind) for now in (10, 30, 70)] == ["KpePollerBlind", "", "KpePollerBlind"]
-    assert [told.at(80, board("a")), told.at(90, board("a"))] == ["a", "a -KpePollerBlind"]
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_what_is_due(story: list[tuple[float, Board, str]]) -> None:
+    due = Due(60.0, 10.0)
+    for now, found, expected in story:
+        posted = due.at(found, now)
+        if posted is not None:
+            due.posted(*posted, now)
+        fires, ended = posted or ((), ())
+        told = [*(a.labels["alertname"] for a in fires), *(f"-{a.labels['alertname']}" for a in ended)]
+        assert " ".join(told) == expected, now
 
 
 def test_what_was_not_taken_is_due_again() -> None:

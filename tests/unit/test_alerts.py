@@ -46,14 +46,11 @@ LOST = cluster(
     orders=[part(1, [1, 2], [1]), part(3, [2, 3], [3])],
     alone=[part(None, [2], [2]), part(3, [3]), part(None, [2], [2])],
 )
+TIED = cluster([1, 2], orders=[part(1, [1, 2]), part(2, [2, 1])])
 TABLE = {rule.name: rule for rule in RULES}
 
 
 # -- what is wrong -----------------------------------------------------------------------------------------
-
-
-def test_a_cluster_that_is_well_has_nothing() -> None:
-    assert wrong(WELL) == {}
 
 
 def test_a_broker_that_left_is_one_alert_that_explains_its_partitions() -> None:
@@ -64,46 +61,42 @@ def test_a_broker_that_left_is_one_alert_that_explains_its_partitions() -> None:
     assert each.behind == {"orders": (0, 1)}
 
 
-def test_a_broker_is_missing_also_while_it_is_still_in_sync() -> None:
-    found = cluster([1], orders=[part(1, [1, 2], [1, 2])])
-    assert values(wrong(found)) == {"KafkaBrokerMissing 2": 1}
+CASES: dict[str, tuple[Cluster, dict[str, Any], dict[str, int]]] = {
+    "a cluster that is well": (WELL, {}, {}),
+    "a broker that is missing while it is still in sync": (
+        cluster([1], orders=[part(1, [1, 2], [1, 2])]), {}, {"KafkaBrokerMissing 2": 1},
+    ),
+    "a broker that holds nothing is not missed": (cluster([1, 2], orders=[part(1, [1, 2])]), {}, {}),
+    "partitions that no missing broker explains, by topic": (
+        cluster(
+            [1, 2, 3],
+            down=[part(None, [1], [1]), part(None, [2], [2]), part(3, [3])],
+            late=[part(1, [1, 2], [1])],
+        ),
+        {},
+        {"KafkaPartitionsOffline down": 2, "KafkaPartitionsUnderReplicated late": 1},
+    ),
+    "of replicas out of sync a missing broker explains its own only": (
+        cluster([1, 3], orders=[part(1, [1, 2, 3], [1])]),
+        {},
+        {"KafkaBrokerMissing 2": 1, "KafkaPartitionsUnderReplicated orders": 1},
+    ),
+    "no safe alternative, where there was none": (TIED, {}, {}),
+    "no safe alternative, where there was one": (
+        TIED, {"were_safe": frozenset({"orders", "gone"})}, {"KafkaSafeAlternativeLost orders": 2},
+    ),
+    "while a broker is missing it is the reason": (
+        LOST, {"were_safe": frozenset(LOST.by_topic)}, {"KafkaBrokerMissing 2": 4},
+    ),
+    "a topic that was created anew, as long as it is there": (
+        WELL, {"recreated": ["orders", "gone"]}, {"KafkaTopicRecreated orders": 1},
+    ),
+}  # fmt: skip
 
 
-def test_a_broker_that_holds_nothing_is_not_missed() -> None:
-    assert wrong(cluster([1, 2], orders=[part(1, [1, 2])])) == {}
-
-
-def test_partitions_that_no_missing_broker_explains_are_told_by_topic() -> None:
-    found = cluster(
-        [1, 2, 3],
-        down=[part(None, [1], [1]), part(None, [2], [2]), part(3, [3])],
-        late=[part(1, [1, 2], [1])],
-    )
-    assert values(wrong(found)) == {
-        "KafkaPartitionsOffline down": 2,
-        "KafkaPartitionsUnderReplicated late": 1,
-    }
-
-
-def test_of_replicas_out_of_sync_a_missing_broker_explains_its_own_only() -> None:
-    found = cluster([1, 3], orders=[part(1, [1, 2, 3], [1])])
-    assert values(wrong(found)) == {"KafkaBrokerMissing 2": 1, "KafkaPartitionsUnderReplicated orders": 1}
-
-
-def test_what_has_no_safe_alternative_is_told_if_it_had_one() -> None:
-    found = cluster([1, 2], orders=[part(1, [1, 2]), part(2, [2, 1])])
-    assert wrong(found) == {}
-    assert values(wrong(found, were_safe=frozenset({"orders", "gone"}))) == {
-        "KafkaSafeAlternativeLost orders": 2
-    }
-
-
-def test_while_a_broker_is_missing_it_is_the_reason() -> None:
-    assert "KafkaSafeAlternativeLost" not in str(wrong(LOST, were_safe=frozenset(LOST.by_topic)))
-
-
-def test_a_topic_that_was_created_anew_is_told_as_long_as_it_is_there() -> None:
-    assert values(wrong(WELL, recreated=["orders", "gone"])) == {"KafkaTopicRecreated orders": 1}
+@pytest.mark.parametrize(("found", "more", "expected"), CASES.values(), ids=CASES)
+def test_what_is_wrong(found: Cluster, more: dict[str, Any], expected: dict[str, int]) -> None:
+    assert values(wrong(found, **more)) == expected
 
 
 def test_beyond_a_number_of_topics_the_rest_is_one() -> None:
@@ -124,17 +117,11 @@ def named(fired: tuple[Alert, ...]) -> list[str]:
     return [alert.labels["alertname"] for alert in fired]
 
 
-def test_a_state_fires_when_it_has_stood_for_its_hold_down() -> None:
-    since = {MISSING: 100.0, OFFLINE: 105.0}
-    assert named(alerts("c", FOUND, since, 129.9)) == []
-    assert named(alerts("c", FOUND, since, 130.0)) == ["KafkaBrokerMissing"]
-    assert named(alerts("c", FOUND, since, 135.0)) == ["KafkaBrokerMissing", "KafkaPartitionsOffline"]
-
-
-def test_hold_downs_are_settings() -> None:
-    since, holds = dict.fromkeys(FOUND, 0.0), {"broker_hold_down": 5.0, "hold_down": 60.0}
-    assert named(alerts("c", FOUND, since, 5.0, holds)) == ["KafkaBrokerMissing"]
-    assert named(alerts("c", FOUND, since, 60.0, holds)) == ["KafkaBrokerMissing", "KafkaPartitionsOffline"]
+def test_a_state_fires_when_it_has_stood_for_its_hold_down_which_is_a_setting() -> None:
+    since, holds = {MISSING: 100.0, OFFLINE: 105.0}, {"broker_hold_down": 5.0, "hold_down": 60.0}
+    both = ["KafkaBrokerMissing", "KafkaPartitionsOffline"]
+    assert [named(alerts("c", FOUND, since, now)) for now in (129.9, 130.0, 135.0)] == [[], both[:1], both]
+    assert [named(alerts("c", FOUND, since, now, holds)) for now in (105.0, 165.0)] == [both[:1], both]
 
 
 def test_labels_say_what_it_is_about() -> None:

@@ -10,10 +10,8 @@ from benchmarks.faults.layouts import LAYOUTS
 from benchmarks.faults.metrics import (
     NOT_REPORTED,
     Figures,
-    Measured,
     Reading,
     Record,
-    Result,
     Run,
     Window,
     achieved,
@@ -28,24 +26,13 @@ from benchmarks.faults.plan import SCENARIOS
 from benchmarks.faults.rules import why_discarded
 from benchmarks.faults.spec import Values, parse_value
 from benchmarks.faults.tape import Tape
-from benchmarks.measure import Environment
 
 MS = 1_000_000
 S = 1_000 * MS
-ENVIRONMENT = Environment("3.11", 2, "Linux", {"confluent-kafka": "2.16"}, "2026-01-01 00:00 UTC")
 GOOD = Figures(
-    records=100,
-    p50_ms=5,
-    p99_ms=20,
-    max_ms=30,
-    late=0.0,
-    to_faulty=0.01,
-    failed=0,
-    unreported=0,
-    lost=0,
-    vanished=0,
-    duplicates=0,
-)
+    records=100, p50_ms=5, p99_ms=20, max_ms=30, late=0.0, to_faulty=0.01, failed=0, unreported=0, lost=0,
+    vanished=0, duplicates=0,
+)  # fmt: skip
 
 
 def record(sent_ms: float, latency_ms: float, **changes: Any) -> Record:
@@ -54,27 +41,10 @@ def record(sent_ms: float, latency_ms: float, **changes: Any) -> Record:
     return made._replace(**changes)
 
 
-def run(number: int = 0, figures: Figures = GOOD, **changes: Any) -> Run:
-    made = Run(
-        round=number,
-        figures=figures,
-        before_p99_ms=8.0,
-        achieved=1.0,
-        behind_ms=1.0,
-        in_flight=7,
-        steal=0.0,
-        complete=True,
-        reported_again=0,
-        errors={},
-        counters="",
-        series="",
-    )
-    return evolve(made, **changes)
-
-
-def result(scenario: str = "brownout", rounds: int = 3, **producers: list[Run]) -> Result:
-    named = {name.replace("_", "-"): Measured(runs) for name, runs in producers.items()}
-    return Result(scenario, rounds, named, ENVIRONMENT)
+RUN = Run(
+    round=0, figures=GOOD, before_p99_ms=8.0, achieved=1.0, behind_ms=1.0, in_flight=7, steal=0.0,
+    complete=True, reported_again=0, errors={}, counters="", series="",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -93,8 +63,31 @@ def result(scenario: str = "brownout", rounds: int = 3, **producers: list[Run]) 
 def test_a_disturbed_run_is_thrown_out(
     changes: dict[str, Any], scenario: str, brokers: int, word: str | None
 ) -> None:
-    why = why_discarded(run(**changes), scenario, brokers)
+    why = why_discarded(evolve(RUN, **changes), scenario, brokers)
     assert why is None if word is None else word in (why or "")
+
+
+LATE = [record(11, 100), record(11, 101), record(11, 5, error="X"), record(11, 5, error=NOT_REPORTED)]
+IN_FLIGHT = [record(0, 3_000, error="_MSG_TIMED_OUT", copies=0), record(0, 1, error=NOT_REPORTED)]
+FIGURES: dict[str, tuple[list[Record], dict[str, float]]] = {
+    "latency is that of records sent from the fault on": (
+        [record(0, 900), record(10, 5), record(11, 50)], {"max_ms": 50, "records": 3},
+    ),
+    "a failed one counts with the limit, whenever its client says so": (
+        [record(11, 3_950, error="_MSG_TIMED_OUT")], {"p99_ms": 3_000},
+    ),
+    "late is slow or failed": (LATE, {"late": 0.75}),
+    "failed counts from the beginning: the fault takes what is in flight": (
+        IN_FLIGHT, {"failed": 2, "unreported": 1, "lost": 1, "vanished": 0},
+    ),
+    "delivered, and not in the topic": ([record(0, 5, copies=0)], {"vanished": 1}),
+    "copies beyond the first": ([record(0, 5, copies=3), record(0, 5)], {"duplicates": 2}),
+    "the share of the faulty broker, by the partitions that it leads": (
+        [record(11, 5, broker=broker) for broker in (1, 2, 3, 1, None)], {"to_faulty": 0.4},
+    ),
+    "nothing sent is no error": ([], {"p99_ms": 0}),
+}  # fmt: skip
+"""Records, and figures of them when broker 1 fails after 10 ms."""
 
 
 class TestFigures:
@@ -103,55 +96,23 @@ class TestFigures:
         assert quantile([float(n) for n in range(1, 101)], 0.99) == 99
         assert quantile([], 0.99) == 0
 
-    def test_latency_is_that_of_the_records_sent_from_the_fault_on(self) -> None:
-        figures = Figures.of([record(0, 900), record(10, 5), record(11, 50)], 10 * MS, 1)
-        assert (figures.max_ms, figures.records) == (50, 3)
-
-    def test_a_failed_record_counts_with_the_delivery_limit_whenever_its_client_says_so(self) -> None:
-        assert Figures.of([record(1, 3_950, error="_MSG_TIMED_OUT")], 0, 1).p99_ms == 3_000
-
-    def test_late_is_slow_or_failed(self) -> None:
-        records = [record(1, 100), record(1, 101), record(1, 5, error="X"), record(1, 5, error=NOT_REPORTED)]
-        assert Figures.of(records, 0, 1).late == 0.75
-
-    def test_failed_counts_from_the_beginning_because_the_fault_takes_what_is_in_flight(self) -> None:
-        records = [record(0, 3_000, error="_MSG_TIMED_OUT", copies=0), record(0, 1, error=NOT_REPORTED)]
+    @pytest.mark.parametrize(("records", "expected"), FIGURES.values(), ids=FIGURES)
+    def test_of_records(self, records: list[Record], expected: dict[str, float]) -> None:
         figures = Figures.of(records, 10 * MS, 1)
-        assert (figures.failed, figures.unreported, figures.lost, figures.vanished) == (2, 1, 1, 0)
+        assert {name: getattr(figures, name) for name in expected} == expected
 
-    def test_a_delivered_record_that_is_not_in_the_topic_has_vanished(self) -> None:
-        assert Figures.of([record(0, 5, copies=0)], 0, 1).vanished == 1
-
-    def test_copies_are_counted_beyond_the_first(self) -> None:
-        assert Figures.of([record(0, 5, copies=3), record(0, 5)], 0, 1).duplicates == 2
-
-    def test_the_share_of_the_faulty_broker_goes_by_the_partitions_that_it_leads(self) -> None:
-        records = [record(1, 5, broker=broker) for broker in (1, 2, 3, 1, None)]
-        assert Figures.of(records, 0, faulty=1).to_faulty == 0.4
-        assert Figures.of(records, 0, faulty=None).to_faulty is None
-
-    def test_nothing_sent_is_no_error(self) -> None:
-        assert Figures.of([], 0, 1).p99_ms == 0
+    def test_without_a_faulty_broker_nothing_goes_to_it(self) -> None:
+        assert Figures.of([record(1, 5)], 0, None).to_faulty is None
 
 
-class TestWhatARunTellsAboutItself:
-    def test_the_baseline_ends_short_of_the_fault(self) -> None:
-        records = [record(0, 5), record(850, 7), record(950, 400), record(1_001, 400)]
-        assert before_p99_ms(records, S) == 7
-
-    def test_achieved_is_what_was_sent_of_what_was_due(self) -> None:
-        records = [record(n, 1) for n in range(9)]
-        assert achieved(records, Window(0, 10 * MS, S), rate=1_000) == 0.9
-
-    def test_behind_is_the_worst_lag(self) -> None:
-        assert behind_ms([0, 1 * MS, 7 * MS, -1], 0, rate=1_000) == 5
-
-    def test_in_flight_is_what_the_fault_finds_outstanding(self) -> None:
-        assert in_flight([record(0, 5), record(6, 5), record(10, 5)], 10 * MS) == 1
-
-    def test_the_series_has_a_word_for_each_tenth_of_a_second(self) -> None:
-        records = [record(10, 5), record(20, 9), record(210, 30)]
-        assert latency_series(records, Window(0, 0, 300 * MS)) == "9 - 30"
+def test_what_a_run_says_of_itself() -> None:
+    to_the_fault = [record(0, 5), record(850, 7), record(950, 400), record(1_001, 400)]
+    assert before_p99_ms(to_the_fault, S) == 7, "the baseline ends short of the fault"
+    assert achieved([record(n, 1) for n in range(9)], Window(0, 10 * MS, S), rate=1_000) == 0.9
+    assert behind_ms([0, 1 * MS, 7 * MS, -1], 0, rate=1_000) == 5, "the worst lag"
+    assert in_flight([record(0, 5), record(6, 5), record(10, 5)], 10 * MS) == 1
+    series = latency_series([record(10, 5), record(20, 9), record(210, 30)], Window(0, 0, 300 * MS))
+    assert series == "9 - 30", "a word for each tenth of a second"
 
 
 class TestWhatProcessesTellEachOther:

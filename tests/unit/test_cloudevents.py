@@ -2,10 +2,11 @@
 
 import json
 import uuid
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
+from attrs import evolve
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
@@ -14,21 +15,24 @@ from hypothesis import strategies as st
 from kafka_partition_events.events.cloudevents import to_json
 from kafka_partition_events.events.facts import MAX_LISTED
 from kafka_partition_events.events.names import Severity, name_of, severity_of
-from kafka_partition_events.listeners import to_cloudevent, to_record
+from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicPartition
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.ranges import ids_in, ranges
-from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
-from tests.every_event import EVERY_EVENT
+from kafka_partition_events.testing import ManualClock
+from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
+from tests.every_event import BEFORE, EVERY_EVENT, SEEN, STAMP
 
-BEFORE = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
-SEEN = BEFORE + timedelta(seconds=10)
 COMMON = {"cluster_id", "snapshot", "initial", "identity", "observer"}
 
 
 def orders(*leaders: int | None, id: str | None = "id-1", epoch: int | None = 5) -> dict[str, TopicSpec]:  # noqa: A002
-    return {"orders": {"id": id, "partitions": [{"leader": leader, "epoch": epoch} for leader in leaders]}}
+    """Return a topic; who lost the leader has begun an epoch."""
+    partitions: list[PartitionSpec | int | None] = [
+        {"leader": leader, "epoch": epoch and epoch + (leader is None)} for leader in leaders
+    ]
+    return {"orders": {"id": id, "partitions": partitions}}
 
 
 def cluster(topics: dict[str, TopicSpec], brokers: tuple[int, ...] = (1, 2, 3)) -> Cluster:
@@ -50,18 +54,7 @@ def as_json(event: CloudEvent) -> dict[str, Any]:
 
 
 UP = cluster(orders(1, 2, 3))
-DOWN = cluster(
-    {
-        "orders": {
-            "id": "id-1",
-            "partitions": [
-                {"leader": 1, "epoch": 5},
-                {"leader": None, "epoch": 6},
-                {"leader": 3, "epoch": 5},
-            ],
-        }
-    }
-)
+DOWN = cluster(orders(1, None, 3))
 
 
 def test_an_offline_partition_in_full() -> None:
@@ -251,3 +244,44 @@ def test_ranges(ids: tuple[int, ...], text: str) -> None:
 @given(st.frozensets(st.integers(0, 200)))
 def test_ranges_lose_nothing(ids: frozenset[int]) -> None:
     assert list(ids_in(ranges(ids))) == sorted(ids)
+
+
+# -- the base of listeners that pass them on ------------------------------------------------------------
+
+
+class Collecting(CloudEventsListener):
+    """Keeps what it is handed."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.heard: list[tuple[ev.Event, CloudEvent]] = []
+
+    def on_cloudevent(self, event: ev.Event, cloudevent: CloudEvent) -> None:
+        self.heard.append((event, cloudevent))
+
+    def gaps(self) -> list[bool]:
+        data = [cloudevent.get_data() for _, cloudevent in self.heard]
+        return [each["snapshot"]["gap"] for each in data if isinstance(each, dict)]
+
+
+@pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
+def test_each_event_comes_with_its_cloudevent(event: ev.Event) -> None:
+    listener = Collecting(observer="a", clock=ManualClock(wall=SEEN))
+    event.deliver(listener)
+    ((heard, cloudevent),) = listener.heard
+    blind = isinstance(event, ev.MetadataRecovered)
+    made = to_cloudevent(event, observer="a", recorded_at=SEEN, blind=blind)
+    assert heard is event
+    assert cloudevent.get_attributes() == made.get_attributes()
+    assert cloudevent.get_data() == made.get_data()
+
+
+def test_what_one_look_found_after_an_outage_happened_within_the_gap_and_later_events_did_not() -> None:
+    listener = Collecting()
+    recovered = ev.MetadataRecovered(attempts=2, blind_s=10.0, **STAMP)
+    found = ev.BrokerRemoved(old=Node(1, "b", 9092), **STAMP)
+    for event in (evolve(found, previous_at=BEFORE - timedelta(seconds=1)), recovered, found):
+        event.deliver(listener)
+    evolve(found, previous_at=SEEN).deliver(listener)
+    evolve(found, previous_at=None).deliver(listener)
+    assert listener.gaps() == [False, True, True, False, False]

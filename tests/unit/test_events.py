@@ -1,65 +1,18 @@
 import inspect
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from kafka_partition_events.events.names import name_of
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import changed_partitions
 from kafka_partition_events.metadata.listener import PartitionChangeListener
+from tests.every_event import EVERY_EVENT
 
 TOPIC = TopicInfo("orders", (PartitionInfo("orders", 0, 1, (1, 2), (1, 2)),))
 GROWN = TopicInfo("orders", (*TOPIC.partitions, PartitionInfo("orders", 1, 2)))
-NOON = datetime(2024, 1, 31, 12, tzinfo=UTC)
-ANY: dict[str, Any] = {
-    "topic": "orders",
-    "partition": 0,
-    "added": (),
-    "admitted": (0,),
-    "limit": 1,
-    "partitions": 2,
-    "partitioner": "sticky",
-    "error": "down",
-    "attempts": 1,
-    "blind_s": 1.0,
-    "age_s": 1.0,
-    "limit_s": 1.0,
-    "broker": 1,
-    "outstanding": 3,
-    "silence_ms": 43.0,
-    "usual_ms": 6.0,
-    "suspected_ms": 1300.0,
-    "probes": 3,
-    "copies": 7,
-    "withheld": 2,
-    "cluster": EMPTY,
-    "client": "checkout-7",
-    "begin": NOON,
-    "end": NOON,
-    "brokers": (),
-    "topics": (),
-    "offline": 0,
-    "keys": 7,
-    "away": 1,
-}
-REASONS: dict[type[ev.Event], Any] = {
-    ev.BrokerSuspected: ev.Suspicion.SILENT,
-    ev.BrokerCleared: ev.Clearance.ANSWERED,
-    ev.MetadataRejected: ev.Rejection.SHRINK,
-}
-
-
-def an_event(cls: type[ev.Event]) -> ev.Event:
-    state: Any = TOPIC
-    if issubclass(cls, ev.PartitionEvent):
-        state = TOPIC.partitions[0]
-    elif cls.kind.startswith("broker"):
-        state = Node(1, "h", 9092)
-    values = {**ANY, "old": state, "new": state, "reason": REASONS.get(cls)}
-    own = {field.name for field in cls.__attrs_attrs__} - {field.name for field in ev.Event.__attrs_attrs__}
-    return cls(**{name: value for name, value in values.items() if name in own})
 
 
 class Calls(PartitionChangeListener):
@@ -72,21 +25,18 @@ class Calls(PartitionChangeListener):
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("cls", ev.EVENT_TYPES, ids=lambda cls: cls.kind)
-def test_an_event_arrives_at_its_own_method_and_by_default_at_on_event(cls: type[ev.Event]) -> None:
+@pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
+def test_an_event_arrives_at_its_own_method_and_by_default_at_on_event(event: ev.Event) -> None:
     listener = Calls()
-    an_event(cls).deliver(listener)
-    assert listener.names == [f"on_{cls.kind}", "on_event"]
-
-
-@pytest.mark.parametrize("cls", ev.EVENT_TYPES, ids=lambda cls: cls.kind)
-def test_an_overridden_method_keeps_its_event_from_on_event(cls: type[ev.Event]) -> None:
-    heard: list[ev.Event] = []
-    listener = type(
-        "Own", (PartitionChangeListener,), {f"on_{cls.kind}": lambda _, event: heard.append(event)}
-    )()
-    event = an_event(cls)
     event.deliver(listener)
+    assert listener.names == [f"on_{event.kind}", "on_event"]
+
+
+@pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
+def test_an_overridden_method_keeps_its_event_from_on_event(event: ev.Event) -> None:
+    heard: list[ev.Event] = []
+    hook = {f"on_{event.kind}": lambda _, event: heard.append(event)}
+    event.deliver(type("Own", (PartitionChangeListener,), hook)())
     assert heard == [event]
 
 

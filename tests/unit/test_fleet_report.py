@@ -147,12 +147,6 @@ def test_times_are_utc_whatever_their_zone_and_name_a_second_day() -> None:
     assert wording.between(at(-1), at(1)) == "11-19 23:59:59.0 \N{EN DASH} 11-20 00:00:01.0"
 
 
-def test_availability_is_a_range_of_the_watched_time() -> None:
-    row = hour(offline_lo_s=360.0, offline_hi_s=720.0, blind_s=18_000.0)
-    assert row.watched_s == 18_000.0
-    assert row.availability == (1 - 720 / 18_000, 1 - 360 / 18_000)
-
-
 @pytest.mark.parametrize(
     ("row", "style"),
     [(hour(offline_hi_s=seconds), style) for seconds, style in
@@ -191,12 +185,6 @@ def test_the_page_has_the_numbers_of_every_section() -> None:
         "still offline at the last news", "at least 30.0 s", "grew 6 → 12 partitions",
     ):  # fmt: skip
         assert fact in said, fact
-
-
-def test_whoever_made_the_data_may_say_so() -> None:
-    page = render(FLEET, note="made <up>")
-    assert verdict(FLEET) in page
-    assert "made <up>" in Page(page).said
 
 
 def test_an_empty_period_makes_a_page_too() -> None:

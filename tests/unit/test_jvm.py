@@ -5,20 +5,20 @@ import importlib.util
 import os
 import shutil
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events import jvm
 from kafka_partition_events.errors import JvmError
 from kafka_partition_events.jvm import ivy
 from kafka_partition_events.jvm.java import find_java
 from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults
-from kafka_partition_events.spark.kafka import CONNECTOR, DELTA
 from kafka_partition_events.testing import KafkaCluster
+from tests.threads_kit import together
 
 JARS = {"kafka/server-1.jar": b"server", "kafka/clients-1.jar": b"clients", "spark/connector-2.jar": b"spark"}
 
@@ -65,17 +65,7 @@ def test_jars_are_fetched_once(store: JarStore) -> None:
 
 def test_many_threads_fetch_once(store: JarStore) -> None:
     fetch = FakeFetch(JARS)
-    together = threading.Barrier(8)
-
-    def ensure() -> None:
-        together.wait(30)
-        store.ensure(fetch)
-
-    threads = [threading.Thread(target=ensure) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    together(*[lambda: store.ensure(fetch)] * 8)
     assert fetch.calls == 1
     assert store.is_complete()
 
@@ -124,30 +114,9 @@ def test_a_damaged_directory_is_fetched_again(store: JarStore, damage: Callable[
     assert find_faults(store.directory, store.checksums) == ([], [])
 
 
-def test_other_checksums_invalidate_the_directory(store: JarStore, tmp_path: Path) -> None:
+def test_other_checksums_invalidate_the_directory(store: JarStore) -> None:
     store.ensure(FakeFetch(JARS))
-    text = (tmp_path / "jars.sha256").read_text()
-    (tmp_path / "jars.sha256").write_text(text.replace(hashlib.sha256(b"spark").hexdigest(), "0" * 64))
-    again = JarStore.of(
-        ivy_file=tmp_path / "ivy.xml", checksums_file=tmp_path / "jars.sha256", parent=tmp_path / "cache"
-    )
-    assert again.directory == store.directory
-    assert not again.is_complete()
-
-
-@pytest.mark.parametrize("version", jvm.KAFKA_VERSIONS)
-def test_each_lock_of_kafka_has_its_server(version: str) -> None:
-    names = jvm.jar_store(jvm.kafka_lock(version)).checksums
-    assert sum(name.startswith(f"kafka/kafka-server-{version}.") for name in names) == 1
-    assert sum(name.startswith("kafka/slf4j-simple-") for name in names) == 1
-
-
-def test_the_lock_of_spark_has_a_connector_and_delta() -> None:
-    names = jvm.jar_store(jvm.SPARK).checksums
-    assert [name for name in names if "/spark-sql-kafka-" in name or "/delta-spark_" in name] == [
-        f"spark/{DELTA.split(':')[1]}-{DELTA.split(':')[2]}.jar",
-        f"spark/{CONNECTOR.split(':')[1]}-{CONNECTOR.split(':')[2]}.jar",
-    ]
+    assert not evolve(store, checksums={**store.checksums, "spark/connector-2.jar": "0" * 64}).is_complete()
 
 
 def test_kafka_is_the_newest_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,27 +195,24 @@ class FakeJgo(ModuleType):
         return self.jar
 
 
-def test_without_pyspark_jgo_fetches_ivy(
-    no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("content", "trouble"),
+    [
+        (b"ivy", ""),
+        (b"another", r"sha256 of ivy\.jar differs"),
+        (None, "could not be fetched: no route to host"),
+    ],
+    ids=["the pinned one", "not the pinned one", "no network"],
+)
+def test_without_pyspark_jgo_fetches_ivy_which_is_used_if_it_is_the_pinned_one(
+    content: bytes | None, trouble: str, no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "jgo.maven", FakeJgo(b"ivy"))
-    monkeypatch.setattr(ivy, "_IVY_SHA256", hashlib.sha256(b"ivy").hexdigest())
-    assert ivy.ivy_jar(tmp_path).read_bytes() == b"ivy"
-
-
-def test_an_ivy_that_is_not_the_pinned_one_is_removed(
-    no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    jgo = FakeJgo(b"another")
+    jgo = FakeJgo(content)
     monkeypatch.setitem(sys.modules, "jgo.maven", jgo)
-    with pytest.raises(JvmError, match=r"sha256 of ivy\.jar differs"):
+    monkeypatch.setattr(ivy, "_IVY_SHA256", hashlib.sha256(b"ivy").hexdigest())
+    if not trouble:
+        assert ivy.ivy_jar(tmp_path).read_bytes() == b"ivy"
+        return
+    with pytest.raises(JvmError, match=trouble):
         ivy.ivy_jar(tmp_path)
     assert not jgo.jar.exists()
-
-
-def test_a_network_that_fails_jgo_is_told(
-    no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "jgo.maven", FakeJgo(None))
-    with pytest.raises(JvmError, match="could not be fetched: no route to host"):
-        ivy.ivy_jar(tmp_path)

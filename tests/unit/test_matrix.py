@@ -3,6 +3,7 @@
 import re
 import tomllib
 
+import pytest
 import yaml
 
 from tests.matrix.__main__ import ROOT, all_rows
@@ -52,3 +53,12 @@ def test_the_readme_claims_the_same() -> None:
     of = {product: versions for product, (versions, _) in supported().items()}
     kafka, python = (f"{of[product][0]} to {of[product][-1]}" for product in ("Kafka", "Python"))
     assert f"Linux; Kafka {kafka} with KRaft; Python {python} (" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka"])
+def test_the_lowest_client_that_we_allow_is_the_one_of_its_row(client: str) -> None:
+    """Those of confluent-kafka before 2.13 can only be collected: on a thread of librdkafka that aborts."""
+    lock = (ROOT / "requirements" / "clients-lowest.txt").read_text()
+    (lowest,) = re.findall(rf"^{client}==(\S+)", lock, re.MULTILINE)
+    (allowed,) = set(re.findall(rf'"{client}>=([\d.]+)', (ROOT / "pyproject.toml").read_text()))
+    assert lowest in {allowed, f"{allowed}.0"}

@@ -3,8 +3,10 @@
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
@@ -18,6 +20,7 @@ from kafka_partition_events.testing.scripted import observe
 from tests.outbox_kit import ScriptedSink, append, ids, scratch_journal
 
 KAFKA = Kafka(bootstrap_servers="x:1")
+HOOK = WebhookSinkSettings(name="w", url="https://x.example/")
 SETTINGS = (KafkaSinkSettings(name="journal"), WebhookSinkSettings(name="hook", url="https://p.example/"))
 
 
@@ -90,16 +93,10 @@ def test_nothing_is_kept_for_what_is_no_sink_any_more(world: World) -> None:
             KafkaSinkSettings(name="k", properties={"security.protocol": "hunter2"}),
             "sinks.k: librdkafka refuses a property: Invalid value ***",
         ),
-        (WebhookSinkSettings(name="w", url="https://x.example/", template="{{"), "sinks.w: template, line 1"),
-        (
-            WebhookSinkSettings(name="w", url="https://x.example/", ca_file="nowhere.pem"),
-            "sinks.w: nowhere.pem: [Errno 2] No such file",
-        ),
-        (
-            WebhookSinkSettings(name="w", url="https://x.example/", proxy="ftp://kpe:hunter2@p.example"),
-            "sinks.w: headers or proxy are of no use",
-        ),
-        (WebhookSinkSettings(name="w", url="https://x.example/", secrets=("hunter2",)), "sinks.w: secrets"),
+        (evolve(HOOK, template="{{"), "sinks.w: template, line 1"),
+        (evolve(HOOK, ca_file="nowhere.pem"), "sinks.w: nowhere.pem: [Errno 2] No such file"),
+        (evolve(HOOK, proxy="ftp://kpe:hunter2@p.example"), "sinks.w: headers or proxy are of no use"),
+        (evolve(HOOK, secrets=("hunter2",)), "sinks.w: secrets"),
     ],
 )
 def test_a_sink_that_can_not_be_made_is_named(
@@ -121,29 +118,24 @@ def test_a_topic_needs_brokers() -> None:
 WELL = Health(running=True, last_attempt=100.0, last_success=100.0, next_delay=10.0)
 
 
-def live(health: Health, now: float) -> str | None:
-    return why_not_live(health, now=now, started=0.0, interval=10.0, timeout=5.0)
+FAILING = Health(running=True, last_attempt=1_000.0, last_success=None, failures=99, next_delay=10.0)
 
 
-def test_it_lives_as_long_as_it_looks() -> None:
-    assert live(WELL, 155.0) is None
-    assert live(WELL, 156.0) == "no look at the cluster for 56 s"
-
-
-def test_a_cluster_that_does_not_answer_is_no_reason_for_a_restart() -> None:
-    failing = Health(running=True, last_attempt=1_000.0, last_success=None, failures=99, next_delay=10.0)
-    assert live(failing, 1_010.0) is None
-
-
-def test_a_thread_that_has_ended_is() -> None:
-    assert live(Health(running=False, last_attempt=100.0), 100.0) == "the polling thread has ended"
-
-
-@pytest.mark.parametrize("running", [True, False])
-def test_before_the_first_look_the_start_counts(running: bool) -> None:
-    """Whoever asks may come before the polling thread has begun."""
-    assert live(Health(running=running), 55.0) is None
-    assert live(Health(running=running), 56.0) is not None
+@pytest.mark.parametrize(
+    ("health", "now", "why"),
+    [
+        (WELL, 155.0, None),
+        (WELL, 156.0, "no look at the cluster for 56 s"),
+        (FAILING, 1_010.0, None),  # a cluster that does not answer is no reason for a restart
+        (Health(running=False, last_attempt=100.0), 100.0, "the polling thread has ended"),
+        (Health(running=True), 55.0, None),
+        (Health(running=True), 56.0, "no look at the cluster for 56 s"),
+        (Health(running=False), 55.0, None),  # who asks may come before the polling thread has begun
+        (Health(running=False), 56.0, "no look at the cluster for 56 s"),
+    ],
+)
+def test_it_lives_as_long_as_it_looks(health: Health, now: float, why: str | None) -> None:
+    assert why_not_live(health, now=now, started=0.0, interval=10.0, timeout=5.0) == why
 
 
 def test_a_thread_that_ended_is_a_reason_to_restart() -> None:
@@ -151,23 +143,23 @@ def test_a_thread_that_ended_is_a_reason_to_restart() -> None:
     assert ended == "a thread has ended: labels, pager"
 
 
-def ready(
-    health: Health, now: float = 110.0, journal_error: str | None = None, **behind: float
-) -> str | None:
-    return why_not_ready(health, now=now, interval=10.0, timeout=5.0, journal_error=journal_error, **behind)
-
-
-def test_it_is_ready_with_a_fresh_snapshot_and_a_journal() -> None:
-    assert ready(WELL) is None
-    assert ready(WELL, now=135.0) is None
-
-
-def test_it_is_not_ready() -> None:
-    assert ready(Health(running=True)) == "no snapshot yet: the first answer is awaited"
-    assert ready(Health(running=True, last_error="refused")) == "no snapshot yet: refused"
-    assert ready(WELL, now=136.0) == "no good answer for 36 s: the next one is awaited"
-    assert ready(WELL, journal_error="disk full") == "the outbox can't be written: disk full"
-    assert ready(WELL, journal_behind=36.0) == "the journal is 36 s behind"
+@pytest.mark.parametrize(
+    ("health", "more", "why"),
+    [
+        (WELL, {}, None),
+        (WELL, {"now": 135.0}, None),
+        (Health(running=True), {}, "no snapshot yet: the first answer is awaited"),
+        (Health(running=True, last_error="refused"), {}, "no snapshot yet: refused"),
+        (WELL, {"now": 136.0}, "no good answer for 36 s: the next one is awaited"),
+        (WELL, {"journal_error": "disk full"}, "the outbox can't be written: disk full"),
+        (WELL, {"journal_behind": 36.0}, "the journal is 36 s behind"),
+    ],
+)
+def test_it_is_ready_with_a_fresh_snapshot_and_a_journal(
+    health: Health, more: dict[str, Any], why: str | None
+) -> None:
+    given = {"now": 110.0, "journal_error": None, **more}
+    assert why_not_ready(health, interval=10.0, timeout=5.0, **given) == why
 
 
 # -- what is seen, and who may look ------------------------------------------------------------------------

@@ -75,28 +75,22 @@ class TestTheFiles:
             assert part.get("unevaluatedProperties") is not False
 
     @pytest.mark.parametrize(
-        ("name", "reasons"),
+        ("name", "field", "values"),
         [
-            ("broker.suspected", ev.Suspicion),
-            ("broker.cleared", ev.Clearance),
-            ("metadata.rejected", ev.Rejection),
+            ("broker.suspected", "reason", ev.Suspicion),
+            ("broker.suspected", "role", ev.Role),
+            ("broker.cleared", "reason", ev.Clearance),
+            ("metadata.rejected", "reason", ev.Rejection),
         ],
     )
-    def test_the_reasons_that_there_are_now_are_listed(self, name: str, reasons: Any) -> None:
-        assert schemas()[name]["properties"]["reason"]["examples"] == [reason.value for reason in reasons]
-
-    def test_so_are_the_roles(self) -> None:
-        role = schemas()["broker.suspected"]["properties"]["role"]
-        assert role["examples"] == ["leader", "replica"] == [role.value for role in ev.Role]
+    def test_what_there_is_now_is_listed(self, name: str, field: str, values: Any) -> None:
+        assert schemas()[name]["properties"][field]["examples"] == [value.value for value in values]
 
 
 class TestTheEvents:
     @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
-    def test_every_event_keeps_to_its_schema(self, event: ev.Event) -> None:
+    def test_every_event_keeps_to_its_schema_also_if_nobody_has_stamped_it(self, event: ev.Event) -> None:
         check(to_cloudevent(event, observer="a", recorded_at=event.wall_time))
-
-    @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
-    def test_an_event_that_nobody_has_stamped_does_too(self, event: ev.Event) -> None:
         check(to_cloudevent(evolve(event, **asdict(ev.Event(), recurse=False))))
 
     @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)

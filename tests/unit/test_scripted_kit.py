@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from kafka_partition_events import testing
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.testing import (
@@ -16,11 +15,6 @@ from kafka_partition_events.testing import (
 )
 
 WAIT_S = 10.0
-
-
-@pytest.mark.parametrize("name", testing.__all__)
-def test_every_name_can_be_imported_from_the_kit(name: str) -> None:
-    assert getattr(testing, name).__name__ == name
 
 
 class TestManualClock:

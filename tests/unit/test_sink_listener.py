@@ -34,71 +34,49 @@ def changes(old: Cluster, new: Cluster, **stamp: Any) -> tuple[ev.Event, ...]:
 UP, DOWN = orders(1, 2), orders(1, None, brokers=(1,))
 
 
-class Target:
-    """Takes everything, or answers with one status always."""
-
-    def __init__(self, status: int = 200) -> None:
-        self.status = status
-        self.bodies: list[dict[str, Any]] = []
-
-    def __call__(self, request: httpx.Request) -> httpx.Response:
-        self.bodies.append(json.loads(request.content))
-        return httpx.Response(self.status)
-
-    @property
-    def names(self) -> list[str]:
-        return [body["type"].split("-events.")[1].removesuffix(".v1") for body in self.bodies]
-
-
-def listener_to(target: Target, *, retry: RetryPolicy = PATIENCE, **options: Any) -> SinkListener:
-    sink = WebhookSink(URL, transport=httpx.MockTransport(target), **options)
-    return SinkListener(sink, observer="checkout-7", retry=retry)
-
-
 def hears(listener: SinkListener, happened: Iterable[ev.Event]) -> None:
     for event in happened:
         event.deliver(listener)
     listener.on_settled(UP, SEEN)
 
 
-def posted(happened: Iterable[ev.Event], /, **options: Any) -> Target:
-    target = Target()
-    listener = listener_to(target, **options)
+def posted(
+    happened: Iterable[ev.Event], status: int = 200, retry: RetryPolicy = PATIENCE, **options: Any
+) -> tuple[SinkListener, list[str]]:
+    """Let a target that answers so be posted events; return the listener and the names of what came."""
+    names: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        names.append(json.loads(request.content)["type"].split("-events.")[1].removesuffix(".v1"))
+        return httpx.Response(status)
+
+    listener = SinkListener(WebhookSink(URL, transport=httpx.MockTransport(answer), **options), retry=retry)
     hears(listener, happened)
     listener.close()
-    return target
+    return listener, names
 
 
 @pytest.mark.parametrize(("dropped", "names"), [(0, []), (3, ["observer.resync"])])
 def test_that_events_were_missed_is_posted_but_not_that_a_child_was_forked(
     dropped: int, names: list[str]
 ) -> None:
-    assert posted([ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)]).names == names
-
-
-def test_what_was_seen_after_a_blind_interval_says_so_also_if_its_end_is_not_posted() -> None:
-    recovered = ev.MetadataRecovered(attempts=3, blind_s=30.0, wall_time=SEEN, previous_at=BEFORE)
-    target = posted([recovered, *changes(UP, DOWN)], events=["partition.*"])
-    assert target.names == ["partition.offline"]
-    assert target.bodies[0]["data"]["snapshot"]["gap"]
+    resync = ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)
+    assert posted([resync])[1] == names
 
 
 def test_what_the_target_declines_is_counted_and_does_not_hold_up_the_rest() -> None:
-    target = Target(400)
-    listener = listener_to(target, retry=RetryPolicy(first_delay=1e-6))
-    hears(listener, changes(UP, DOWN))
-    listener.close()
+    listener, _ = posted(changes(UP, DOWN), 400, RetryPolicy(first_delay=1e-6))
     assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
     assert listener.stats.failures == {"http_400": 6}
 
 
 def test_an_event_is_given_up_when_the_target_has_been_away_for_too_long() -> None:
-    listener = listener_to(Target(503), retry=RetryPolicy(first_delay=1e-6, max_delay=1e-6, max_age=1e-3))
     with capture_logs() as logs:
-        hears(listener, changes(UP, DOWN))
+        listener, _ = posted(
+            changes(UP, DOWN), 503, RetryPolicy(first_delay=1e-6, max_delay=1e-6, max_age=1e-3)
+        )
     assert (listener.stats.lost, listener.stats.delivered) == (2, 0)
     assert [log["event"] for log in logs] == ["events_lost"]
-    listener.close()
 
 
 class Buggy:
@@ -128,5 +106,5 @@ def test_a_bug_of_a_sink_costs_the_event_that_it_was_met_with() -> None:
 
 def test_a_name_that_no_event_of_ours_has_is_pointed_out() -> None:
     with capture_logs() as logs:
-        listener_to(Target(), events=["partion.*", "partition.*"]).close()
+        posted([], events=["partion.*", "partition.*"])
     assert [(log["event"], log["events"]) for log in logs] == [("webhook_events_unknown", ["partion.*"])]

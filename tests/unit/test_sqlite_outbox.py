@@ -194,12 +194,6 @@ def overwritten(path: Path, offset: int, length: int) -> Path:
     return path
 
 
-def cut(path: Path, share: float) -> Path:
-    content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * share)])
-    return path
-
-
 def text(path: Path) -> Path:
     path.write_text("this is not an outbox\n" * 100)
     return path
@@ -209,8 +203,6 @@ DAMAGES: dict[str, Callable[[Path], Path]] = {
     "header": lambda path: overwritten(filled(path), 0, 100),
     "first page": lambda path: overwritten(filled(path), 100, 3000),
     "middle": lambda path: overwritten(filled(path), 40 * 4096, 200 * 4096),
-    "truncated": lambda path: cut(filled(path), 0.5),
-    "truncated in the first page": lambda path: cut(filled(path), 0.001),
     "text": text,
 }
 
@@ -260,13 +252,16 @@ class TestFileThatIsNoOutbox:
             assert db.execute("SELECT count(*) FROM entries").fetchone() == (200,)
         db.close()
 
-    def test_but_a_directory_is_told(self, tmp_path: Path) -> None:
-        with pytest.raises(OutboxError, match="is a directory: give the path of a file in it"):
-            opened(tmp_path)
-
-    def test_in_no_directory_is_told(self, tmp_path: Path) -> None:
-        with pytest.raises(OutboxError, match="No such file or directory: give a file in a directory that"):
-            opened(tmp_path / "absent" / "outbox.db")
+    @pytest.mark.parametrize(
+        ("place", "told"),
+        [
+            ("", "is a directory: give the path of a file in it"),
+            ("absent/outbox.db", "No such file or directory: give a file in a directory that"),
+        ],
+    )
+    def test_in_no_place_for_one_is_told(self, tmp_path: Path, place: str, told: str) -> None:
+        with pytest.raises(OutboxError, match=told):
+            opened(tmp_path / place)
 
     def test_but_empty_becomes_one(self, path: Path) -> None:
         path.touch()

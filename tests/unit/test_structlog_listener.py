@@ -1,5 +1,7 @@
 """The log of events: level, event name and fields, and no configuring of structlog."""
 
+from unittest.mock import Mock
+
 from structlog.testing import capture_logs
 
 from kafka_partition_events.listeners import StructlogListener
@@ -45,16 +47,10 @@ def test_the_state_on_registration_is_quiet_except_for_what_is_offline() -> None
 
 
 def test_it_uses_the_logger_it_is_given() -> None:
-    class Log:
-        def __init__(self) -> None:
-            self.lines: list[tuple[str, object]] = []
-
-        def warning(self, event: str, **fields: object) -> None:
-            self.lines.append((event, fields["error"]))
-
-    log = Log()
+    log = Mock()
     StructlogListener(log).on_event(MetadataUnavailable(error="no answer"))
-    assert log.lines == [("metadata_unavailable", "no answer")]
+    (call,) = log.warning.mock_calls
+    assert (call.args, call.kwargs["error"]) == (("metadata_unavailable",), "no answer")
 
 
 def test_a_suspected_broker_is_a_warning_without_what_is_not_known() -> None:

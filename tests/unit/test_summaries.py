@@ -1,19 +1,15 @@
 """The cluster in numbers: what is counted, and when it is told."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from attrs import evolve
 
 from kafka_partition_events.listeners import to_cloudevent
 from kafka_partition_events.metadata.cluster import Node
 from kafka_partition_events.metadata.events import BrokerLoad, ClusterSummary, Event
 from kafka_partition_events.observe.derived import SummaryListener, summary_of
-from kafka_partition_events.testing import ManualClock, RecordingListener, ScriptedSource
-from kafka_partition_events.testing.scripted import cluster_of, observe
+from kafka_partition_events.testing.scripted import cluster_of
 from tests.every_event import STAMP
-from tests.poller_kit import Pollers
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 FIVE = timedelta(minutes=5)
@@ -87,28 +83,3 @@ def test_a_restart_within_the_period_tells_it_again_and_two_observers_agree_on_t
     later = Heard()
     later.look(300)
     assert to_cloudevent(evolve(later.events[0], **STAMP)).get_id() != first.get_id()
-
-
-@pytest.fixture
-def pollers() -> Iterator[Pollers]:
-    made = Pollers(ManualClock(wall=NOON))
-    yield made
-    made.close()
-
-
-def test_with_a_poller_it_is_told_beside_all_other_events(pollers: Pollers) -> None:
-    up = observe({"orders": [1, 2]}, brokers=[1, 2])
-    poller = pollers(ScriptedSource(up, OSError("no route"), OSError("no route"), up))
-    listener = RecordingListener()
-    poller.register(listener)
-    poller.register(SummaryListener(poller.emit, 300.0))
-    poller.poll_once()
-    listener.wait_for(lambda events: any(isinstance(e, ClusterSummary) for e in events))
-    for _ in range(3):
-        pollers._clock.advance(300)
-        poller.poll_once()
-    listener.wait_for(lambda events: sum(isinstance(e, ClusterSummary) for e in events) == 2)
-    first, second = listener.of(ClusterSummary)
-    assert (first.begin, second.begin) == (NOON, NOON + 3 * FIVE)  # blind in between
-    assert (second.generation, second.previous_at) == (1, NOON + 3 * FIVE)
-    assert second.sequence > first.sequence > 0

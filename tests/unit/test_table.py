@@ -1,5 +1,7 @@
 """Routes: ready tuples, compiled once for each change; fail open."""
 
+import pytest
+
 from kafka_partition_events import BufferBudget
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
@@ -38,21 +40,6 @@ def test_an_online_partition_stands_in_for_an_admitted_one_that_is_offline() -> 
     assert healed.routes["orders"].usable == chosen
 
 
-def test_no_route_is_ever_without_a_usable_partition() -> None:
-    nothing_online = route(cluster_of({"orders": [None] * 12}, brokers=[1]), CAPPED)
-    assert nothing_online.usable == nothing_online.admitted
-    assert len(nothing_online.usable) == 4
-    assert route(cluster_of({"orders": [None, None]}, brokers=[1])).usable == (0, 1)
-
-
-def test_an_online_partition_that_the_cap_leaves_out_beats_an_admitted_one_that_is_offline() -> None:
-    chosen = route(cluster_of({"orders": [1] * 12}), CAPPED).admitted
-    leaders = [None if p in chosen else 1 for p in range(12)]
-    r = route(cluster_of({"orders": leaders}), CAPPED)
-    assert not set(r.usable) & set(chosen)
-    assert len(r.usable) == 4
-
-
 def test_topics_that_did_not_change_keep_their_route() -> None:
     before_cluster = cluster_of({"orders": [1] * 12, "payments": [1, 1]})
     before = compile_table(before_cluster, CAPPED)
@@ -81,26 +68,28 @@ class TestAvoiding:
         assert r.count == 4
         assert r.online == (0, 1, 2, 3), "metadata has not said otherwise"
 
-    def test_offline_partitions_are_neither_usable_nor_avoided(self) -> None:
-        r = route(cluster_of({"orders": [1, None, 3]}, brokers=[1, 3])).avoiding(suspect(1))
-        assert (r.usable, r.avoided) == ((2,), (0,))
-
-    def test_where_only_suspects_lead_all_are_used(self) -> None:
-        r = route(cluster_of({"orders": [1, 2]}))
-        avoiding = r.avoiding(suspect(1, 2))
-        assert (avoiding.usable, avoiding.avoided, avoiding.safe) == ((0, 1), (), frozenset())
-
-    def test_where_only_suspects_lead_those_that_are_not_down_are_used(self) -> None:
-        r = route(cluster_of({"orders": [1, 2, 3]})).avoiding(suspect(1, 2, 3, down={1, 3}))
-        assert (r.usable, r.avoided) == ((1,), (0, 2))
-
-    def test_where_all_are_down_all_are_used(self) -> None:
-        r = route(cluster_of({"orders": [1, 2]}))
-        assert r.avoiding(suspect(1, 2, down={1, 2})).usable == (0, 1)
-
-    def test_without_an_online_partition_the_last_resort_stays(self) -> None:
-        r = route(cluster_of({"orders": [None, None]}, brokers=[1]))
-        assert r.avoiding(suspect(1)).usable == (0, 1)
+    @pytest.mark.parametrize(
+        ("leaders", "suspects", "down", "usable", "avoided"),
+        [
+            ([1, 2], [1, 2], set(), (0, 1), ()),  # where only suspects lead all are used
+            ([1, 2, 3], [1, 2, 3], {1, 3}, (1,), (0, 2)),  # but for those that are down
+            ([1, 2], [1, 2], {1, 2}, (0, 1), ()),
+            ([1, None, 3], [1], set(), (2,), (0,)),  # what is offline is neither usable nor avoided
+            ([1, None], [1], {1}, (0,), ()),
+            ([None, None], [1], set(), (0, 1), ()),  # the last resort
+        ],
+    )
+    def test_what_is_used_where_suspects_lead(
+        self,
+        leaders: list[int | None],
+        suspects: list[int],
+        down: set[int],
+        usable: tuple[int, ...],
+        avoided: tuple[int, ...],
+    ) -> None:
+        r = route(cluster_of({"orders": leaders}, brokers=[1, 2, 3])).avoiding(suspect(*suspects, down=down))
+        assert (r.usable, r.avoided) == (usable, avoided)
+        assert (r.safe or set()) == {p for p, it in enumerate(leaders) if it not in (None, *suspects)}
 
     def test_nothing_stands_in_for_a_suspects_partitions_as_long_as_others_are_admitted(self) -> None:
         leaders = [1 + p % 3 for p in range(12)]

@@ -79,12 +79,6 @@ class TestScenariosAreCounted:
         assert together(asked) == ((0, 1, 2),)
         assert combinations(asked) == 936
 
-    def test_in_several_groups_if_there_would_be_many_combinations(self) -> None:
-        assert together(scenarios(12, [13, 17, 18, 24]), limit=1_000) == ((0, 2, 3), (1,))
-
-    def test_alone_if_one_has_too_many_by_itself(self) -> None:
-        assert together(scenarios(1_000, [1_001, 2_000, 1_003]), limit=10_000) == ((1,),)
-
     @given(
         st.lists(st.tuples(COUNTS, st.sampled_from(MAPPINGS)), min_size=1, max_size=6),
         st.integers(1, 100_000),

@@ -10,7 +10,7 @@ import pytest
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import free_ports
 from tests.http_receiver import Receiver
-from tests.observe_kit import Observer, Reader, growths, kafka_sink
+from tests.observe_kit import Observer, Reader, growths, hook, kafka_sink
 
 pytestmark = pytest.mark.kafka
 
@@ -25,10 +25,8 @@ def test_what_happens_reaches_topic_webhook_and_metrics(
     observer: Callable[..., Observer],
 ) -> None:
     with Receiver() as receiver:
-        webhook = (
-            f'[[sinks]]\nname = "hook"\ntype = "webhook"\nurl = "{receiver.url}"\nevents = ["broker.*"]\n'
-        )
-        observed = observer("one", kafka_sink(events_topic) + webhook, client=client).start().ready()
+        sinks = kafka_sink(events_topic) + hook(receiver.url)
+        observed = observer("one", sinks, client=client).start().ready()
         assert observed.get("/livez") == (200, "ok\n")
         assert observed.metric("kpe_up") == 1.0
         assert observed.metric("kpe_topic_partitions", topic=topic) == 3.0

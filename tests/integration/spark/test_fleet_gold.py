@@ -184,29 +184,6 @@ def test_an_hour_adds_up_partitions_and_is_a_range(hourly: "DataFrame") -> None:
     assert hour(hourly, "plain", moment("11:00")) == (36_000, 0, 0, 0, 0, True)
 
 
-def test_an_outage_over_midnight_counts_on_both_days(told: Inputs, hourly: "DataFrame") -> None:
-    from kafka_partition_events.spark.gold.availability import daily  # noqa: PLC0415
-
-    assert hour(hourly, "midnight", moment("23:00")) == (7200, 1800, 1801, 0, 1, True)
-    assert hour(hourly, "midnight", moment("00:00", NEXT)) == (7200, 1799, 1800, 0, 0, True)
-    found = of(daily(told.lasting, Days(DAY, NEXT)), "topic = 'midnight'")
-    assert [(row["day"], *(row[name] for name in NAMES)) for row in found] == [
-        (DAY, 2 * 86_400, 1800, 1801, 0, 1, True),
-        (NEXT, 2 * 6 * 3600, 1799, 1800, 0, 0, False),  # until the last news, at 06:00
-    ]
-
-
-def test_a_topic_that_grows_within_an_hour_has_more_from_then_on(hourly: "DataFrame") -> None:
-    assert hour(hourly, "growing", moment("10:00"))[0] == 6 * 1800 + 12 * 1800
-    assert hour(hourly, "growing", moment("11:00"))[0] == 12 * 3600
-
-
-def test_blind_time_within_an_outage_is_neither_up_nor_down(hourly: "DataFrame") -> None:
-    assert hour(hourly, "plain", moment("10:00"), "c-2") == (3600, 1800, 1800, 1800, 1, True)
-    assert hour(hourly, "plain", moment("11:00"), "c-2") == (3600, 1799, 1800, 1800, 0, True)
-    assert hour(hourly, "plain", moment("12:00"), "c-2") == (3600, 0, 0, 0, 0, True)
-
-
 def test_what_is_open_is_offline_until_the_last_news_and_not_final(hourly: "DataFrame") -> None:
     assert hour(hourly, "open", moment("12:00")) == (4 * 3600, 3600, 3600, 0, 1, False)
     assert hour(hourly, "open", moment("05:00", NEXT)) == (4 * 3600, 3600, 3600, 0, 0, False)

@@ -1,4 +1,4 @@
-"""What gold counts of events as they come, on worked examples: moves, skew, partition counts."""
+"""What gold counts of events as they come, on worked examples: skew, partition counts."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_partition_events.spark.tables.days import Days
-from tests.fleet_kit import DAY, Inputs, created, gold_table, grown, inputs, moment, moved, record, rows
+from tests.fleet_kit import DAY, Inputs, created, gold_table, grown, inputs, moment, record, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,14 +15,6 @@ pytestmark = pytest.mark.spark
 
 NEXT = DAY + timedelta(days=1)
 TODAY = Days(DAY, DAY)
-
-MOVES = [
-    *(moved("orders", number, moment("10:02"), 2, 1 + 2 * (number % 2)) for number in range(10)),
-    moved("orders", 0, moment("10:07"), 3, 2),  # the next window
-    moved("orders", 1, moment("10:04:59.9"), 3, 3),  # the same leader in a new epoch
-    moved("orders", 1, moment("10:02"), 2, 9, cluster="c-2"),
-    moved("orders", 5, moment("10:02", NEXT), 2, 1),
-]
 
 
 def summary(at: datetime, cluster: str = "c-1") -> bytes:
@@ -60,21 +52,7 @@ COUNTS = [
 @pytest.fixture(scope="module")
 def told(spark: "SparkSession") -> Inputs:
     """All of it at once, for each table reads events of its own."""
-    return inputs(spark, [*MOVES, *SUMMARIES, *COUNTS], moment("12:00", NEXT))
-
-
-def test_a_broker_that_loses_ten_leaders_has_ten_moves_from(told: Inputs) -> None:
-    found = gold_table("leader_churn", told, TODAY)
-    names = ("cluster_id", "broker", "window_start", "moves_from", "moves_to", "reelections")
-    assert [tuple(row[name] for name in names) for row in rows(found)] == [
-        ("c-1", 1, moment("10:00"), 0, 5, 0),
-        ("c-1", 2, moment("10:00"), 10, 0, 0),
-        ("c-1", 2, moment("10:05"), 0, 1, 0),
-        ("c-1", 3, moment("10:00"), 0, 5, 1),
-        ("c-1", 3, moment("10:05"), 1, 0, 0),
-        ("c-2", 2, moment("10:00"), 1, 0, 0),
-        ("c-2", 9, moment("10:00"), 0, 1, 0),
-    ]
+    return inputs(spark, [*SUMMARIES, *COUNTS], moment("12:00", NEXT))
 
 
 def test_skew_is_the_largest_and_the_spread_by_the_mean(told: Inputs) -> None:

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.spark
 
 DAYS: Final = Days(date(2026, 11, 20), date(2026, 11, 21))
 HOURS: Final = 30
-UNTIL: Final = "timestamp'2026-11-21 06:00:00'"
 STATE: Final = State(mark=Mark(until={"c-1": datetime(2026, 11, 21, 6, tzinfo=UTC)}))
 START: Final = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -276,32 +276,6 @@ def test_a_run_that_thaws_before_any_of_its_writes_changes_nothing_of_what_anoth
     assert writes > 8, "there are more writes than that"
 
 
-class Killed(BaseException):
-    """What nobody catches."""
-
-
-def kill_it() -> None:
-    raise Killed
-
-
-@pytest.mark.weekly  # once before each: to its successor the one that thaws, above, is killed
-def test_runs_that_are_killed_one_after_the_other_before_each_write_end_as_one(
-    pipelines_spark: "SparkSession", halfway: Halfway, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    shutil.copytree(halfway.out, out)
-    for writes in range(200):
-        run = begun(pipelines_spark, out)
-        run = run._replace(state=evolve(run.state, readings=run.kept.read().readings or run.state.readings))
-        try:
-            run.refresh(Watched(run.tables, writes, kill_it), at_once=1)
-        except Killed:
-            continue
-        break
-    assert writes > 8, "there are more writes than that"
-    assert gold_of(pipelines_spark, out) == halfway.wanted
-
-
 # -- maintenance: few files of many, and no old records --------------------------------------------------
 
 

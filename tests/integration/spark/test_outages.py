@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fleet_kit import computed, moment, of_sighting, offline, online, rows, sightings
+from tests.fleet_kit import computed, of_sighting, rows, sightings
 from tests.fleet_oracle import expected, shown
 from tests.outage_kit import World, delivered
 
@@ -100,22 +100,3 @@ def test_a_part_of_the_history_on_what_stands_for_all_before_is_a_part_of_the_wh
     for key, outages_ in whole.items():
         since = [outage for outage in outages_ if outage[3] is None or outage[3] >= end]
         assert not since or later[key][-len(since) :] == since
-
-
-def test_topics_of_two_clusters_do_not_mix(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
-
-    told = told_of(
-        spark,
-        [
-            offline("orders", 1, moment("10:00"), cluster="a"),
-            online("orders", 1, moment("10:05"), cluster="b"),
-            offline("orders", 1, moment("10:10"), cluster="b"),
-            online("orders", 1, moment("10:15"), cluster="a"),
-        ],
-    )
-    found = rows(outages.all_outages(told))
-    assert [(row["cluster_id"], row["began_by"], row["ended_by"]) for row in found] == [
-        ("a", moment("10:00"), moment("10:15")),
-        ("b", moment("10:10"), None),
-    ]

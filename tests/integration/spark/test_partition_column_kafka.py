@@ -11,7 +11,6 @@ from confluent_kafka import Producer
 from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
 
 from kafka_partition_events import ConfigurationError, DefaultPartitioner
-from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.partition_column_kit import KEYS, assert_even, mixed
@@ -82,13 +81,6 @@ def test_the_java_client_puts_every_key_on_the_same_partition(
     places = {bytes(record["key"]): record["partition"] for record in stored(spark, kafka_cluster, javas)}
     for record in stored(spark, kafka_cluster, ours):
         assert record["partition"] == places[bytes(record["key"])], record["key"]
-
-
-def test_a_topic_that_the_cluster_does_not_know_fails_before_spark_runs(
-    spark: "SparkSession", kafka_cluster: KafkaCluster
-) -> None:
-    with pytest.raises(SparkJobError, match="no topic 'never-made'"):
-        write(mixed(spark, 10), kafka_cluster, "never-made")
 
 
 def test_a_key_that_is_an_expression_is_computed_once(

@@ -28,28 +28,13 @@ START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 
 def look(lost: int | None, epoch: int) -> Cluster:
     """Of each topic broker 2 leads two partitions, one of which has no other replica."""
+    alone = {"leader": 2, "isr": [2], "replicas": [2], "epoch": epoch}
+    leader, isr = (1, [1]) if lost else (2, [2, 1])
+    shared = {"leader": leader, "isr": isr, "replicas": [2, 1], "epoch": epoch}
+    other = {"leader": 1, "isr": [1], "replicas": [1], "epoch": 0}
+    partitions = [alone, alone, shared, shared, other]
     topics: dict[str, Any] = {
-        name: {
-            "id": f"id-{name}",
-            "partitions": [
-                {"leader": 2, "isr": [2], "replicas": [2], "epoch": epoch},
-                {"leader": 2, "isr": [2], "replicas": [2], "epoch": epoch},
-                {
-                    "leader": 1 if lost else 2,
-                    "isr": [1] if lost else [2, 1],
-                    "replicas": [2, 1],
-                    "epoch": epoch,
-                },
-                {
-                    "leader": 1 if lost else 2,
-                    "isr": [1] if lost else [2, 1],
-                    "replicas": [2, 1],
-                    "epoch": epoch,
-                },
-                {"leader": 1, "isr": [1], "replicas": [1], "epoch": 0},
-            ],
-        }
-        for name in ("orders", "payments")
+        name: {"id": f"id-{name}", "partitions": partitions} for name in ("orders", "payments")
     }
     return cluster_of(topics, [1] if lost else [1, 2], generation=epoch + 1)
 

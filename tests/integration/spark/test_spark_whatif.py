@@ -51,17 +51,6 @@ def test_what_is_counted_is_what_comes_of_placing_each_key(
     assert list(found) == [expected(scenario, hash_name) for scenario in ALL]
 
 
-def test_growth_moves_what_it_is_said_to_move(sample: "DataFrame") -> None:
-    from kafka_partition_events.spark.whatif.counting import count  # noqa: PLC0415
-
-    found = count(sample, ALL)
-    moved = {outcome.scenario.name: outcome.moved_share for outcome in found}
-    assert moved["modulo_13"] == pytest.approx(12 / 13, abs=0.01)
-    assert moved["modulo_18"] == pytest.approx(2 / 3, abs=0.015)
-    assert moved["modulo_24"] == pytest.approx(1 / 2, abs=0.015)
-    assert [moved[f"kept_{count}"] for count in (13, 18, 24)] == [0, 0, 0]
-
-
 @pytest.mark.parametrize(
     "asked",
     [scenarios(12, range(13, 33)), scenarios(40_000, [60_001], ["modulo", "kept"])],

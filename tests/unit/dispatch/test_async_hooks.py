@@ -1,6 +1,7 @@
 """``async def`` hooks: on the application's loop, under the contract of all listeners."""
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -15,14 +16,14 @@ from tests.poller_kit import eventually, until
 from tests.unit.dispatch.mail import WAIT_S, Open, news, state
 
 
-def on_a_loop(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine in asyncio's debug mode, and for no longer than a test may take."""
+def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in asyncio's debug mode, and for no longer than it may take."""
 
-    async def limited() -> None:
-        async with asyncio.timeout(6 * WAIT_S):  # on a busy machine
-            await main()
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **kwargs), 6 * WAIT_S), debug=True)  # on a busy machine
 
-    asyncio.run(limited(), debug=True)
+    return run
 
 
 class Noting(PartitionChangeListener):
@@ -46,22 +47,21 @@ class Noting(PartitionChangeListener):
 
 
 class TestTheContract:
-    def test_hooks_run_on_the_loop_one_at_a_time_in_order(self, open_mailbox: Open) -> None:
-        async def main() -> None:
-            listener = Noting()
-            mailbox = open_mailbox(listener)
-            mailbox.put(news(*range(50)))
-            mailbox.put(news(50))
-            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
-            assert listener.sequences == [*range(51)]
-            assert (listener.most, listener.threads) == (1, {threading.get_ident()})
-            assert mailbox.stats.delivered == 51
-            mailbox.close()
-            await until(lambda: listener.closed == 1)
+    @on_a_loop
+    async def test_hooks_run_on_the_loop_one_at_a_time_in_order(self, open_mailbox: Open) -> None:
+        listener = Noting()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(50)))
+        mailbox.put(news(50))
+        assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+        assert listener.sequences == [*range(51)]
+        assert (listener.most, listener.threads) == (1, {threading.get_ident()})
+        assert mailbox.stats.delivered == 51
+        mailbox.close()
+        await until(lambda: listener.closed == 1)
 
-        on_a_loop(main)
-
-    def test_typed_and_settled_hooks_and_the_map_may_be_async(self, open_mailbox: Open) -> None:
+    @on_a_loop
+    async def test_typed_and_settled_hooks_and_the_map_may_be_async(self, open_mailbox: Open) -> None:
         class Typed(PartitionChangeListener):
             def __init__(self) -> None:
                 self.calls: list[str] = []
@@ -75,20 +75,20 @@ class TestTheContract:
             async def on_partitions_change(self, cluster: Cluster, partitions_changed: object) -> None:
                 self.calls.append("map")
 
-        async def main() -> None:
-            listener = Typed()
-            mailbox = open_mailbox(listener)
-            mailbox.put(state([1]))
-            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
-            assert listener.calls == ["map", "added", "settled"]
-
-        on_a_loop(main)
+        listener = Typed()
+        mailbox = open_mailbox(listener)
+        mailbox.put(state([1]))
+        assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+        assert listener.calls == ["map", "added", "settled"]
 
     @pytest.mark.parametrize(
         "error",
         [ZeroDivisionError("own"), SystemExit(3), TimeoutError("hers"), asyncio.CancelledError()],
     )
-    def test_one_that_raises_loses_that_event_only(self, open_mailbox: Open, error: BaseException) -> None:
+    @on_a_loop
+    async def test_one_that_raises_loses_that_event_only(
+        self, open_mailbox: Open, error: BaseException
+    ) -> None:
         class Failing(Noting):
             async def on_event(self, event: ev.Event) -> None:
                 await asyncio.sleep(0)
@@ -96,15 +96,12 @@ class TestTheContract:
                     raise error
                 await super().on_event(event)
 
-        async def main() -> None:
-            listener = Failing()
-            mailbox = open_mailbox(listener)
-            mailbox.put(news(1, 2))
-            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
-            assert listener.sequences == [2]
-            assert (mailbox.stats.failures, mailbox.stats.last_error) == (1, repr(error))
-
-        on_a_loop(main)
+        listener = Failing()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1, 2))
+        assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+        assert listener.sequences == [2]
+        assert (mailbox.stats.failures, mailbox.stats.last_error) == (1, repr(error))
 
     def test_a_hook_that_returns_a_coroutine_unseen_runs_too(self, open_mailbox: Open) -> None:
         class Wrapped(PartitionChangeListener):
@@ -121,7 +118,7 @@ class TestTheContract:
             assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
             assert listener.inner.sequences == [1]
 
-        on_a_loop(main)
+        on_a_loop(main)()
         elsewhere = open_mailbox(Wrapped())
         elsewhere.put(news(1))
         assert elsewhere.wait_synced(WAIT_S)
@@ -133,25 +130,23 @@ class TestTheContract:
 
 
 class TestWaitingOnTheLoop:
-    def test_waiting_for_the_listener_is_refused_where_it_would_block_it(self, open_mailbox: Open) -> None:
-        async def main() -> None:
-            mailbox = open_mailbox(Noting())
-            with pytest.raises(RuntimeError, match=r"would block the loop.*to_thread"):
-                mailbox.wait_synced(WAIT_S)
+    @on_a_loop
+    async def test_waiting_for_the_listener_is_refused_where_it_would_block_it(
+        self, open_mailbox: Open
+    ) -> None:
+        mailbox = open_mailbox(Noting())
+        with pytest.raises(RuntimeError, match=r"would block the loop.*to_thread"):
+            mailbox.wait_synced(WAIT_S)
 
-        on_a_loop(main)
-
-    def test_closing_waits_for_no_hook_there(self, open_mailbox: Open) -> None:
-        async def main() -> None:
-            listener = Noting()
-            mailbox = open_mailbox(listener)
-            mailbox.put(news(1))
-            mailbox.close(wait=WAIT_S, drain=True)
-            assert not listener.closed
-            await until(lambda: listener.closed == 1)
-            assert listener.sequences == [1]
-
-        on_a_loop(main)
+    @on_a_loop
+    async def test_closing_waits_for_no_hook_there(self, open_mailbox: Open) -> None:
+        listener = Noting()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1))
+        mailbox.close(wait=WAIT_S, drain=True)
+        assert not listener.closed
+        await until(lambda: listener.closed == 1)
+        assert listener.sequences == [1]
 
 
 class TestALoopThatEnds:
@@ -166,7 +161,7 @@ class TestALoopThatEnds:
             mailbox[0].put(news(1))
             await asyncio.to_thread(mailbox[0].wait_synced, WAIT_S)
 
-        on_a_loop(main)
+        on_a_loop(main)()
         mailbox[0].put(news(*range(2, 30)))
         eventually(lambda: bool(gone))
         mailbox[0].close(wait=WAIT_S)
@@ -195,7 +190,7 @@ class TestALoopThatEnds:
             open_mailbox(listener, on_closed=gone.append).put(news(1, 2, 3))
             await until(lambda: listener.running > 0)
 
-        on_a_loop(main)
+        on_a_loop(main)()
         assert listener.cancelled
         eventually(lambda: bool(gone))
         assert listener.running == 1, "nothing was begun that could not end"

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_partition_events.testing.clock import ManualClock
-from tests.unit.journal.shelf import Shelf, World, make_shelf
+from tests.unit.journal.shelf import Shelf, World
 
 
 @pytest.fixture
 def shelf() -> Shelf:
-    return make_shelf()
+    return Shelf()
 
 
 @pytest.fixture

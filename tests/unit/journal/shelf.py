@@ -59,10 +59,6 @@ class Shelf(SqliteOutbox):
         ]
 
 
-def make_shelf() -> Shelf:
-    return Shelf()
-
-
 class World:
     """A cluster whose journal is kept by one observer after the other."""
 

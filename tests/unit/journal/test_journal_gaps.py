@@ -1,8 +1,5 @@
 """What nobody saw: a restart, or a backlog that was dropped. The stored snapshot tells what became of it."""
 
-from datetime import datetime
-
-from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.outbox import Write
 from kafka_partition_events.testing.clock import ManualClock
@@ -10,46 +7,18 @@ from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
 from tests.unit.journal.shelf import (
     FULL,
-    LOOKS_EVERY,
     Shelf,
     World,
     answer,
     at,
     between,
     bodies,
-    make_shelf,
     snapshot,
     tell,
 )
 
 
 class TestARestart:
-    def test_tells_what_changed_meanwhile_and_nothing_else(self, world: World, shelf: Shelf) -> None:
-        world.observer(answer(orders=[1, 2], quiet=[1]))
-        lived = shelf.entries
-        down_from = world.clock.now()
-        world.clock.advance(3600)
-        world.observer(answer(orders=[1, 2, 3], quiet=[1], payments=[1]))
-        told = shelf.entries[len(lived) :]
-        assert [entry.name for entry in told] == ["metadata.recovered", "partitions.added", "topic.created"]
-        for data in [body["data"] for body in bodies(told)]:
-            assert (data["initial"], data["snapshot"]["gap"]) == (False, True)
-            assert datetime.fromisoformat(data["snapshot"]["prev_at"]) < down_from
-            assert datetime.fromisoformat(data["snapshot"]["at"]) == world.clock.now() - LOOKS_EVERY
-
-    def test_tells_a_deletion_when_it_is_sure_and_that_it_may_have_been_hours_ago(
-        self, world: World, shelf: Shelf
-    ) -> None:
-        world.observer(answer(orders=[1], gone=[1]))
-        last_look = world.clock.now() - LOOKS_EVERY
-        world.clock.advance(3600)
-        outage = MetadataFetchError("no route")
-        world.observer(*[answer(orders=[1])] * 2, outage, *[answer(orders=[1])] * 2)
-        deleted = bodies(shelf.entries)[-1]
-        assert deleted["type"].endswith("topic.deleted.v1")
-        assert datetime.fromisoformat(deleted["data"]["snapshot"]["prev_at"]) == last_look
-        assert deleted["data"]["snapshot"]["gap"] is True
-
     def test_finds_what_was_seen_and_not_written_under_the_ids_that_it_would_have_had(
         self, world: World, shelf: Shelf
     ) -> None:
@@ -60,7 +29,7 @@ class TestARestart:
         world.observer(up)
         lived = len(shelf.entries)
         shelf.trouble = FULL
-        survivor = make_shelf()
+        survivor = Shelf()
         survivor.write(Write(values=shelf.values("")))
         _, other = world.observer(down)
         assert other.stats.waiting == 3

@@ -126,25 +126,19 @@ def test_listeners_of_one_name_are_added_up(watch: Watch) -> None:
     assert scrape.value("kpe_listener_events_total", listener="PrometheusListener") == 5
 
 
-def test_where_a_partitioner_sends_unkeyed_records(watch: Watch) -> None:
+def test_where_partitioners_send_unkeyed_records_and_the_worst_of_them(watch: Watch) -> None:
+    def told(watched: Watched) -> list[float | None]:
+        names = ("usable_partitions", "capped_partitions")
+        return [watched.scrape().value(f"kpe_partitioner_{name}", topic="orders") for name in names]
+
     watched = watch(orders(1, None, 3, 1))
     assert "kpe_partitioner_usable_partitions" not in watched.scrape().names
     watched.poller.register(DefaultPartitioner())
-    scrape = watched.scrape()
-    assert scrape.value("kpe_partitioner_usable_partitions", topic="orders") == 3
-    assert scrape.value("kpe_partitioner_capped_partitions", topic="orders") == 0
-    assert scrape.value("kpe_partitioner_suspect_brokers") == 0
-
-
-def test_the_worst_partitioner_is_told(watch: Watch) -> None:
-    watched = watch(orders(1, 2, 3, 1))
-    watched.poller.register(DefaultPartitioner())
-    watched.poller.register(
-        DefaultPartitioner(budget=BufferBudget(max_partitions={"orders": 1}, instance_id="i"))
-    )
-    scrape = watched.scrape()
-    assert scrape.value("kpe_partitioner_usable_partitions", topic="orders") == 1
-    assert scrape.value("kpe_partitioner_capped_partitions", topic="orders") == 3
+    assert told(watched) == [3, 0]
+    assert watched.scrape().value("kpe_partitioner_suspect_brokers") == 0
+    capped = BufferBudget(max_partitions={"orders": 1}, instance_id="i")
+    watched.poller.register(DefaultPartitioner(budget=capped))
+    assert told(watched) == [1, 3]
 
 
 def test_a_producers_reroutes_for_as_long_as_it_lives(watch: Watch) -> None:
