@@ -178,30 +178,3 @@ def test_partitions_that_are_behind_get_less_and_never_nothing() -> None:
     asked = Counter(asker.turns(1)[0] for _ in range(520))
     assert 0 < asked[0] < asked[1] / 4
     assert max(asked[p] for p in range(1, 6)) - min(asked[p] for p in range(1, 6)) <= 8
-
-
-def test_a_partition_that_has_fallen_silent_gets_nothing_until_it_answers() -> None:
-    """As while the client looks for its new leader; the broker that led it answers for its others."""
-    asker = Asker()
-    deliveries = asker.deliveries
-    deliveries.sent("t", 0, 1)
-    for _ in range(40):
-        asker.clock.advance(0.01)
-        deliveries.sent("t", 3, 1)
-        asker.clock.advance(0.005)
-        deliveries.answered("t", 3, 0.005)
-        deliveries.polled()
-    assert not deliveries.avoidance.suspect
-    assert deliveries.avoidance.partitions == {("t", 0)}
-    assert set(asker.turns(100)) == {1, 2, 3, 4, 5}
-    deliveries.answered("t", 0, 0.6)
-    for _ in range(8):
-        asker.clock.advance(0.1)
-        deliveries.polled()
-        route = asker.partitioner.route("t")
-        if route is not None and (probe := deliveries.take_probe("t", route)) is not None:
-            assert probe == 0
-            deliveries.sent("t", 0, 1)
-            asker.clock.advance(0.005)
-            deliveries.answered("t", 0, 0.005)
-    assert set(asker.turns(100)) == set(range(6))

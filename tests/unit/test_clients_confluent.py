@@ -267,18 +267,6 @@ def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None
     assert lost_broker(KafkaError(code, text)) == broker
 
 
-def test_the_applications_exception_is_kept_though_its_callback_raises_as_well() -> None:
-    def raise_as_well(_error: Any, _message: Any) -> None:
-        raise KeyError
-
-    config = {**NOWHERE, "message.timeout.ms": 100, "linger.ms": 0}
-    poller = MetadataPoller(ScriptedSource(observe({"t": [1]})))
-    ours = PartitioningProducer(config, poller=poller)
-    with pytest.raises(ZeroDivisionError), ours:  # noqa: PT012
-        ours.produce("t", b"v", on_delivery=raise_as_well)
-        raise ZeroDivisionError
-
-
 # -- polling ----------------------------------------------------------------------------------------
 
 

@@ -141,17 +141,6 @@ def test_what_a_copy_would_not_mend_is_the_outcome_at_once() -> None:
     assert (rig.outcomes, len(rig.handle.taken)) == ([(KafkaError.NOT_ENOUGH_REPLICAS, b"v")], 1)
 
 
-def test_a_copy_that_finds_the_queue_full_waits() -> None:
-    rig = Rig("failed")
-    rig.produce()
-    rig.report(0, TIMED_OUT)
-    rig.handle.raises = [BufferError()]
-    rig.flight.served()
-    assert (rig.outcomes, rig.flight.waiting) == ([], 1)
-    rig.flight.served()
-    assert rig.flight.waiting == 0
-
-
 @pytest.mark.parametrize("limit_of", ["client", "broker"])
 def test_our_header_never_makes_a_record_too_large(limit_of: str) -> None:
     rig = Rig("failed")

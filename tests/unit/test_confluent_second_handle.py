@@ -1,14 +1,11 @@
-"""What can't be made costs the second handle only; a batch is placed before any of it is sent. No broker."""
+"""How often brokers are judged; a batch is placed before any of it is sent. No broker."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import structlog
 
 from kafka_partition_events import DefaultPartitioner, MetadataPoller, Partitioner, Route
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -16,7 +13,6 @@ from kafka_partition_events.clients.confluent import producer as producer_module
 from kafka_partition_events.health.in_flight import STANDBY
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
-from tests.certificate_kit import Authority
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "message.timeout.ms": 60_000}
 
@@ -74,29 +70,6 @@ def wait_until_it_was_tried(producer: PartitioningProducer) -> None:
         assert detour._changed.wait_for(lambda: not detour._making, 10)
 
 
-# -- what can't be made -------------------------------------------------------------------------------
-
-
-def test_a_certificate_that_is_being_replaced_costs_the_second_handle_only(
-    make: Make, tmp_path: Path
-) -> None:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not there")
-    authority = Authority(tmp_path, openssl)
-    producer = make({"security.protocol": "ssl", "ssl.ca.location": authority.ca})
-    Path(authority.ca).unlink()
-    want_the_second_handle(producer)
-    outcomes = Outcomes()
-    with structlog.testing.capture_logs() as logs:
-        for _ in range(10):
-            producer.produce("t", b"v", on_delivery=outcomes)
-        wait_until_it_was_tried(producer)
-    assert outcomes.of_queued(producer) == 10
-    assert [log["event"] for log in logs] == ["second_handle_not_made"]
-    assert "ssl.ca.location" in logs[0]["error"]
-
-
 def test_a_second_handle_has_brokers_judged_no_more_often(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,20 +109,12 @@ class Reloading(DefaultPartitioner):
 
 
 @pytest.mark.parametrize("rescue", [None, "failed"])
-@pytest.mark.parametrize(
-    ("partitioner", "key", "error"),
-    [
-        (Reloading, None, LookupError),
-        (Reloading, b"k", LookupError),
-    ],
-)
-def test_a_batch_that_raises_has_queued_nothing(
-    make: Make, partitioner: Callable[[], Partitioner], key: bytes | None, error: type[Exception], rescue: Any
-) -> None:
-    producer = make(partitioner=partitioner(), leaders=(None, None, 3), rescue=rescue)
+@pytest.mark.parametrize("key", [None, b"k"])
+def test_a_batch_that_raises_has_queued_nothing(make: Make, key: bytes | None, rescue: Any) -> None:
+    producer = make(partitioner=Reloading(), leaders=(None, None, 3), rescue=rescue)
     keys = [None if key is None else b"%s-%d" % (key, number) for number in range(20)]
     outcomes = Outcomes()
-    with pytest.raises(error):
+    with pytest.raises(LookupError):
         producer.produce_batch("t", [{"value": b"v", "key": key} for key in keys], on_delivery=outcomes)
     assert outcomes.of_queued(producer) == 0
 

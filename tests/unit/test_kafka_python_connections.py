@@ -1,5 +1,6 @@
 """Which lost connections of kafka-python's make a broker suspect."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,10 +60,7 @@ def test_a_producer_that_closes_loses_no_broker(watched: Watched) -> None:
 
 
 def test_a_broker_has_something_in_flight_until_it_is_answered() -> None:
-    class FakePoller:
-        cluster = cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3])
-
-    poller: Any = FakePoller()
+    poller: Any = SimpleNamespace(cluster=cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
     partitioner = AdaptivePartitioner()
     partitioner.apply_snapshot(poller.cluster)
     reports, attempt, route = ProducerReports(partitioner, poller), Attempt("t", 1, 0), partitioner.route("t")

@@ -15,10 +15,6 @@ from tests.unit.kafka_python_kit import FakeProducer
 CLUSTER = cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3])
 
 
-class FakePoller:
-    cluster = CLUSTER
-
-
 @pytest.fixture(autouse=True)
 def producers(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
     monkeypatch.setattr(module, "KafkaProducer", FakeProducer)
@@ -33,7 +29,7 @@ def made(*topics: str, **config: Any) -> Any:
     partitioner.apply_snapshot(CLUSTER)
     partitioner.deliveries.unreachable(2)
     first = {**FakeProducer.DEFAULT_CONFIG, "value_serializer": "theirs", **config}
-    poller: Any = FakePoller()
+    poller: Any = SimpleNamespace(cluster=CLUSTER)
     return detour(first, partitioner, poller, lambda: set(topics), lambda: True)._make()
 
 

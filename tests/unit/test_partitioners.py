@@ -21,34 +21,10 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.partitioner_kit import ask, with_table
+from tests.partitioner_kit import LiveCluster, ask, with_table
 
 BUILT_IN: list[Callable[..., Partitioner]] = [DefaultPartitioner, StickyPartitioner, RoundRobinPartitioner]
 EIGHT_KEYS = [b"", b"a", b"order-1", b"order-2", b"order-3", b"x" * 100, b"\x00\xff", "ключ".encode()]
-
-
-class FakeKafkaPythonCluster:
-    """kafka-python's live ClusterMetadata, as far as a partitioner sees it."""
-
-    def __init__(self, leaders: list[int]) -> None:
-        self.leaders = leaders
-        self.listeners: list[Callable[[object], None]] = []
-        self.reads = 0
-
-    def add_listener(self, listener: Callable[[object], None]) -> None:
-        self.listeners.append(listener)
-
-    def update(self, leaders: list[int]) -> None:
-        self.leaders = leaders
-        for listener in self.listeners:
-            listener(self)
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        self.reads += 1
-        return set(range(len(self.leaders))) if topic == "t" else None
-
-    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        return {i for i, leader in enumerate(self.leaders) if leader != -1} if topic == "t" else None
 
 
 @pytest.mark.parametrize("make", BUILT_IN)
@@ -64,7 +40,7 @@ class TestEveryBuiltIn:
     ) -> None:
         partitioner = with_table(make(), 1, 1, 1, 1)
         partitioner.apply_snapshot(None)
-        live = FakeKafkaPythonCluster([-1, 2])
+        live = LiveCluster(-1, 2)
         assert {self.next_batch(partitioner, live) for _ in range(20)} == {1}
         with_table(partitioner, 1, None)
         assert {self.next_batch(partitioner, live) for _ in range(20)} == {0}
@@ -72,12 +48,12 @@ class TestEveryBuiltIn:
     def test_the_cluster_argument_is_read_once_for_each_of_its_updates(
         self, make: Callable[..., Partitioner]
     ) -> None:
-        live = FakeKafkaPythonCluster([1] * 1000)
+        live = LiveCluster(*[1] * 1000)
         partitioner = make()
         for _ in range(100):
             self.next_batch(partitioner, live)
         assert live.reads == 1
-        live.update([1] * 2000)
+        live.update(*[1] * 2000)
         assert max(self.next_batch(partitioner, live) for _ in range(3000)) >= 1000
         assert live.reads == 2
 
@@ -218,7 +194,7 @@ class TestSubclasses:
 
 
 def test_a_gap_in_kafka_pythons_ids_moves_no_keys() -> None:
-    class Gappy(FakeKafkaPythonCluster):
+    class Gappy(LiveCluster):
         def partitions_for_topic(self, topic: str) -> set[int] | None:
             return {0, 1, 3}
 
@@ -227,4 +203,4 @@ def test_a_gap_in_kafka_pythons_ids_moves_no_keys() -> None:
 
     partitioner = DefaultPartitioner()
     for key in EIGHT_KEYS:
-        assert ask(partitioner, key=key, cluster=Gappy([])) == murmur2_partition(key, 4)
+        assert ask(partitioner, key=key, cluster=Gappy()) == murmur2_partition(key, 4)

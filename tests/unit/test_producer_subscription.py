@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaException
 
 from kafka_partition_events import GrowthSafePartitioner, MetadataFetchError, MetadataPoller
 from kafka_partition_events.clients.confluent import subscription as module
@@ -99,14 +98,6 @@ def rig_of(rigs: list[Rig], *script: Observation | Exception) -> Rig:
     return rigs[-1]
 
 
-def test_a_topic_is_asked_for_until_it_is_there(time: Time, handle: Handle, rigs: list[Rig]) -> None:
-    rig = rig_of(rigs, MISSING, MetadataFetchError("no broker"), THERE)
-    rig.subscription.wait_for_topic("orders", 10.0)
-    assert rig.partitioner.route("orders") is not None
-    assert [did for did in handle.did if "ask" in did] == ["ask for orders"] * 3, "which may create it"
-    assert handle.did[-1] == "learn orders", "the handle knows it, too"
-
-
 def test_a_handle_that_lags_behind_the_poller_is_waited_for(
     time: Time, handle: Handle, rigs: list[Rig]
 ) -> None:
@@ -117,18 +108,6 @@ def test_a_handle_that_lags_behind_the_poller_is_waited_for(
     rig.subscription.wait_for_topic("orders", 10.0)
     assert handle.lags == 0
     assert handle.did[-1] == "learn orders"
-
-
-@pytest.mark.parametrize("silent", [False, True])
-def test_it_gives_up_when_the_time_is_up_and_says_why(
-    silent: bool, time: Time, handle: Handle, rigs: list[Rig]
-) -> None:
-    handle.is_silent = silent
-    rig = rig_of(rigs, MetadataFetchError("no broker in sight"))
-    began = time.now
-    with pytest.raises(KafkaException, match=r"nothing is known of topic orders: .*no broker in sight"):
-        rig.subscription.wait_for_topic("orders", 10.0)
-    assert time.now == pytest.approx(began + 10.0, abs=0.1)
 
 
 @pytest.mark.parametrize("ends", ["producer", "poller"])

@@ -6,7 +6,6 @@ import pytest
 
 from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
 from kafka_partition_events.clients.flight.record import (
-    HEADER_BYTES,
     RECORD_BYTES,
     Attempt,
     Record,
@@ -14,7 +13,6 @@ from kafka_partition_events.clients.flight.record import (
 )
 from kafka_partition_events.clients.flight.rescue import (
     RescueLimits,
-    RescueStats,
 )
 
 TIME_OUT = TimeoutError("expired")
@@ -56,24 +54,6 @@ class Rig:
 @pytest.fixture
 def rig() -> Rig:
     return Rig()
-
-
-def test_a_record_that_arrives_is_let_go(rig: Rig) -> None:
-    (record,) = rig.admitted(3)
-    assert rig.copies.stats.held_bytes == RECORD_BYTES + len(b"v") + HEADER_BYTES + len("h") + len(b"1")
-    assert rig.copies.arrived(record, rig.latest[record])
-    rig.copies.finish(record)
-    assert rig.copies.stats == RescueStats()
-
-
-def test_the_attempts_come_to_an_end(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    for partition in (1, 2, 3):
-        assert not rig.times_out(record)
-        assert rig.copies.take() is record
-        rig.launch(record, partition)
-    assert rig.times_out(record)
-    assert (rig.copies.stats.copies, rig.copies.stats.withheld, record.error) == (3, 1, TIME_OUT)
 
 
 def test_what_is_stuck_is_copied_once_and_no_more_when_the_copy_is_elsewhere(rig: Rig) -> None:

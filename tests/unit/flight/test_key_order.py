@@ -73,14 +73,6 @@ class TestAKeyThatStays:
         keys.report()
         assert keys.send(route=None) == (HOME, FIRST)
 
-    def test_waits_at_home_for_a_sick_broker(self, keys: Keys) -> None:
-        assert keys.send(route=SICK) == (HOME, FIRST)
-        assert keys.after is None
-
-    def test_waits_for_its_suspect_leader_where_its_records_are(self, keys: Keys) -> None:
-        assert keys.send(handle=FIRST) == (HOME, FIRST)
-        assert keys.send(route=LED_BADLY) == (HOME, FIRST)
-
     def test_waits_by_the_first_handle_where_its_home_has_no_leader(self, keys: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
         route = evolve(compile_route(topic), safe=frozenset({0, 2, 3}))
@@ -88,18 +80,6 @@ class TestAKeyThatStays:
 
 
 class TestAKeyThatMoves:
-    def test_names_its_record_in_a_partition_to_which_it_came_back_in_vain(self, moving: Keys) -> None:
-        away, _ = moving.send(route=SICK) or (0, 0)
-        moving.report(7)
-        others = evolve(WELL, safe=frozenset({0, 2, 3}) - {away})
-        moving.send(route=others)
-        moving.report(None)
-        moving.send(route=evolve(WELL, safe=frozenset({away})))
-        assert moving.after is None
-        moving.report(None)
-        moving.send(route=others)
-        assert moving.after == b"%d:7" % away
-
     def test_leaves_a_home_without_a_leader(self, moving: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
         route = compile_route(topic)
@@ -119,12 +99,6 @@ class TestAKeyThatMoves:
     def test_may_be_a_probe(self) -> None:
         keys = Keys(MoveKeys(), probe=lambda _topic, _route, partition: FIRST if partition == HOME else None)
         assert keys.send(route=SICK) == (HOME, FIRST)
-
-    def test_stays_if_too_many_are_away(self) -> None:
-        keys = Keys(MoveKeys(most_displaced=1))
-        assert keys.send(route=SICK) != (HOME, FIRST)
-        assert keys.send(b"\5", route=SICK) == (HOME, FIRST)
-        assert keys.order.stats.moved == keys.order.stats.displaced == 1
 
 
 def test_each_key_has_a_stand_in_that_changes_only_with_what_is_well() -> None:

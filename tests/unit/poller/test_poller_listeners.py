@@ -1,6 +1,5 @@
 """Listeners that raise, block, leave, invite others: what they do disturbs nobody else."""
 
-import time
 from collections.abc import Callable
 from typing import cast
 
@@ -11,7 +10,6 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource
 from tests.poller_kit import WAIT_S, Pollers, orders
-from tests.unit.dispatch.mail import Blocking
 
 
 class OnFirst(RecordingListener):
@@ -34,21 +32,6 @@ class TestListenersThatMisbehave:
     @pytest.fixture
     def bystander(self) -> RecordingListener:
         return RecordingListener()
-
-    def test_blocks_for_ever(self, make: Pollers, bystander: RecordingListener) -> None:
-        poller = make(*(orders(n % 3 + 1) for n in range(200)))
-        stuck = Blocking()
-        registration = poller.register(stuck, capacity=10)
-        poller.register(bystander)
-        for _ in range(200):
-            poller.poll_once()  # returns: nobody waits for the stuck one
-        bystander.wait_for(203)
-        assert registration.stats.lag <= 10
-        assert registration.stats.dropped > 150
-        began = time.monotonic()
-        poller.close(timeout=0.2)
-        assert time.monotonic() - began < 5
-        stuck.let_go.set()
 
     def test_unregisters_itself_and_another(self, make: Pollers, bystander: RecordingListener) -> None:
         poller = make(orders(1), orders(2))
