@@ -37,7 +37,6 @@ class Served:
         self.waits = False
         self.topics: list[str] = []
         self.threads: set[int] = set()
-        self.reports_at_close = True
         self.condition = threading.Condition()
         self.made.append(self)
 
@@ -75,8 +74,7 @@ class Served:
         return self.poll(timeout)
 
     def close(self) -> None:
-        if self.reports_at_close:
-            self.flush(0)
+        self.flush(0)
         self.closed += 1
 
     def purge(self, *_arguments: bool) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
 from itertools import pairwise
@@ -270,10 +270,18 @@ def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None
 # -- polling ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("outstanding", "slice_s"), [(0, 0.1), (1, 0.01)])
+@pytest.mark.parametrize(
+    ("outstanding", "others", "slice_s"),
+    [(0, [], 0.1), (1, [], 0.01), (1, [()], 0.006)],
+    ids=["nothing in flight", "a record", "and a second handle"],
+)
 @pytest.mark.parametrize("timeout", [(1.0,), ()], ids=["for a second", "until something comes"])
-def test_whoever_polls_for_long_judges_the_brokers_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, timeout: tuple[float, ...], outstanding: int, slice_s: float
+def test_a_long_poll_judges_the_brokers_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+    timeout: tuple[float, ...],
+    outstanding: int,
+    others: list[Any],
+    slice_s: float,
 ) -> None:
     """Only time that was listened counts against a silent broker, and a whole poll counts as one moment."""
     poller, now, looks = MetadataPoller(ScriptedSource(observe({}))), [0.0], [0.0]
@@ -288,6 +296,7 @@ def test_whoever_polls_for_long_judges_the_brokers_meanwhile(
     with monkeypatch.context() as patched:
         patched.setattr("time.monotonic", lambda: now[0])
         patched.setattr(module, "_poll", poll)
+        patched.setattr(type(ours._detours), "open", others)
         patched.setattr(ours._flight, "served", lambda: looks.append(now[0]))
         assert ours.poll(*timeout) == (0 if timeout else 1)
     assert now[0] == pytest.approx(1.0 if timeout else 3.0)
@@ -375,10 +384,10 @@ class TestPollsThatDoNotWait:
 
 
 @pytest.mark.parametrize(
-    ("patcher", "names"),
+    ("patcher", "function", "module"),
     [
-        ("gevent.monkey", {"is_module_patched": "threading"}),
-        ("eventlet.patcher", {"is_monkey_patched": "thread"}),
+        ("gevent.monkey", "is_module_patched", "threading"),
+        ("eventlet.patcher", "is_monkey_patched", "thread"),
     ],
 )
 @pytest.mark.parametrize("patched", [True, False])
@@ -388,15 +397,10 @@ class TestPollsThatDoNotWait:
     ids=["producer", "source"],
 )
 def test_where_threads_are_greenlets_it_is_refused_in_words(
-    monkeypatch: pytest.MonkeyPatch,
-    patcher: str,
-    names: dict[str, str],
-    make: Callable[..., Any],
-    patched: bool,
+    monkeypatch: pytest.MonkeyPatch, patcher: str, function: str, module: str, make: Any, patched: bool
 ) -> None:
     stand_in = ModuleType(patcher)
-    for function, asked in names.items():
-        setattr(stand_in, function, lambda name, asked=asked: patched and name == asked)
+    setattr(stand_in, function, lambda name: patched and name == module)
     monkeypatch.setitem(sys.modules, patcher, stand_in)
     if not patched:
         make(NOWHERE).close()

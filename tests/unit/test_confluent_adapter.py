@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from kafka_partition_events import DefaultPartitioner, Partitioner, UniformStickyPartitioner
+from kafka_partition_events import DefaultPartitioner, Partitioner, Route, UniformStickyPartitioner
 from kafka_partition_events.clients.confluent import adapter as adapter_module
 from kafka_partition_events.clients.confluent import detours as module
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter
@@ -17,6 +17,9 @@ from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.unit.keyed_rig import Make, make, queued
+
+__all__ = ["make", "queued"]
 
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -112,17 +115,6 @@ def test_one_record_in_a_millisecond_is_tracked_and_the_others_keep_their_callba
     assert rig.handle.taken[1][4] == rig.by_default
 
 
-@pytest.mark.parametrize("rescue", [None, "hedge"])
-def test_where_the_handle_does_not_know_the_partition_librdkafka_chooses(rescue: Any) -> None:
-    rig = Rig(rescue)
-    rig.handle.raises = [KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))]
-    rig.produce()
-    assert [taken[3] for taken in rig.handle.taken] == [-1]
-    assert rig.outstanding == 0
-    rig.report(0)
-    assert rig.outcomes == [(None, b"v")]
-
-
 def test_a_copy_decides_and_its_message_is_the_outcome() -> None:
     rig = Rig("failed")
     rig.produce(b"")
@@ -139,6 +131,17 @@ def test_what_a_copy_would_not_mend_is_the_outcome_at_once() -> None:
     rig.report(0, REFUSED)
     rig.flight.served()
     assert (rig.outcomes, len(rig.handle.taken)) == ([(KafkaError.NOT_ENOUGH_REPLICAS, b"v")], 1)
+
+
+def test_a_copy_that_finds_the_queue_full_waits() -> None:
+    rig = Rig("failed")
+    rig.produce()
+    rig.report(0, TIMED_OUT)
+    rig.handle.raises = [BufferError()]
+    rig.flight.served()
+    assert (rig.outcomes, rig.flight.waiting) == ([], 1)
+    rig.flight.served()
+    assert rig.flight.waiting == 0
 
 
 @pytest.mark.parametrize("limit_of", ["client", "broker"])
@@ -245,18 +248,6 @@ def test_a_batch_of_a_partitioner_that_ignores_keys_shares_a_turn(batches: Batch
     assert [sent for _, sent in batches.sent] == [4]
 
 
-def test_a_batch_whose_partition_the_handle_does_not_know_yet_is_placed_by_librdkafka(
-    batches: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = Rig()
-    monkeypatch.setattr(rig.adapter._chooser, "choose_for", lambda _topic, count: (9, count))
-    messages: list[dict[str, Any]] = [{"value": b"v"}, {"value": b"w"}]
-    assert rig.adapter.send_batch("t", messages, None) == 2
-    assert batches.sent == [(9, 2), (-1, 2)]
-    assert messages == [{"value": b"v"}, {"value": b"w"}]
-    assert rig.outstanding == 0
-
-
 def test_a_batch_with_and_without_keys_and_with_partitions_goes_one_by_one(batches: Batches) -> None:
     rig = Rig()
     messages: list[dict[str, Any]] = [
@@ -287,3 +278,35 @@ def test_where_no_broker_has_ever_answered_nothing_is_copied(
     rig.produce()
     rig.report(len(rig.handle.taken) - 1, TIMED_OUT, at=1)
     assert rig.flight.waiting == copies
+
+
+class Reloading(DefaultPartitioner):
+    """An application's partitioner that raises at every fourth record."""
+
+    asked = 0
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        self.asked += 1
+        if self.asked % 4 == 0:
+            raise LookupError("my table is being reloaded")
+        return super().choose(route, topic, key, value)
+
+
+@pytest.mark.parametrize("rescue", [None, "failed"])
+@pytest.mark.parametrize("keys", [[None] * 20, [b"k-%d" % number for number in range(20)]])
+def test_a_batch_that_raises_has_queued_nothing(make: Make, keys: list[bytes | None], rescue: Any) -> None:
+    rig = make(partitioner=Reloading(), rescue=rescue)
+    with pytest.raises(LookupError):
+        rig.produce_batch(*keys)
+    assert len(rig.producer) == 0
+
+
+@pytest.mark.parametrize("rescue", [None, "failed"])
+def test_a_batch_that_finds_the_queues_full_is_marked_as_a_plain_producer_marks_it(
+    make: Make, rescue: Any
+) -> None:
+    rig = make({"queue.buffering.max.messages": 10}, rescue=rescue)
+    messages: list[dict[str, Any]] = [{"value": b"v", "key": b"k%d" % number} for number in range(8)]
+    messages += [{"value": b"v"} for _ in range(8)]
+    assert rig.producer.produce_batch("t", messages) == len(rig.producer) == 10
+    assert sum("_error" in message for message in messages) == 6

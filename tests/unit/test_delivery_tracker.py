@@ -190,6 +190,15 @@ class TestFollow:
         front.answered(0)
         assert front.outstanding() == {("t", 3): 1}
 
+    def test_takes_what_is_outstanding_off_a_partition_that_went_offline(self) -> None:
+        front = Front()
+        front.learn()
+        front.suspect()
+        front.deliveries.snapshot(cluster_of({"t": [None, 2, 3, None, 2, 3]}, brokers=[1, 2, 3]))
+        assert front.deliveries.stuck() == {}
+        front.deliveries.failed("t", 0)
+        assert front.outstanding() == {("t", 3): 1}
+
     def test_forgets_the_partitions_of_topics_that_are_gone_once_they_are_settled(self) -> None:
         front = Front()
         front.sent(0, 1, topic="u")
@@ -282,6 +291,7 @@ class TestAProducerThatEnds:
             for _ in range(records):
                 front.deliveries.sent("t", 0, 1, producer=producer)
         front.deliveries.answered("t", 0, 0.005, producer=mine)
+        front.deliveries.withdrawn("t", 0, producer=mine)
         front.deliveries.producer_ended(mine)
         assert front.outstanding() == {("t", 0): 2}
         front.deliveries.failed("t", 0, producer=theirs)
@@ -315,17 +325,17 @@ class TestAProducerThatEnds:
         assert front.outstanding() == {("t", 1): 1}
         assert front.deliveries._detector.seen.state(Subject(Role.LEADER, 2)).outstanding == 1
 
-    def test_has_nothing_in_flight_that_was_withdrawn(self) -> None:
-        front = Front()
-        producer = front.deliveries.new_producer()
-        front.deliveries.sent("t", 0, 1, producer=producer)
-        front.deliveries.withdrawn("t", 0, producer=producer)
-        front.sent(0)
-        front.deliveries.producer_ended(producer)
-        assert front.outstanding() == {("t", 0): 1}
-
 
 class TestBacklogs:
+    def test_are_counted_in_turns_not_in_records(self) -> None:
+        front = Front()
+        front.learn()
+        for _ in range(10):
+            front.turn_began()
+            front.sent(*[0] * 100)
+        front.answered(*[0] * 550)
+        assert front.backlogs(range(3)) == [3, 0, 0]  # 450 less what is usual, 150
+
     def test_what_a_turn_holds_is_of_this_topic_and_of_lately(self) -> None:
         """A rate that was high for hours, or that another topic has, must not hide what is stuck now."""
         front = Front()

@@ -26,7 +26,7 @@ from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.second import Second
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.unit.kafka_python_kit import FakeProducer, Sent
+from tests.unit.kafka_python_kit import FakeProducer, Sent, Upper
 from tests.unit.keyed_rig import a_poller
 
 CLUSTER = cluster_of({"t": [1, 2, 3], "u": [1, 2, 3]}, brokers=[1, 2, 3])
@@ -142,24 +142,27 @@ def test_a_record_is_in_flight_until_it_is_answered(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "answers"),
+    ("error", "answers", "again"),
     [
-        (NotEnoughReplicasError(), True),
-        (RequestTimedOutError(), False),
-        (KafkaTimeoutError(), False),
-        (KafkaConnectionError(), False),
+        (NotEnoughReplicasError(), True, True),
+        (RequestTimedOutError(), False, True),
+        (KafkaTimeoutError(), False, True),
+        (KafkaConnectionError(), False, True),
+        (ValueError("never"), True, False),
     ],
 )
-def test_only_an_error_of_the_broker_is_an_answer(
-    make: Make, error: Exception, answers: bool, monkeypatch: pytest.MonkeyPatch
+def test_an_error_of_the_broker_is_an_answer_and_what_may_pass_gets_a_copy(
+    make: Make, error: Exception, answers: bool, again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[bool] = []
     monkeypatch.setattr(ProducerReports, "answered", lambda *_: said.append(True))
     monkeypatch.setattr(ProducerReports, "failed", lambda *_: said.append(False))
-    rig = make()
-    rig.producer.send("t", b"v")
+    rig = make("failed")
+    future = rig.producer.send("t", b"v")
     rig.last().fail(error)
+    rig.flight.served()
     assert said == [answers]
+    assert (len(rig.producer.sent), future.is_done) == (1 + again, not again)
 
 
 def test_what_is_not_placed_by_the_partitioner_is_not_tracked(make: Make) -> None:
@@ -197,19 +200,6 @@ def test_a_record_that_times_out_is_sent_again(make: Make) -> None:
     assert rig.outstanding == 0
 
 
-@pytest.mark.parametrize(
-    ("error", "again"),
-    [(KafkaTimeoutError(), True), (NotEnoughReplicasError(), True), (ValueError("never"), False)],
-)
-def test_what_kafka_python_would_try_again_gets_a_copy(make: Make, error: Exception, again: bool) -> None:
-    rig = make("failed")
-    future = rig.producer.send("t", b"v")
-    rig.last().fail(error)
-    rig.flight.served()
-    assert len(rig.producer.sent) == 1 + again
-    assert future.is_done == (not again)
-
-
 def test_a_header_of_ours_never_makes_a_record_too_large(make: Make) -> None:
     rig = make("failed")
     future = rig.producer.send("t", b"v")
@@ -239,35 +229,15 @@ def test_flush_sends_copies_and_waits_for_them(make: Make) -> None:
 
 
 def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> None:
-    class Serializer:
-        calls = 0
-
-        def serialize(self, _topic: str, headers: Any, value: Any) -> bytes:
-            self.calls += 1
-            headers.append(("by", b"serializer"))
-            return repr(value).encode()
-
-    theirs = Serializer()
+    theirs, own = Upper(), [("own", b"1")]
     rig = make("failed", value_serializer=theirs)
-    value, own = {"n": 1}, [("own", b"1")]
-    rig.producer.send("t", value, headers=own)
-    value["n"] = 2
+    rig.producer.send("t", "value", headers=own)
     rig.last().fail(KafkaTimeoutError())
     rig.flight.served()
-    assert [sent.value for sent in rig.producer.sent] == [b"{'n': 1}"] * 2
+    assert [sent.value for sent in rig.producer.sent] == [b"VALUE"] * 2
     assert type(rig.last().value) is bytes
     assert rig.last().headers[:2] == [("own", b"1"), ("by", b"serializer")]
     assert (theirs.calls, own) == (1, [("own", b"1")])
-
-
-def test_a_key_of_the_serializers_own_is_a_key(make: Make) -> None:
-    class Keys:
-        def serialize(self, _topic: str, _headers: Any, _key: object) -> bytes:
-            return b"always"
-
-    rig = make("failed", key_serializer=Keys())
-    rig.producer.send("t", b"v")
-    assert rig.last().headers == []
 
 
 # -- the second producer -------------------------------------------------------------------------------

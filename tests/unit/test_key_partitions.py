@@ -34,17 +34,11 @@ def murmur2(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("make", KEYED)
-class TestATopicThatIsNamed:
-    def test_keeps_its_keys_where_they_were_and_others_do_not(self, make: Any) -> None:
-        partitioner = make(key_partitions={"t": 12})
-        for count in (12, 13, 24, 1_000):
-            see(partitioner, count)
-            assert places(partitioner) == murmur2(12)
-            assert places(partitioner, "other") == murmur2(count)
-
-    def test_by_the_clients_metadata_too(self, make: Any) -> None:
-        partitioner = make(key_partitions={"t": 12})
-        assert places(partitioner, cluster=cluster_of({"t": [1] * 24})) == murmur2(12)
+def test_keys_stay_by_the_clients_metadata_too_and_those_of_other_topics_do_not(make: Any) -> None:
+    partitioner = make(key_partitions={"t": 12})
+    assert places(partitioner, cluster=cluster_of({"t": [1] * 24})) == murmur2(12)
+    see(partitioner, 24)
+    assert places(partitioner, "other") == murmur2(24)
 
 
 def test_unkeyed_records_use_all_partitions() -> None:

@@ -19,7 +19,6 @@ from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.kafka_python import rescue_stats
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from kafka_partition_events.partitioners.base import UNASSIGNED
 from tests.unit.kafka_python_kit import FakeProducer
@@ -326,17 +325,6 @@ class TestOnKafkaPython:
         assert [each["kpe-id"] for each in copies] == [each["kpe-id"] for each in originals]
         assert [each["kpe-after"] for each in copies] == [b"1:0", b"1:0"]
         assert [each.get("kpe-after") for each in originals] == [None, None]
-
-    def test_the_late_original_is_no_outcome_and_no_end_of_waiting(self, rig: Any, stuck: Any) -> None:
-        key = rig.a_key(1)
-        rig.produce(key, key)
-        hang(rig, stuck)
-        rig.report(0)
-        assert rig.heard == []
-        rig.report(1)
-        assert [metadata.partition for metadata in rig.heard] == [rig._handles[1].sent[0].partition] * 2
-        assert rescue_stats(rig.producer).saved == 2
-        assert rescue_stats(rig.producer).held_bytes == 0
 
     def test_what_is_just_handed_over_is_left(
         self, rig: Any, stuck: Any, monkeypatch: pytest.MonkeyPatch

@@ -151,6 +151,8 @@ class TestAnOwnHome:
 
 
 class TestSubclasses:
+    """What an application team writes."""
+
     def test_a_method_that_nothing_would_call_is_refused(self) -> None:
         methods = {"on_partition_offline": lambda _self, _event: None}
         with pytest.raises(TypeError, match="on_partition_offline: add the base"):
@@ -167,8 +169,6 @@ class TestSubclasses:
 
         partitioner = with_table(Mine(), 1, 1, 1)
         assert [ask(partitioner) for _ in range(8)] == [2] * 8
-
-    """What an application team writes."""
 
     def test_choose_decides_even_below_a_built_in_with_short_cuts(self) -> None:
         class VipFirst(DefaultPartitioner):

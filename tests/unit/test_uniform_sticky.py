@@ -45,10 +45,6 @@ class TestBatches:
         assert all(len(set(run)) == 1 for run in runs)
         assert all(one[0] != other[0] for one, other in pairwise(runs))
 
-    def test_are_shared_by_keyed_and_unkeyed_records(self) -> None:
-        partitioner = with_table(1, 2, 3, batch_bytes=100 * RECORD)
-        assert len({ask(partitioner, key) for key in (b"a", None, b"", b"b", None)}) == 1
-
     def test_end_when_the_producer_says_so_of_an_unkeyed_record(self) -> None:
         partitioner = with_table(1, 2, 3)
         stuck = ask(partitioner, None)

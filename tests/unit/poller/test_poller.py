@@ -89,17 +89,6 @@ class TestPartitioners:
         assert registration.wait_synced(WAIT_S)
         assert listener.kinds()[-3:] == ["metadata_unavailable", "metadata_stale", "metadata_recovered"]
 
-    def test_one_that_registers_while_all_is_stale_gets_no_table(
-        self, make: Pollers, clock: ManualClock
-    ) -> None:
-        poller = make(orders(1), DOWN)
-        poller.poll_once()
-        clock.advance(300)
-        poller.poll_once()
-        table = Table()
-        poller.register(table)
-        assert table.adopted == [None]
-
     def test_one_whose_adoption_fails_disturbs_nobody(self, make: Pollers) -> None:
         poller = make(orders(1), orders(2))
         broken, healthy, listener = Table(error=ZeroDivisionError()), Table(), RecordingListener()

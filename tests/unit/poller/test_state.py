@@ -15,7 +15,7 @@ from kafka_partition_events.metadata.state import (
     step,
 )
 from kafka_partition_events.testing.scripted import cluster_of, observe
-from tests.poller_kit import BROKERS, orders
+from tests.poller_kit import BROKERS, DOWN, orders
 
 TIMING = Timing(interval=30.0, fetch_timeout=10.0, min_interval=0.25)
 NO_BROKERS = observe({}, brokers=[])
@@ -60,6 +60,12 @@ def stamp(event: ev.Event) -> dict[str, Any]:
 
 
 class TestAGoodAnswer:
+    def test_ends_an_outage(self) -> None:
+        state, news = look(known(orders(1), DOWN, DOWN), orders(2), 40, sequence=7)
+        told = [(event.kind, event.generation, event.sequence) for event in news.events]
+        assert told == [("metadata_recovered", 1, 8), ("leader_changed", 2, 9)]
+        assert (state.health.failures, state.health.failed, state.health.last_error) == (0, 2, None)
+
     def test_that_is_refused_in_part_tells_that_last(self) -> None:
         """What partitioners find out by the snapshot comes in between, so the rest has no number yet."""
         before = known(observe({"orders": [1], "audit": [1]}, brokers=BROKERS))
