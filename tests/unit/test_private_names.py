@@ -1,12 +1,15 @@
 """What this library uses of clients that is not public is there, and is named in one list."""
 
+import asyncio
+import importlib
 import inspect
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaClient, AIOKafkaProducer
-from aiokafka.conn import AIOKafkaConnection
+from aiokafka.conn import AIOKafkaConnection, CloseReason
 from aiokafka.producer.message_accumulator import MessageAccumulator, MessageBatch
 from aiokafka.producer.sender import Sender as AiokafkaSender
 from kafka import KafkaProducer
@@ -20,7 +23,10 @@ from kafka.producer.sender import Sender
 from kafka.producer.transaction_manager import TransactionManager
 
 from kafka_partition_events.clients.aiokafka import private as of_aiokafka
+from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.kafka_python import private as of_kafka_python
+from tests.loop_kit import on_a_loop
+from tests.unit.aiokafka_kit import a_producer
 
 Names = dict[type, list[str]]
 
@@ -88,3 +94,31 @@ def test_what_is_private_is_used_and_named_in_the_list(those: Names, listed: Mod
     assert used == names
     for name in names:
         assert name in (listed.__doc__ or ""), name
+
+
+@on_a_loop
+async def test_send_chooses_and_appends_with_nothing_in_between() -> None:
+    producer = await a_producer()
+    steps: list[str] = []
+
+    async def add(record: Record, limit_s: float) -> Any:
+        steps.append(f"{record.topic} {record.key!r} {record.value!r} {record.headers} {limit_s:g}")
+        return asyncio.get_running_loop().create_future()
+
+    of_aiokafka.take_records(producer, lambda topic: steps.append(f"began {topic}"), add)
+    other = asyncio.ensure_future(asyncio.sleep(0))
+    await producer.send("t", bytearray(b"v"), b"k", headers=[("h", b"1")])
+    assert steps == ["began t", "t b'k' b'v' [('h', b'1')] 40"]
+    assert not other.done()
+    await producer.send("t", b"v", partition=1)
+    assert of_aiokafka.has_open_batch(producer._message_accumulator, "t", 1)
+    producer._message_accumulator.fail_all(TimeoutError())
+    await producer.stop()
+    await other
+
+
+def test_the_protocol_knows_flexible_versions_and_connections_have_groups() -> None:
+    types = importlib.import_module("aiokafka.protocol.types")
+    assert {"CompactArray", "CompactString", "TaggedFields"} <= set(vars(types))
+    assert {"group"} <= set(inspect.signature(AIOKafkaClient.send).parameters)
+    assert {"CONNECTION_BROKEN", "SHUTDOWN"} <= set(CloseReason.__members__)
