@@ -1,9 +1,9 @@
 """What of the confluent-kafka client can be said without a broker."""
 
+import contextlib
 import logging
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future
 from functools import partial
 from itertools import pairwise
 from logging.handlers import BufferingHandler
@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events import (
     ConfigurationError,
@@ -412,76 +411,39 @@ def test_where_threads_are_greenlets_it_is_refused_in_words(
 # -- metadata ----------------------------------------------------------------------------------------
 
 
-class Cluster(AdminClient):
-    """Lists brokers, the first of which is the controller; a description may not come in time."""
+def test_while_a_broker_is_suspect_nothing_is_described_by_a_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be the suspect. Who lists, and when, beside real brokers: ``test_confluent_source.py``."""
+    listed: list[str] = []
 
-    brokers: tuple[int, ...] = (1,)
-    controller, in_vain, listed, described = 1, False, 0, 0
+    def list_topics(query: str, _seconds: float) -> Any:
+        listed.append(query)
+        return SimpleNamespace(brokers={}, topics={}, cluster_id="c", orig_broker_id=1, controller_id=1)
 
-    def list_topics(self, *_: Any, **__: Any) -> Any:
-        self.listed += 1
-        brokers = {number: SimpleNamespace(id=number, host="b", port=9092) for number in self.brokers}
-        return SimpleNamespace(
-            brokers=brokers, topics={}, cluster_id="c", orig_broker_id=1, controller_id=self.controller
-        )
-
-    def describe_cluster(self, **_: Any) -> Any:  # type: ignore[override]
-        self.described += 1
-        answer: Future[Any] = Future()
-        if self.in_vain:
-            answer.set_exception(TimeoutError())
-        else:
-            answer.set_result(SimpleNamespace(nodes=[], cluster_id="c"))
-        return answer
+    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: {1})
+    monkeypatch.setattr(source._connection, "admin", lambda: SimpleNamespace(list_topics=list_topics))
+    source.fetch(frozenset({"t"}), started_at=0.0, timeout=10.0)
+    assert listed == ["t"]
 
 
 @pytest.mark.parametrize(
-    ("controller", "in_vain", "suspects", "described", "listed"),
+    ("code", "deadline", "times"),
     [
-        (1, False, (), 1, 1),
-        (1, True, (), 1, 2),
-        (-1, False, (), 0, 2),  # the mock cluster
-        (1, False, (1,), 0, 1),  # it may be the controller
+        (KafkaError._TIMED_OUT, float("inf"), 3),
+        (KafkaError._TIMED_OUT, 0.0, 1),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, float("inf"), 1),
     ],
+    ids=["no answer comes", "time is up", "a broker has answered"],
 )
-def test_what_can_not_be_described_is_listed(
-    controller: int, in_vain: bool, suspects: tuple[int, ...], described: int, listed: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    admin = Cluster(NOWHERE)
-    admin.controller, admin.in_vain = controller, in_vain
-    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: suspects)
-    monkeypatch.setattr(source._connection, "admin", lambda: admin)
-    source.fetch(frozenset(), started_at=0.0, timeout=10.0)
-    assert (admin.described, admin.listed) == (described, listed)
+def test_it_asks_again_after_a_while_without_an_answer(code: int, deadline: float, times: int) -> None:
+    waits: list[float] = []
 
-
-class TestAskingAround:
-    def test_asks_again_after_a_while_without_an_answer(self) -> None:
-        waits: list[float] = []
-
-        def ask(seconds: float) -> str:
-            waits.append(seconds)
-            if len(waits) < 3:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            return "answer"
-
-        assert asking_around(ask, deadline=float("inf")) == "answer"
-        assert waits == [1.0, 2.0, 4.0]
-
-    @pytest.mark.parametrize(
-        ("code", "deadline"),
-        [(KafkaError._TIMED_OUT, 0.0), (KafkaError.UNKNOWN_TOPIC_OR_PART, float("inf"))],
-    )
-    def test_does_not_ask_again_when_the_time_is_up_or_a_broker_has_answered(
-        self, code: int, deadline: float
-    ) -> None:
-        asked: list[float] = []
-
-        def ask(seconds: float) -> None:
-            asked.append(seconds)
+    def ask(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) < 3:
             raise KafkaException(KafkaError(code))
 
-        with pytest.raises(KafkaException):
-            asking_around(ask, deadline)
-        assert len(asked) == 1
+    with contextlib.nullcontext() if times == 3 else pytest.raises(KafkaException):
+        asking_around(ask, deadline)
+    assert waits[1:] == [2.0, 4.0][: times - 1]

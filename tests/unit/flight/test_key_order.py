@@ -73,6 +73,10 @@ class TestAKeyThatStays:
         keys.report()
         assert keys.send(route=None) == (HOME, FIRST)
 
+    def test_waits_for_its_suspect_leader_where_its_records_are(self, keys: Keys) -> None:
+        assert keys.send(handle=FIRST) == (HOME, FIRST)
+        assert keys.send(route=LED_BADLY) == (HOME, FIRST)
+
     def test_waits_by_the_first_handle_where_its_home_has_no_leader(self, keys: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
         route = evolve(compile_route(topic), safe=frozenset({0, 2, 3}))
@@ -80,6 +84,18 @@ class TestAKeyThatStays:
 
 
 class TestAKeyThatMoves:
+    def test_names_its_record_in_a_partition_to_which_it_came_back_in_vain(self, moving: Keys) -> None:
+        away, _ = moving.send(route=SICK) or (0, 0)
+        moving.report(7)
+        others = evolve(WELL, safe=frozenset({0, 2, 3}) - {away})
+        moving.send(route=others)
+        moving.report(None)
+        moving.send(route=evolve(WELL, safe=frozenset({away})))
+        assert moving.after is None
+        moving.report(None)
+        moving.send(route=others)
+        assert moving.after == b"%d:7" % away
+
     def test_leaves_a_home_without_a_leader(self, moving: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
         route = compile_route(topic)
