@@ -92,13 +92,6 @@ class TestTurns:
         asker.partitioner.move_on("t", first)
         assert asker.partitioner.current("t") == second, "another thread has moved on already"
 
-    def test_visit_the_brokers_in_turn_and_all_partitions_evenly(self) -> None:
-        asker = Asker(leaders=[1, 1, 2, 2, 3, 3])
-        asked = asker.turns(600)
-        assert Counter(asked) == dict.fromkeys(range(6), 100)
-        brokers = [1 + partition // 2 for partition in asked]
-        assert all(len(set(brokers[i : i + 6])) == 3 for i in range(0, 600, 6))
-
 
 class TestKeyedRecords:
     def test_stay_where_they_are_when_their_broker_is_suspect(self) -> None:

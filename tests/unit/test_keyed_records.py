@@ -134,17 +134,6 @@ def test_a_topic_whose_cleanup_policy_is_not_known_keeps_its_keys(make_either: M
     assert rig.keys.moved == 0
 
 
-@pytest.mark.parametrize("bad", ["\ud800", 10**13, object()])
-def test_a_key_that_the_client_refuses_harms_no_other(make: Make, bad: Any) -> None:
-    rig = make()
-    rig.produce(b"key")  # opens the short cut
-    with pytest.raises((TypeError, UnicodeEncodeError)):
-        rig.produce(bad)
-    rig.suspect()
-    rig.produce(b"another")
-    assert rig.queued == (1, 1)
-
-
 def test_an_empty_key_that_is_none_has_no_order(make: Make) -> None:
     rig = make(keys=MOVE)
     rig.suspect()

@@ -35,12 +35,9 @@ class Handle:
     def __init__(self) -> None:
         self.did: list[str] = []
         self.lags = 0
-        self.is_silent = False
 
     def ask_for(self, topic: str, _deadline: float) -> None:
         self.did.append(f"ask for {topic}")
-        if self.is_silent:
-            raise MetadataFetchError("no answer")
 
     def ensure_known(self, topics: Any, _deadline: float) -> None:
         self.did.append("learn " + ",".join(topics))

@@ -1,7 +1,5 @@
 """Which records get a copy, and how many copies there may be."""
 
-import threading
-
 import pytest
 
 from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
@@ -14,6 +12,7 @@ from kafka_partition_events.clients.flight.record import (
 from kafka_partition_events.clients.flight.rescue import (
     RescueLimits,
 )
+from tests.threads_kit import together
 
 TIME_OUT = TimeoutError("expired")
 
@@ -154,9 +153,5 @@ def test_the_budget_is_never_overdrawn_by_threads() -> None:
             sum(not copies.failed(record, attempt, TIME_OUT, worth_a_copy=True) for record in records)
         )
 
-    threads = [threading.Thread(target=fail_many) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[fail_many] * 8)
     assert sum(counts) == LEAST_BURST
