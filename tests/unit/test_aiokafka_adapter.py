@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import (
-    KafkaTimeoutError,
-    ProducerClosed,
-    RequestTimedOutError,
-)
+from aiokafka.errors import KafkaTimeoutError, ProducerClosed, RequestTimedOutError
 
 from kafka_partition_events import (
     AdaptivePartitioner,

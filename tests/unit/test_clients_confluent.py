@@ -19,10 +19,7 @@ from kafka_partition_events import (
     MetadataPoller,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.clients.confluent import (
-    ConfluentMetadataSource,
-    PartitioningProducer,
-)
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.confluent import producer as module
 from kafka_partition_events.clients.confluent.adapter import lost_broker
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, settings_of

@@ -4,11 +4,7 @@ import threading
 from collections.abc import Collection
 from functools import partial
 
-from kafka_partition_events import (
-    BrokerSuspected,
-    Event,
-    Suspicion,
-)
+from kafka_partition_events import BrokerSuspected, Event, Suspicion
 from kafka_partition_events.health.circuits import Change
 from kafka_partition_events.health.detector import FailureDetector
 from kafka_partition_events.health.in_flight import MAIN, STANDBY, BrokerConnection, Subject
@@ -45,9 +41,7 @@ class Front:
             self.deliveries.sent(topic, partition, CLUSTER.by_topic[topic].partitions[partition].leader)
 
     def answered(self, *partitions: int, latency: float = 0.005, topic: str = "t") -> list[Event]:
-        return [
-            e for p in partitions for e in self.deliveries.answered(topic, p, latency)
-        ]  # fmt: skip
+        return [e for p in partitions for e in self.deliveries.answered(topic, p, latency)]
 
     def listen(self, seconds: float) -> list[Event]:
         events: list[Event] = []

@@ -17,11 +17,7 @@ from kafka.structs import TopicPartition
 from kafka_partition_events import ConfigurationError, DefaultPartitioner
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import (
-    ID_HEADER,
-    RescueMode,
-    RescueStats,
-)
+from kafka_partition_events.clients.flight.rescue import ID_HEADER, RescueMode, RescueStats
 from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.second import Second

@@ -169,15 +169,15 @@ def test_a_partition_that_no_handle_has_heard_of_is_left_to_the_client(
 
 
 class TestARecordThatWaits:
-    def waiting(self, make: Make, count: int = 2) -> Rig:
-        """Return a producer whose key has a record outstanding on the first handle, and others that wait."""
+    def waiting(self, make: Make) -> Rig:
+        """Return a producer whose key has a record outstanding on the first handle, and two that wait."""
         rig: Rig = make()
         rig.suspect()
         rig.trust(MAIN, (4,))
         rig.produce(b"key")
         rig.suspect()
-        rig.produce(*[b"key"] * count)
-        assert rig.keys.waiting == count
+        rig.produce(b"key", b"key")
+        assert rig.keys.waiting == 2
         return rig
 
     def test_is_dropped_by_purge_and_the_application_hears_of_it(self, make: Make) -> None:
@@ -204,22 +204,18 @@ class TestARecordThatWaits:
         rig.producer.poll(0)
         assert [error.code() for error, _ in rig.outcomes if error] == [KafkaError._MSG_TIMED_OUT] * 2
 
-    def test_keeps_the_time_at_which_it_was_produced(
+    def test_keeps_its_time_and_its_headers_though_the_application_goes_on_with_the_list(
         self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("time.time", lambda: 1_000.0)
-        rig = self.waiting(make, count=1)
-        monkeypatch.undo()
-        rig.report_all()
-        assert rig.outcomes[-1][1].timestamp() == (TIMESTAMP_CREATE_TIME, 1_000_000)
-
-    def test_keeps_its_headers_though_the_application_goes_on_with_the_list(self, make: Make) -> None:
-        rig = self.waiting(make, count=1)
-        headers = [("a", b"1")]
-        rig.producer.produce("t", b"v", b"key", headers=headers, on_delivery=rig._note)
+        rig, headers = self.waiting(make), [("a", b"1")]
+        with monkeypatch.context() as patched:
+            patched.setattr("time.time", lambda: 1_000.0)
+            rig.producer.produce("t", b"v", b"key", headers=headers, on_delivery=rig._note)
         headers.append(("b", b"2"))
         rig.report_all()
-        assert rig.outcomes[-1][1].headers() == [("a", b"1")]
+        _, message = rig.outcomes[-1]
+        assert message.timestamp() == (TIMESTAMP_CREATE_TIME, 1_000_000)
+        assert message.headers() == [("a", b"1")]
 
 
 @pytest.mark.parametrize(

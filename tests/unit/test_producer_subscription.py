@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaException
 
 from kafka_partition_events import GrowthSafePartitioner, MetadataFetchError, MetadataPoller
 from kafka_partition_events.clients.confluent import subscription as module
@@ -105,6 +106,13 @@ def test_a_handle_that_lags_behind_the_poller_is_waited_for(
     rig.subscription.wait_for_topic("orders", 10.0)
     assert handle.lags == 0
     assert handle.did[-1] == "learn orders"
+
+
+def test_it_gives_up_when_the_time_is_up_and_says_why(time: Time, handle: Handle, rigs: list[Rig]) -> None:
+    rig = rig_of(rigs, MetadataFetchError("no broker in sight"))
+    with pytest.raises(KafkaException, match=r"nothing is known of topic orders: .*no broker in sight"):
+        rig.subscription.wait_for_topic("orders", 10.0)
+    assert time.now == pytest.approx(110.0, abs=0.1)
 
 
 @pytest.mark.parametrize("ends", ["producer", "poller"])

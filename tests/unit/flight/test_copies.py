@@ -3,15 +3,8 @@
 import pytest
 
 from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
-from kafka_partition_events.clients.flight.record import (
-    RECORD_BYTES,
-    Attempt,
-    Record,
-    RescuableRecord,
-)
-from kafka_partition_events.clients.flight.rescue import (
-    RescueLimits,
-)
+from kafka_partition_events.clients.flight.record import RECORD_BYTES, Attempt, Record, RescuableRecord
+from kafka_partition_events.clients.flight.rescue import RescueLimits
 from tests.threads_kit import together
 
 TIME_OUT = TimeoutError("expired")

@@ -7,13 +7,7 @@ from attrs import evolve
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.metadata.state import (
-    Moment,
-    State,
-    StepResult,
-    Timing,
-    step,
-)
+from kafka_partition_events.metadata.state import Moment, State, StepResult, Timing, step
 from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, orders
 
