@@ -136,6 +136,7 @@ class TestProducing:
             made[0].waits = True
             await producer.produce("t", "1", key="k")
             await producer.produce("u", "1", key="k", partition=0)
+            assert made[0].taken[1][:4] == ("u", "1", "k", 0)
             assert made[0].topics == ["t"]
             assert threading.get_ident() not in made[0].threads
 

@@ -144,7 +144,7 @@ def test_a_record_is_in_flight_until_it_is_answered(make: Make) -> None:
         (RequestTimedOutError(), False, True),
         (KafkaTimeoutError(), False, True),
         (KafkaConnectionError(), False, True),
-        (ValueError("never"), True, False),
+        (ValueError("never"), False, False),
     ],
 )
 def test_an_error_of_the_broker_is_an_answer_and_what_may_pass_gets_a_copy(

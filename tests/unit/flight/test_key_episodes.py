@@ -29,7 +29,7 @@ STORIES = {
         (8, 0, 60, set(), [returned(60)]),
         (9, 0, 60, set(), []),
     ],
-    "what is over within the second": [(0, 5, 5, {3}, []), (0.5, 0, 6, {3}, [moved(6, 3), returned(6)])],
+    "what is over within the second": [(0, 5, 5, {3}, []), (0.5, 0, 6, set(), [moved(6, 3), returned(6)])],
     "keys that are not written any more are waited for 30 s": [
         (0, 5, 5, {3}, []),
         (6, 3, 9, {3}, [moved(9, 3)]),
