@@ -21,7 +21,6 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.confluent import producer as module
-from kafka_partition_events.clients.confluent.adapter import lost_broker
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, settings_of
 from kafka_partition_events.clients.confluent.settings import (
     acks,
@@ -247,20 +246,6 @@ def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
 
 
 # -- reports -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "broker"),
-    [
-        (KafkaError._TRANSPORT, "127.0.0.1:9092/2: Connect to ipv4#127.0.0.1:9092 failed: refused", 2),
-        (KafkaError._RESOLVE, "sasl_ssl://kafka-2.example:9093/2: Failed to resolve", 2),
-        (KafkaError._TRANSPORT, "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed", None),
-        (KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down", None),
-        (KafkaError._AUTHENTICATION, "127.0.0.1:9092/2: SASL authentication error", None),
-    ],
-)
-def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None) -> None:
-    assert lost_broker(KafkaError(code, text)) == broker
 
 
 def test_the_applications_exception_is_kept_though_its_callback_raises_as_well() -> None:

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from kafka_partition_events import DefaultPartitioner, Partitioner, Route, UniformStickyPartitioner
 from kafka_partition_events.clients.confluent import adapter as adapter_module
 from kafka_partition_events.clients.confluent import detours as module
-from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter
+from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, lost_broker
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
@@ -86,6 +86,20 @@ class Rig:
     @property
     def headers(self) -> list[dict[str, bytes]]:
         return [dict(taken[-1]) for taken in self.handle.taken]
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "broker"),
+    [
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/2: Connect to ipv4#127.0.0.1:9092 failed: refused", 2),
+        (KafkaError._RESOLVE, "sasl_ssl://kafka-2.example:9093/2: Failed to resolve", 2),
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed", None),
+        (KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down", None),
+        (KafkaError._AUTHENTICATION, "127.0.0.1:9092/2: SASL authentication error", None),
+    ],
+)
+def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None) -> None:
+    assert lost_broker(KafkaError(code, text)) == broker
 
 
 @pytest.mark.parametrize("error", [None, TIMED_OUT, REFUSED], ids=["delivered", "timed out", "refused"])

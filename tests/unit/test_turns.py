@@ -151,7 +151,7 @@ def test_a_chunk_that_old_routes_chose_is_not_kept(
     turn.renew()
 
     def overtaken(topic: str) -> int:
-        chosen = current(topic)
+        chosen: int = current(topic)
         poller.poll_once()  # the poller swaps the routes and drops the chunk before there is one
         return chosen
 
