@@ -161,6 +161,14 @@ class TestOffsets:
         polled(member)
         assert member.stored == {}
 
+    @pytest.mark.parametrize("end", ["commit", "close"])
+    def test_commit_and_close_count_what_was_handed_out_last(self, group: Group, end: str) -> None:
+        member = reader(group, 0)
+        group.partitions[0].append("one")
+        assert member.poll(0) is not None
+        getattr(member, end)()
+        assert group.committed == {0: 1}
+
     def test_come_every_100_ms_while_keys_move(self, group: Group, clock: Any) -> None:
         def commits(**config: Any) -> int:
             member = reader(group, 0, 1, **config)
