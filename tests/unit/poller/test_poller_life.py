@@ -157,7 +157,7 @@ class OnFirst(RecordingListener):
         if not self.events:
             try:
                 self.outcome = self.action()
-            except Exception as error:  # noqa: BLE001 - the test looks at it
+            except Exception as error:  # noqa: BLE001 - the test compares it
                 self.outcome = error
         super().on_event(event)
 

@@ -56,8 +56,8 @@ def stamp(event: ev.Event) -> dict[str, Any]:
 class TestAGoodAnswer:
     def test_ends_an_outage(self) -> None:
         state, news = look(known(orders(1), DOWN, DOWN), orders(2), 40, sequence=7)
-        told = [(event.kind, event.generation, event.sequence) for event in news.events]
-        assert told == [("metadata_recovered", 1, 8), ("leader_changed", 2, 9)]
+        found = [(event.kind, event.generation, event.sequence) for event in news.events]
+        assert found == [("metadata_recovered", 1, 8), ("leader_changed", 2, 9)]
         assert (state.health.failures, state.health.failed, state.health.last_error) == (0, 2, None)
 
     def test_that_is_refused_in_part_tells_that_last(self) -> None:
