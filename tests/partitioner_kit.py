@@ -1,6 +1,7 @@
 """What tests of partitioners share: a question as a client asks it, and a table."""
 
 import random
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kafka_partition_events import Partitioner
@@ -14,6 +15,30 @@ class Lowest(random.Random):
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         return 0
+
+
+class LiveCluster:
+    """kafka-python's ``ClusterMetadata``, which knows a topic ``t``, as far as a partitioner sees it."""
+
+    def __init__(self, *leaders: int) -> None:
+        self.leaders = leaders
+        self.listeners: list[Callable[[object], None]] = []
+        self.reads = 0
+
+    def add_listener(self, listener: Callable[[object], None]) -> None:
+        self.listeners.append(listener)
+
+    def update(self, *leaders: int) -> None:
+        self.leaders = leaders
+        for listener in self.listeners:
+            listener(self)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        self.reads += 1
+        return set(range(len(self.leaders))) if topic == "t" else None
+
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        return {i for i, leader in enumerate(self.leaders) if leader != -1} if topic == "t" else None
 
 
 def ask(

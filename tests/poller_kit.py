@@ -1,4 +1,4 @@
-"""What tests of the poller share: answers, pollers that are closed in the end, partitioners, and patience."""
+"""What tests of the poller share: answers, pollers that are closed in the end, and patience."""
 
 import asyncio
 import threading
@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
@@ -23,17 +22,6 @@ BROKERS = [1, 2, 3]
 
 def orders(*leaders: int | None, **more: Any) -> Observation:
     return observe({"orders": leaders}, brokers=BROKERS, **more)
-
-
-def a_partitioner() -> tuple[DefaultPartitioner, MetadataPoller]:
-    """Return one that knows three partitions, and its poller, which finds two of them offline next time."""
-    partitioner = DefaultPartitioner()
-    poller = MetadataPoller(
-        ScriptedSource(orders(1, 2, 3), observe({"orders": [1, None, None]}, brokers=[1]))
-    )
-    poller.register(partitioner)
-    poller.poll_once()
-    return partitioner, poller
 
 
 class Pollers:

@@ -9,6 +9,7 @@ import pytest
 from kafka_partition_events import BufferBudget, DefaultPartitioner, Partitioner, RoundRobinPartitioner
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.partitioner_kit import LiveCluster
 from tests.threads_kit import together
 
 THREADS = 8
@@ -65,20 +66,7 @@ def test_every_choice_is_from_one_whole_table(make: Callable[..., Partitioner]) 
 def test_a_table_is_never_replaced_by_routes_of_the_cluster_argument() -> None:
     """kafka-python's update and the poller's adoption race; whatever the order, the table wins."""
 
-    class Live:
-        def __init__(self) -> None:
-            self.listeners: list[Callable[[object], None]] = []
-
-        def add_listener(self, listener: Callable[[object], None]) -> None:
-            self.listeners.append(listener)
-
-        def partitions_for_topic(self, _topic: str) -> set[int]:
-            return {0}
-
-        def available_partitions_for_topic(self, _topic: str) -> set[int]:
-            return {0}
-
-    live = Live()
+    live = LiveCluster(1)
     table = cluster_of({"t": [None, 1]})
     for _ in range(300):
         partitioner = DefaultPartitioner()

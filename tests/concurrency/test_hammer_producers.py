@@ -13,6 +13,7 @@ from kafka_partition_events.clients.confluent import PartitioningProducer, turns
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
+from tests.threads_kit import together
 
 THREADS = 4
 SWAPS = 200
@@ -109,15 +110,12 @@ def test_every_rerouted_record_is_counted_once(make: Callable[[], Partitioner], 
     partitioner = make()
     ours = a_producer(partitioner)
     partitioner.apply_snapshot(LEFT)
-    errors: list[BaseException] = []
 
-    def write(_number: int) -> None:
+    def write() -> None:
         for _ in range(RECORDS):
             ours.produce("t", b"v")
             assert sent.partition in range(4)
 
-    for thread in start(write, errors):
-        thread.join(60)
+    together(*[write] * THREADS)
     ours.close()
-    assert errors == []
     assert ours.stats.rerouted == THREADS * RECORDS

@@ -5,6 +5,7 @@ from collections import Counter
 
 from kafka_partition_events import RoundRobinPartitioner
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.threads_kit import together
 
 THREADS = 6
 RECORDS = 6_000
@@ -25,18 +26,16 @@ def test_partitions_that_stay_usable_get_the_same_but_for_a_record_per_thread_an
             records.release()
         placed.append(mine)
 
-    threads = [threading.Thread(target=produce) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for change in range(CHANGES):
-        for _ in range(THREADS * RECORDS // CHANGES // 2):
-            records.acquire()
-        partitioner.apply_snapshot(tables[change % 2])
-    for thread in threads:
-        thread.join(60)
-    together = sum(placed, Counter[int]())
-    assert together.total() == THREADS * RECORDS
-    shares = [together[partition] for partition in (0, 3, 4, 5, 6)]
+    def change_tables() -> None:
+        for change in range(CHANGES):
+            for _ in range(THREADS * RECORDS // CHANGES // 2):
+                records.acquire()
+            partitioner.apply_snapshot(tables[change % 2])
+
+    together(change_tables, *[produce] * THREADS)
+    everywhere = sum(placed, Counter[int]())
+    assert everywhere.total() == THREADS * RECORDS
+    shares = [everywhere[partition] for partition in (0, 3, 4, 5, 6)]
     # A thread that still has the old route goes back to it once, and the next one returns: two changes each.
     assert max(shares) - min(shares) <= 1 + 2 * THREADS * CHANGES
     assert min(shares) > RECORDS * THREADS / 8 - 2 * THREADS * CHANGES

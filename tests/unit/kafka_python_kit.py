@@ -32,6 +32,18 @@ class Sent:
         self.future._produce_future.success((-1, -1, lambda _index: error))
 
 
+class Upper:
+    """A serializer that counts its calls, and adds a header."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def serialize(self, _topic: str, headers: Any, data: str | None) -> bytes | None:
+        self.calls += 1
+        headers.append(("by", b"serializer"))
+        return None if data is None else data.upper().encode()
+
+
 class Metadata:
     """A client's own metadata, which knows nothing: the partitioner has a table."""
 

@@ -92,13 +92,6 @@ class TestTurns:
         asker.partitioner.move_on("t", first)
         assert asker.partitioner.current("t") == second, "another thread has moved on already"
 
-    def test_visit_the_brokers_in_turn_and_all_partitions_evenly(self) -> None:
-        asker = Asker(leaders=[1, 1, 2, 2, 3, 3])
-        asked = asker.turns(600)
-        assert Counter(asked) == dict.fromkeys(range(6), 100)
-        brokers = [1 + partition // 2 for partition in asked]
-        assert all(len(set(brokers[i : i + 6])) == 3 for i in range(0, 600, 6))
-
 
 class TestKeyedRecords:
     def test_stay_where_they_are_when_their_broker_is_suspect(self) -> None:
@@ -178,30 +171,3 @@ def test_partitions_that_are_behind_get_less_and_never_nothing() -> None:
     asked = Counter(asker.turns(1)[0] for _ in range(520))
     assert 0 < asked[0] < asked[1] / 4
     assert max(asked[p] for p in range(1, 6)) - min(asked[p] for p in range(1, 6)) <= 8
-
-
-def test_a_partition_that_has_fallen_silent_gets_nothing_until_it_answers() -> None:
-    """As while the client looks for its new leader; the broker that led it answers for its others."""
-    asker = Asker()
-    deliveries = asker.deliveries
-    deliveries.sent("t", 0, 1)
-    for _ in range(40):
-        asker.clock.advance(0.01)
-        deliveries.sent("t", 3, 1)
-        asker.clock.advance(0.005)
-        deliveries.answered("t", 3, 0.005)
-        deliveries.polled()
-    assert not deliveries.avoidance.suspect
-    assert deliveries.avoidance.partitions == {("t", 0)}
-    assert set(asker.turns(100)) == {1, 2, 3, 4, 5}
-    deliveries.answered("t", 0, 0.6)
-    for _ in range(8):
-        asker.clock.advance(0.1)
-        deliveries.polled()
-        route = asker.partitioner.route("t")
-        if route is not None and (probe := deliveries.take_probe("t", route)) is not None:
-            assert probe == 0
-            deliveries.sent("t", 0, 1)
-            asker.clock.advance(0.005)
-            deliveries.answered("t", 0, 0.005)
-    assert set(asker.turns(100)) == set(range(6))

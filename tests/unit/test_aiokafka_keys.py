@@ -63,16 +63,6 @@ async def test_a_second_way_that_has_failed_is_not_used_any_more() -> None:
 
 
 @on_a_loop
-async def test_a_record_waits_for_no_longer_than_it_may() -> None:
-    rig, (_, second) = await waiting()
-    rig.adapter.most_held_s = -1
-    await rig.deliver(MAIN)
-    rig.adapter.flight.served()
-    assert type(await outcome(second)) is KafkaTimeoutError
-    await rig.stop()
-
-
-@on_a_loop
 async def test_flush_and_stop_wait_for_what_waits() -> None:
     rig, (_, second) = await waiting()
     flushed = asyncio.ensure_future(rig.producer.flush())
@@ -86,12 +76,17 @@ async def test_flush_and_stop_wait_for_what_waits() -> None:
     await rig.stop()
 
 
+@pytest.mark.parametrize(("ends", "error"), [("too late", KafkaTimeoutError), ("gone", ProducerClosed)])
 @on_a_loop
-async def test_what_waits_when_the_producer_is_gone_is_refused() -> None:
+async def test_what_waits_too_long_or_for_a_producer_that_is_gone_fails(ends: str, error: type) -> None:
     rig, (_, second) = await waiting()
-    rig.adapter.flight.purge()
+    if ends == "gone":
+        rig.adapter.flight.purge()
+    else:
+        rig.adapter.most_held_s = -1
+        await rig.deliver(MAIN)
     rig.adapter.flight.served()
-    assert type(await outcome(second)) is ProducerClosed
+    assert type(await outcome(second)) is error
     await rig.stop()
 
 

@@ -69,14 +69,6 @@ async def fetched(source: Any, within: float = LIMIT_S, topics: frozenset[str] |
 # -- the request ---------------------------------------------------------------------------------------
 
 
-def test_a_question_creates_no_topic() -> None:
-    request = AskMetadata({"b", "a"}).prepare({3: (0, 13)})
-    assert (request.API_VERSION, request.allow_auto_topic_creation) == (12, False)
-    assert [name for _, name, _ in request.topics] == ["a", "b"]
-    assert AskMetadata(None).prepare({3: (0, 12)}).topics is None
-    assert request.encode().endswith(b"\x02b\x00\x00\x00\x00")
-
-
 @on_a_loop
 async def test_a_producer_learns_new_partitions_and_keeps_what_it_knows() -> None:
     producer = await a_producer()

@@ -113,14 +113,6 @@ class TestAPartitionerThatIgnoresKeys:
             chosen = chooser.choose("orders", b"k", b"v")
         assert set(chooser.cuts.unkeyed["orders"]) == {chosen}
 
-    def test_takes_nothing_from_a_chunk_of_old_routes(self, partitioner: Any, make: Make) -> None:
-        chooser = make(partitioner(), ORDERS, observe({"orders": [None, None, 3]}, brokers=[3]))
-        for _ in range(2):
-            chooser.choose("orders", b"k", b"v")
-        chooser.poller.poll_once()
-        assert list(chooser.cuts.unkeyed["orders"]) == []
-        assert chooser.choose("orders", b"k", b"v") == 2
-
     def test_is_asked_for_each_where_records_may_be_rescued(self, partitioner: Any, make: Make) -> None:
         chooser = make(partitioner(), chunks=False)
         chooser.choose("orders", b"k", b"v")

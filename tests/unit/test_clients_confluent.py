@@ -1,9 +1,9 @@
 """What of the confluent-kafka client can be said without a broker."""
 
+import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from logging.handlers import BufferingHandler
@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events import (
     ConfigurationError,
@@ -20,12 +19,8 @@ from kafka_partition_events import (
     MetadataPoller,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.clients.confluent import (
-    ConfluentMetadataSource,
-    PartitioningProducer,
-)
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.confluent import producer as module
-from kafka_partition_events.clients.confluent.adapter import lost_broker
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, settings_of
 from kafka_partition_events.clients.confluent.settings import (
     acks,
@@ -253,20 +248,6 @@ def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
 # -- reports -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("code", "text", "broker"),
-    [
-        (KafkaError._TRANSPORT, "127.0.0.1:9092/2: Connect to ipv4#127.0.0.1:9092 failed: refused", 2),
-        (KafkaError._RESOLVE, "sasl_ssl://kafka-2.example:9093/2: Failed to resolve", 2),
-        (KafkaError._TRANSPORT, "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed", None),
-        (KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down", None),
-        (KafkaError._AUTHENTICATION, "127.0.0.1:9092/2: SASL authentication error", None),
-    ],
-)
-def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None) -> None:
-    assert lost_broker(KafkaError(code, text)) == broker
-
-
 def test_the_applications_exception_is_kept_though_its_callback_raises_as_well() -> None:
     def raise_as_well(_error: Any, _message: Any) -> None:
         raise KeyError
@@ -282,17 +263,25 @@ def test_the_applications_exception_is_kept_though_its_callback_raises_as_well()
 # -- polling ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("outstanding", "slice_s"), [(0, 0.1), (1, 0.01)])
+@pytest.mark.parametrize(
+    ("outstanding", "others", "slice_s"),
+    [(0, [], 0.1), (1, [], 0.01), (1, [()], 0.006)],
+    ids=["nothing in flight", "a record", "and a second handle"],
+)
 @pytest.mark.parametrize("timeout", [(1.0,), ()], ids=["for a second", "until something comes"])
-def test_whoever_polls_for_long_judges_the_brokers_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, timeout: tuple[float, ...], outstanding: int, slice_s: float
+def test_a_long_poll_judges_the_brokers_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+    timeout: tuple[float, ...],
+    outstanding: int,
+    others: list[Any],
+    slice_s: float,
 ) -> None:
     """Only time that was listened counts against a silent broker, and a whole poll counts as one moment."""
     poller, now, looks = MetadataPoller(ScriptedSource(observe({}))), [0.0], [0.0]
 
     def poll(_producer: object, seconds: float) -> int:
         now[0] += seconds
-        return int(now[0] > 2.99)  # then a callback was served
+        return int(seconds > 0 and now[0] > 2.99)  # then a callback was served
 
     ours = PartitioningProducer({"log_level": 0}, poller=poller)  # which connects to nothing
     for _ in range(outstanding):
@@ -300,9 +289,10 @@ def test_whoever_polls_for_long_judges_the_brokers_meanwhile(
     with monkeypatch.context() as patched:
         patched.setattr("time.monotonic", lambda: now[0])
         patched.setattr(module, "_poll", poll)
+        patched.setattr(type(ours._detours), "open", others)
         patched.setattr(ours._flight, "served", lambda: looks.append(now[0]))
         assert ours.poll(*timeout) == (0 if timeout else 1)
-    assert now[0] == pytest.approx(1.0 if timeout else 3.0)
+    assert now[0] == pytest.approx(1.0 if timeout else 3.0, abs=0.01)
     assert max(later - earlier for earlier, later in pairwise(looks)) == pytest.approx(slice_s)
     ours.purge()
     ours.close()
@@ -387,10 +377,10 @@ class TestPollsThatDoNotWait:
 
 
 @pytest.mark.parametrize(
-    ("patcher", "names"),
+    ("patcher", "function", "module"),
     [
-        ("gevent.monkey", {"is_module_patched": "threading"}),
-        ("eventlet.patcher", {"is_monkey_patched": "thread"}),
+        ("gevent.monkey", "is_module_patched", "threading"),
+        ("eventlet.patcher", "is_monkey_patched", "thread"),
     ],
 )
 @pytest.mark.parametrize("patched", [True, False])
@@ -400,15 +390,10 @@ class TestPollsThatDoNotWait:
     ids=["producer", "source"],
 )
 def test_where_threads_are_greenlets_it_is_refused_in_words(
-    monkeypatch: pytest.MonkeyPatch,
-    patcher: str,
-    names: dict[str, str],
-    make: Callable[..., Any],
-    patched: bool,
+    monkeypatch: pytest.MonkeyPatch, patcher: str, function: str, module: str, make: Any, patched: bool
 ) -> None:
     stand_in = ModuleType(patcher)
-    for function, asked in names.items():
-        setattr(stand_in, function, lambda name, asked=asked: patched and name == asked)
+    setattr(stand_in, function, lambda name: patched and name == module)
     monkeypatch.setitem(sys.modules, patcher, stand_in)
     if not patched:
         make(NOWHERE).close()
@@ -420,76 +405,39 @@ def test_where_threads_are_greenlets_it_is_refused_in_words(
 # -- metadata ----------------------------------------------------------------------------------------
 
 
-class Cluster(AdminClient):
-    """Lists brokers, the first of which is the controller; a description may not come in time."""
+def test_while_a_broker_is_suspect_nothing_is_described_by_a_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may be the suspect. Who lists, and when, beside real brokers: ``test_confluent_source.py``."""
+    listed: list[str] = []
 
-    brokers: tuple[int, ...] = (1,)
-    controller, in_vain, listed, described = 1, False, 0, 0
+    def list_topics(query: str, _seconds: float) -> Any:
+        listed.append(query)
+        return SimpleNamespace(brokers={}, topics={}, cluster_id="c", orig_broker_id=1, controller_id=1)
 
-    def list_topics(self, *_: Any, **__: Any) -> Any:
-        self.listed += 1
-        brokers = {number: SimpleNamespace(id=number, host="b", port=9092) for number in self.brokers}
-        return SimpleNamespace(
-            brokers=brokers, topics={}, cluster_id="c", orig_broker_id=1, controller_id=self.controller
-        )
-
-    def describe_cluster(self, **_: Any) -> Any:  # type: ignore[override]
-        self.described += 1
-        answer: Future[Any] = Future()
-        if self.in_vain:
-            answer.set_exception(TimeoutError())
-        else:
-            answer.set_result(SimpleNamespace(nodes=[], cluster_id="c"))
-        return answer
+    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: {1})
+    monkeypatch.setattr(source._connection, "admin", lambda: SimpleNamespace(list_topics=list_topics))
+    source.fetch(frozenset({"t"}), started_at=0.0, timeout=10.0)
+    assert listed == ["t"]
 
 
 @pytest.mark.parametrize(
-    ("controller", "in_vain", "suspects", "described", "listed"),
+    ("code", "deadline", "times"),
     [
-        (1, False, (), 1, 1),
-        (1, True, (), 1, 2),
-        (-1, False, (), 0, 2),  # the mock cluster
-        (1, False, (1,), 0, 1),  # it may be the controller
+        (KafkaError._TIMED_OUT, float("inf"), 3),
+        (KafkaError._TIMED_OUT, 0.0, 1),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, float("inf"), 1),
     ],
+    ids=["no answer comes", "time is up", "a broker has answered"],
 )
-def test_what_can_not_be_described_is_listed(
-    controller: int, in_vain: bool, suspects: tuple[int, ...], described: int, listed: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    admin = Cluster(NOWHERE)
-    admin.controller, admin.in_vain = controller, in_vain
-    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: suspects)
-    monkeypatch.setattr(source._connection, "admin", lambda: admin)
-    source.fetch(frozenset(), started_at=0.0, timeout=10.0)
-    assert (admin.described, admin.listed) == (described, listed)
+def test_it_asks_again_after_a_while_without_an_answer(code: int, deadline: float, times: int) -> None:
+    waits: list[float] = []
 
-
-class TestAskingAround:
-    def test_asks_again_after_a_while_without_an_answer(self) -> None:
-        waits: list[float] = []
-
-        def ask(seconds: float) -> str:
-            waits.append(seconds)
-            if len(waits) < 3:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            return "answer"
-
-        assert asking_around(ask, deadline=float("inf")) == "answer"
-        assert waits == [1.0, 2.0, 4.0]
-
-    @pytest.mark.parametrize(
-        ("code", "deadline"),
-        [(KafkaError._TIMED_OUT, 0.0), (KafkaError.UNKNOWN_TOPIC_OR_PART, float("inf"))],
-    )
-    def test_does_not_ask_again_when_the_time_is_up_or_a_broker_has_answered(
-        self, code: int, deadline: float
-    ) -> None:
-        asked: list[float] = []
-
-        def ask(seconds: float) -> None:
-            asked.append(seconds)
+    def ask(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) < 3:
             raise KafkaException(KafkaError(code))
 
-        with pytest.raises(KafkaException):
-            asking_around(ask, deadline)
-        assert len(asked) == 1
+    with contextlib.nullcontext() if times == 3 else pytest.raises(KafkaException):
+        asking_around(ask, deadline)
+    assert waits[1:] == [2.0, 4.0][: times - 1]

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from kafka_partition_events import DefaultPartitioner, Partitioner, UniformStickyPartitioner
+from kafka_partition_events import DefaultPartitioner, Partitioner, Route, UniformStickyPartitioner
 from kafka_partition_events.clients.confluent import adapter as adapter_module
 from kafka_partition_events.clients.confluent import detours as module
-from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter
+from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, lost_broker
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
@@ -17,6 +17,9 @@ from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.unit.keyed_rig import Make, make, queued
+
+__all__ = ["make", "queued"]
 
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -85,6 +88,20 @@ class Rig:
         return [dict(taken[-1]) for taken in self.handle.taken]
 
 
+@pytest.mark.parametrize(
+    ("code", "text", "broker"),
+    [
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/2: Connect to ipv4#127.0.0.1:9092 failed: refused", 2),
+        (KafkaError._RESOLVE, "sasl_ssl://kafka-2.example:9093/2: Failed to resolve", 2),
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed", None),
+        (KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down", None),
+        (KafkaError._AUTHENTICATION, "127.0.0.1:9092/2: SASL authentication error", None),
+    ],
+)
+def test_a_lost_connection_is_a_brokers(code: int, text: str, broker: int | None) -> None:
+    assert lost_broker(KafkaError(code, text)) == broker
+
+
 @pytest.mark.parametrize("error", [None, TIMED_OUT, REFUSED], ids=["delivered", "timed out", "refused"])
 def test_a_report_ends_the_attempt_and_goes_on_to_the_application(error: KafkaError | None) -> None:
     rig = Rig()
@@ -110,17 +127,6 @@ def test_one_record_in_a_millisecond_is_tracked_and_the_others_keep_their_callba
     rig.produce(outcome=rig.by_default)
     assert rig.outstanding == 1
     assert rig.handle.taken[1][4] == rig.by_default
-
-
-@pytest.mark.parametrize("rescue", [None, "hedge"])
-def test_where_the_handle_does_not_know_the_partition_librdkafka_chooses(rescue: Any) -> None:
-    rig = Rig(rescue)
-    rig.handle.raises = [KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))]
-    rig.produce()
-    assert [taken[3] for taken in rig.handle.taken] == [-1]
-    assert rig.outstanding == 0
-    rig.report(0)
-    assert rig.outcomes == [(None, b"v")]
 
 
 def test_a_copy_decides_and_its_message_is_the_outcome() -> None:
@@ -256,18 +262,6 @@ def test_a_batch_of_a_partitioner_that_ignores_keys_shares_a_turn(batches: Batch
     assert [sent for _, sent in batches.sent] == [4]
 
 
-def test_a_batch_whose_partition_the_handle_does_not_know_yet_is_placed_by_librdkafka(
-    batches: Batches, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rig = Rig()
-    monkeypatch.setattr(rig.adapter._chooser, "choose_for", lambda _topic, count: (9, count))
-    messages: list[dict[str, Any]] = [{"value": b"v"}, {"value": b"w"}]
-    assert rig.adapter.send_batch("t", messages, None) == 2
-    assert batches.sent == [(9, 2), (-1, 2)]
-    assert messages == [{"value": b"v"}, {"value": b"w"}]
-    assert rig.outstanding == 0
-
-
 def test_a_batch_with_and_without_keys_and_with_partitions_goes_one_by_one(batches: Batches) -> None:
     rig = Rig()
     messages: list[dict[str, Any]] = [
@@ -298,3 +292,36 @@ def test_where_no_broker_has_ever_answered_nothing_is_copied(
     rig.produce()
     rig.report(len(rig.handle.taken) - 1, TIMED_OUT, at=1)
     assert rig.flight.waiting == copies
+
+
+class Reloading(DefaultPartitioner):
+    """An application's partitioner that raises at every fourth record."""
+
+    asked = 0
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        self.asked += 1
+        if self.asked % 4 == 0:
+            raise LookupError("my table is being reloaded")
+        return super().choose(route, topic, key, value)
+
+
+@pytest.mark.parametrize("rescue", [None, "failed"])
+@pytest.mark.parametrize("keys", [[None] * 20, [b"k-%d" % number for number in range(20)]])
+def test_a_batch_that_raises_has_queued_nothing(make: Make, keys: list[bytes | None], rescue: Any) -> None:
+    rig = make(partitioner=Reloading(), rescue=rescue)
+    with pytest.raises(LookupError):
+        rig.produce_batch(*keys)
+    assert rig.queued == (0, 0)
+
+
+@pytest.mark.parametrize("rescue", [None, "failed"])
+def test_a_batch_that_finds_the_queues_full_is_marked_as_a_plain_producer_marks_it(
+    make: Make, rescue: Any
+) -> None:
+    rig = make({"queue.buffering.max.messages": 10}, rescue=rescue)
+    messages: list[dict[str, Any]] = [{"value": b"v", "key": b"k%d" % number} for number in range(8)]
+    messages += [{"value": b"v"} for _ in range(8)]
+    assert rig.producer.produce_batch("t", messages) == 10
+    assert rig.queued == (10, 0)
+    assert sum("_error" in message for message in messages) == 6

@@ -1,6 +1,5 @@
 """What was made before a fork raises in words in the child; what is made there works."""
 
-import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from kafka_partition_events import (
 from kafka_partition_events.errors import ForkedError
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.outbox import Deliverer, SqliteOutbox
-from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
 from kafka_partition_events_listeners.kafka_sink import KafkaSink
@@ -71,40 +70,6 @@ class TestPoller:
                 in_child(check)
             assert poller.refresh("the parent goes on", wait=LIMIT_S)
             assert not poller.subscriptions.closed
-
-    def test_a_new_one_works_there(self) -> None:
-        def check() -> None:
-            listener, partitioner = RecordingListener(), DefaultPartitioner()
-            with a_poller() as mine:
-                mine.register(listener)
-                mine.register(partitioner)
-                assert mine.refresh("child", wait=LIMIT_S)
-                listener.wait_for(4)
-                assert partitioner.partition("t", None, b"k", None, None, None) != UNASSIGNED
-
-        with a_poller() as poller:
-            assert poller.refresh("the first", wait=LIMIT_S)
-            in_child(check)
-
-    def test_and_under_multiprocessing(self) -> None:
-        context = multiprocessing.get_context("fork")
-        answers = context.SimpleQueue()
-
-        def work() -> None:
-            try:
-                poller.start()
-            except ForkedError as error:
-                answers.put(str(error))
-            with a_poller() as mine:
-                answers.put(mine.refresh("child", wait=LIMIT_S))
-
-        with a_poller() as poller:
-            child = context.Process(target=work)
-            child.start()
-            child.join(LIMIT_S)
-        assert child.exitcode == 0
-        assert "this MetadataPoller was made before a fork" in answers.get()
-        assert answers.get() is True
 
 
 @pytest.mark.parametrize(

@@ -52,14 +52,16 @@ def named(numbers: Iterable[int]) -> dict[str, int]:
     return {f"t{number}": 1 for number in numbers}
 
 
-def test_a_few_topics_are_asked_for_by_name(handle: Any) -> None:
-    HandleMetadata(handle, EVERYTHING).ensure_known(topics(handle, **named(range(FEW))), AT_LEISURE)
-    assert handle.asked == [f"t{number}" for number in range(FEW)]
-
-
-def test_many_at_once_are_asked_for_together(handle: Any) -> None:
-    HandleMetadata(handle, EVERYTHING).ensure_known(topics(handle, **named(range(FEW + 1))), AT_LEISURE)
-    assert handle.asked == [None]
+@pytest.mark.parametrize(
+    ("written", "there", "asked"),
+    [(EVERYTHING, FEW, list(named(range(FEW)))), (EVERYTHING, FEW + 1, [None]), ({"t1"}, 20, ["t1"])],
+    ids=["a few by name", "many together", "only what is written"],
+)
+def test_topics_that_are_new_are_asked_for(
+    written: set[str], there: int, asked: list[str | None], handle: Any
+) -> None:
+    HandleMetadata(handle, written).ensure_known(topics(handle, **named(range(there))), AT_LEISURE)
+    assert handle.asked == asked
 
 
 def test_only_what_is_new_or_has_grown_is_asked_for(handle: Any) -> None:
@@ -73,11 +75,6 @@ def test_only_what_is_new_or_has_grown_is_asked_for(handle: Any) -> None:
     ):
         one.ensure_known(known, AT_LEISURE)
         assert handle.take_asked() == asked
-
-
-def test_of_what_the_producer_does_not_write_it_need_not_know(handle: Any) -> None:
-    HandleMetadata(handle, {"t1"}).ensure_known(topics(handle, **named(range(20))), AT_LEISURE)
-    assert handle.asked == ["t1"]
 
 
 def test_what_a_record_waits_for_is_asked_for_though_no_answer_has_it(handle: Any) -> None:

@@ -1,16 +1,21 @@
-"""Which lost connections of kafka-python's make a broker suspect."""
+"""Which lost connections of kafka-python's make a broker suspect, and how its second producer connects."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaConnectionError, RequestTimedOutError
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError
 
-from kafka_partition_events import AdaptivePartitioner
+from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner
 from kafka_partition_events.clients.flight.record import Attempt
 from kafka_partition_events.clients.flight.reports import ProducerReports
+from kafka_partition_events.clients.kafka_python import second as module
 from kafka_partition_events.clients.kafka_python.private import ask_healthy, watch_connections
+from kafka_partition_events.clients.kafka_python.second import detour
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.unit.kafka_python_kit import FakeManager
+from tests.unit.kafka_python_kit import FakeManager, FakeProducer
+
+CLUSTER = cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3])
 
 
 class Watched:
@@ -59,10 +64,7 @@ def test_a_producer_that_closes_loses_no_broker(watched: Watched) -> None:
 
 
 def test_a_broker_has_something_in_flight_until_it_is_answered() -> None:
-    class FakePoller:
-        cluster = cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3])
-
-    poller: Any = FakePoller()
+    poller: Any = SimpleNamespace(cluster=CLUSTER)
     partitioner = AdaptivePartitioner()
     partitioner.apply_snapshot(poller.cluster)
     reports, attempt, route = ProducerReports(partitioner, poller), Attempt("t", 1, 0), partitioner.route("t")
@@ -83,3 +85,57 @@ def test_no_suspect_is_asked_as_long_as_there_are_others() -> None:
     assert manager.least_loaded_node() == 1
     manager.least_loaded = None
     assert manager.least_loaded_node() is None
+
+
+# -- the second producer ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def producers(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
+    monkeypatch.setattr(module, "KafkaProducer", FakeProducer)
+    monkeypatch.setattr(module, "keep_sending", lambda _producer: None)
+    monkeypatch.setattr(module, "_LEARN_S", (0.0, 0.0))
+    FakeProducer.made.clear()
+    return FakeProducer.made
+
+
+def made(*topics: str, **config: Any) -> Any:
+    partitioner: Any = DefaultPartitioner()
+    partitioner.apply_snapshot(CLUSTER)
+    partitioner.deliveries.unreachable(2)
+    first = {**FakeProducer.DEFAULT_CONFIG, "value_serializer": "theirs", **config}
+    poller: Any = SimpleNamespace(cluster=CLUSTER)
+    return detour(first, partitioner, poller, lambda: set(topics), lambda: True)._make()
+
+
+def test_it_has_the_firsts_settings_and_asks_healthy_brokers(producers: list[FakeProducer]) -> None:
+    second = made("t", linger_ms=7)
+    (producer,) = producers
+    config = producer.config
+    assert (config["linger_ms"], config["client_id"], config["max_block_ms"]) == (7, "app-standby-1", 1)
+    assert config["value_serializer"] is None
+    assert config["allow_auto_create_topics"] is False
+    assert len(config["bootstrap_servers"]) == 2
+    assert second.knows("t")
+
+
+def test_one_that_learns_nothing_is_closed_and_another_one_asked(producers: list[FakeProducer]) -> None:
+    with pytest.raises(KafkaTimeoutError, match="no broker gave it"):
+        made("unknown")
+    assert [producer._closed for producer in producers] == [True, True]
+
+
+def test_one_that_gets_no_producer_id_is_closed_and_another_one_asked(
+    producers: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = SimpleNamespace(has_producer_id=lambda: len(producers) > 1)
+    monkeypatch.setattr(FakeProducer, "_transaction_manager", waits)
+    made("t")
+    assert [producer._closed for producer in producers] == [True, False]
+
+
+def test_a_topic_that_is_refused_is_no_reason_not_to_be_there(producers: list[FakeProducer]) -> None:
+    second = made("t", "refused")
+    assert second.knows("t")
+    assert not second.knows("refused")
+    assert len(producers) == 1

@@ -12,7 +12,7 @@ from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.health.in_flight import MAIN
-from tests.unit.kafka_python_kit import Sent
+from tests.unit.kafka_python_kit import Sent, Upper
 from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making, queued
 
 __all__ = ["queued"]
@@ -36,18 +36,6 @@ def waiting(make: Make, **config: Any) -> KafkaPythonRig:
     rig.produce(b"key")
     rig.suspect()
     return rig
-
-
-class Upper:
-    """A serializer that counts its calls, and adds a header."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def serialize(self, _topic: str, headers: Any, data: str | None) -> bytes | None:
-        self.calls += 1
-        headers.append(("by", b"serializer"))
-        return None if data is None else data.upper().encode()
 
 
 def sent(rig: KafkaPythonRig) -> list[Sent]:

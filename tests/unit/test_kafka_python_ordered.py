@@ -94,16 +94,6 @@ def polled(consumer: OrderedReader, times: int = 6) -> list[Any]:
     return [record.value for found in polls for records in found.values() for record in records]
 
 
-def test_a_record_comes_after_what_it_names(group: Group) -> None:
-    consumer = reader(group, 0, 1)
-    group.partitions[0].append("second", headers({1: 0}))
-    group.partitions[0].append("third")
-    group.partitions[1].append("first")
-    assert [r.value for records in consumer.poll().values() for r in records] == ["first"]
-    assert consumer.positions == {TopicPartition(TOPIC, 0): 0, TopicPartition(TOPIC, 1): 1}
-    assert polled(consumer) == ["second", "third"]
-
-
 def test_iteration_processes_a_record_when_it_asks_for_the_next(group: Group) -> None:
     consumer = reader(group, 0, 1)
     group.partitions[0].append("second", headers({1: 1}))

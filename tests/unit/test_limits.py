@@ -72,15 +72,6 @@ class TestEveryPartitioner:
         partitioner.apply_snapshot(TWELVE)
         assert chosen(partitioner) <= set(range(6))
 
-    def test_uses_all_when_the_limit_is_lifted(self, partitioner: Partitioner) -> None:
-        partitioner.routing.limit(HELD)
-        partitioner.apply_snapshot(TWELVE)
-        assert chosen(partitioner) <= set(range(6))
-        partitioner.routing.limit(NO_LIMITS)
-        route = partitioner.route("orders")
-        assert route is not None
-        assert route.usable == tuple(range(12))
-
     def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
         self, partitioner: Partitioner
     ) -> None:

@@ -148,15 +148,6 @@ class TestCopies:
 
 
 class TestOffsets:
-    def test_are_stored_of_what_the_application_asked_beyond(self, group: Group) -> None:
-        member = reader(group, 0, 2)
-        group.partitions[0].append("waits", headers({1: 0}))
-        group.partitions[2].append("goes on")
-        assert member.poll(0.1).value() == "goes on"  # type: ignore[union-attr]
-        assert member.stored == {}
-        member.poll(0)
-        assert member.stored == {2: 1}
-
     def test_position_is_after_what_was_handed_out(self, group: Group) -> None:
         member = reader(group, 0, 2)
         group.partitions[0].append("waits", headers({1: 0}))

@@ -98,11 +98,6 @@ class LikesTheFirst(Correct):
         return route.usable[0]
 
 
-class OneCounterForAllTopics(Correct):
-    def unkeyed(self, route: Route, topic: str) -> int:
-        return self.next_of(route.usable, "all")
-
-
 class StepsAtEachCall(Correct):
     """KAFKA-9965. It says that it is sticky, and so may give two answers."""
 
@@ -225,7 +220,6 @@ class HangsInASecondThread(Correct):
 BROKEN = [
     (CountsFromOne, "test_answers_with_ids_that_exist", "CountsFromOne answered 1 for a topic of 1"),
     (LikesTheFirst, "test_unkeyed_records_reach_every_usable_partition", r"reached none of \{1\}"),
-    (OneCounterForAllTopics, "test_unkeyed_records_reach_every_usable_partition", "reached none of"),
     (StepsAtEachCall, "test_unkeyed_records_reach_every_usable_partition", "reached none of"),
     (ScattersKeys, "test_a_key_stays_on_its_partition", "though nothing changed"),
     (SaltsKeys, "test_a_key_stays_on_its_partition", "two instances disagree"),

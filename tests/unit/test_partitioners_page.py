@@ -10,7 +10,6 @@ from kafka_partition_events import Partitioner
 from kafka_partition_events.testing import PartitionerContract, cluster_of
 from tests.docs_kit import blocks
 
-LONGEST = 14
 NAMES = (
     "WeightedPartitioner", "TenantPartitioner", "ShuffleShardedPartitioner", "LeastLoadedPartitioner",
     "LagPartitioner",
@@ -49,16 +48,6 @@ class TestEach(PartitionerContract):
 
     def make(self) -> Partitioner:
         return self.factory()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_it_is_short(name: str) -> None:
-    (block,) = (b for b in blocks("python") if b.page == "partitioners.md" and f"class {name}" in b.code)
-    lines = block.code.split("\n")
-    first = next(at for at, line in enumerate(lines) if line.startswith(f"class {name}"))
-    body = [line for line in lines[first + 1 :] if line.strip()]
-    length = next((at for at, line in enumerate(body) if not line.startswith(" ")), len(body))
-    assert length <= LONGEST
 
 
 def test_weights_are_those_of_leaders() -> None:

@@ -69,20 +69,6 @@ class TestTheFirstGoodAnswer:
 
 
 class TestTheStalenessGate:
-    def test_keeps_a_missing_topic_until_it_is_sure(
-        self, resumed: Resumed, stored_at: datetime, clock: ManualClock
-    ) -> None:
-        poller = resumed(stored(orders=[1], gone=[1]), answer(orders=[1]))
-        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "metadata_rejected"]
-        assert poller.cluster is not None
-        assert "gone" in poller.cluster.by_topic
-        clock.advance(20)
-        poller.poll_once()
-        clock.advance(20)
-        (removed,) = poller.poll_once()
-        assert (removed.kind, removed.initial) == ("topic_removed", False)
-        assert removed.previous_at == stored_at, "nobody has seen it since"
-
     def test_a_doubt_that_went_away_widens_nothing(self, clock: ManualClock) -> None:
         both = answer(orders=[1], back=[1])
         source = ScriptedSource(both, answer(orders=[1]), both, answer(orders=[1], back=[2]))

@@ -18,6 +18,7 @@ from kafka_partition_events.health.detector import FailureDetector
 from kafka_partition_events.health.in_flight import InFlight
 from kafka_partition_events.health.tracker import DeliveryTracker
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.partitioner_kit import LiveCluster
 
 LIMIT_S = 10.0
 
@@ -61,18 +62,11 @@ def test_a_round_may_be_begun_while_one_is_begun() -> None:
 
 
 def test_a_cluster_may_be_watched_while_it_is_watched() -> None:
-    class Live:
-        """kafka-python's ClusterMetadata, as far as a partitioner sees it."""
-
+    class Live(LiveCluster):
         def add_listener(self, listener: Callable[[object], None]) -> None:
             interrupt.here()
 
-        def partitions_for_topic(self, topic: str) -> set[int]:
-            return {0}
-
-        available_partitions_for_topic = partitions_for_topic
-
-    interrupt, live, partitioner = Interrupt(), Live(), RoundRobinPartitioner()
+    interrupt, live, partitioner = Interrupt(), Live(1), RoundRobinPartitioner()
     assert interrupted(
         interrupt, lambda: partitioner.partition("t", None, None, b"v", b"v", live)
     ) == [0, 0]  # fmt: skip

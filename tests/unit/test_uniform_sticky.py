@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import BufferBudget, ConfigurationError, UniformStickyPartitioner
+from kafka_partition_events import ConfigurationError, UniformStickyPartitioner
 from kafka_partition_events.partitioners.sticky import record_bytes
 from tests import partitioner_kit as kit
 
@@ -44,10 +44,6 @@ class TestBatches:
         runs = [asked[i : i + 10] for i in range(0, 100, 10)]
         assert all(len(set(run)) == 1 for run in runs)
         assert all(one[0] != other[0] for one, other in pairwise(runs))
-
-    def test_are_shared_by_keyed_and_unkeyed_records(self) -> None:
-        partitioner = with_table(1, 2, 3, batch_bytes=100 * RECORD)
-        assert len({ask(partitioner, key) for key in (b"a", None, b"", b"b", None)}) == 1
 
     def test_end_when_the_producer_says_so_of_an_unkeyed_record(self) -> None:
         partitioner = with_table(1, 2, 3)
@@ -100,13 +96,6 @@ class TestChanges:
         asked += [ask(partitioner) for _ in range(6)]
         assert len(set(asked)) == 1
         assert ask(partitioner) != asked[0], "it holds ten records, not ten since the change"
-
-    def test_the_cap_holds_for_keyed_records_too(self) -> None:
-        budget = BufferBudget(max_partitions={"t": 2}, instance_id="a")
-        partitioner = with_table(*[1] * 12, budget=budget, batch_bytes=1)
-        route = partitioner.route("t")
-        assert route is not None
-        assert {ask(partitioner, b"%d" % number) for number in range(100)} == set(route.admitted)
 
     def test_a_clients_turn_is_no_record_and_ends_by_move_on(self) -> None:
         """`PartitioningProducer` asks for turns that go by time."""

@@ -1,21 +1,11 @@
 """Which records get a copy, and how many copies there may be."""
 
-import threading
-
 import pytest
 
 from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
-from kafka_partition_events.clients.flight.record import (
-    HEADER_BYTES,
-    RECORD_BYTES,
-    Attempt,
-    Record,
-    RescuableRecord,
-)
-from kafka_partition_events.clients.flight.rescue import (
-    RescueLimits,
-    RescueStats,
-)
+from kafka_partition_events.clients.flight.record import RECORD_BYTES, Attempt, Record, RescuableRecord
+from kafka_partition_events.clients.flight.rescue import RescueLimits
+from tests.threads_kit import together
 
 TIME_OUT = TimeoutError("expired")
 
@@ -56,24 +46,6 @@ class Rig:
 @pytest.fixture
 def rig() -> Rig:
     return Rig()
-
-
-def test_a_record_that_arrives_is_let_go(rig: Rig) -> None:
-    (record,) = rig.admitted(3)
-    assert rig.copies.stats.held_bytes == RECORD_BYTES + len(b"v") + HEADER_BYTES + len("h") + len(b"1")
-    assert rig.copies.arrived(record, rig.latest[record])
-    rig.copies.finish(record)
-    assert rig.copies.stats == RescueStats()
-
-
-def test_the_attempts_come_to_an_end(rig: Rig) -> None:
-    (record,) = rig.admitted(0)
-    for partition in (1, 2, 3):
-        assert not rig.times_out(record)
-        assert rig.copies.take() is record
-        rig.launch(record, partition)
-    assert rig.times_out(record)
-    assert (rig.copies.stats.copies, rig.copies.stats.withheld, record.error) == (3, 1, TIME_OUT)
 
 
 def test_what_is_stuck_is_copied_once_and_no_more_when_the_copy_is_elsewhere(rig: Rig) -> None:
@@ -174,9 +146,5 @@ def test_the_budget_is_never_overdrawn_by_threads() -> None:
             sum(not copies.failed(record, attempt, TIME_OUT, worth_a_copy=True) for record in records)
         )
 
-    threads = [threading.Thread(target=fail_many) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[fail_many] * 8)
     assert sum(counts) == LEAST_BURST

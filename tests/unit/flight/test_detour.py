@@ -17,6 +17,7 @@ from kafka_partition_events.clients.flight.detour import (
     checked_standby,
     healthy,
 )
+from kafka_partition_events.clients.flight.rescue import checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -169,3 +170,5 @@ def test_a_second_handle_is_for_producers_that_wait_for_replicas(
 def test_a_mode_that_there_is_not_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="standby must be one of auto, off, not 'warm'"):
         checked_standby("warm", None, waits_for_replicas=True)
+    with pytest.raises(ConfigurationError, match="rescue must be one of failed, hedge, not 'always'"):
+        checked_mode("always", transaction=None, acknowledged=True)

@@ -73,10 +73,6 @@ class TestAKeyThatStays:
         keys.report()
         assert keys.send(route=None) == (HOME, FIRST)
 
-    def test_waits_at_home_for_a_sick_broker(self, keys: Keys) -> None:
-        assert keys.send(route=SICK) == (HOME, FIRST)
-        assert keys.after is None
-
     def test_waits_for_its_suspect_leader_where_its_records_are(self, keys: Keys) -> None:
         assert keys.send(handle=FIRST) == (HOME, FIRST)
         assert keys.send(route=LED_BADLY) == (HOME, FIRST)
@@ -119,12 +115,6 @@ class TestAKeyThatMoves:
     def test_may_be_a_probe(self) -> None:
         keys = Keys(MoveKeys(), probe=lambda _topic, _route, partition: FIRST if partition == HOME else None)
         assert keys.send(route=SICK) == (HOME, FIRST)
-
-    def test_stays_if_too_many_are_away(self) -> None:
-        keys = Keys(MoveKeys(most_displaced=1))
-        assert keys.send(route=SICK) != (HOME, FIRST)
-        assert keys.send(b"\5", route=SICK) == (HOME, FIRST)
-        assert keys.order.stats.moved == keys.order.stats.displaced == 1
 
 
 def test_each_key_has_a_stand_in_that_changes_only_with_what_is_well() -> None:

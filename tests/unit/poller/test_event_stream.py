@@ -176,8 +176,12 @@ class TestClosingThePoller:
         on_a_loop(main)
 
     def test_calls_that_would_block_the_loop_say_what_to_call(self, make: Pollers) -> None:
+        class OfTheLoop(ScriptedSource):
+            loop: object = None
+
         async def main() -> None:
-            poller = make(orders(1))
+            source = OfTheLoop(orders(1))
+            poller = make(source)
             registration = poller.register(Noting())
             with pytest.raises(RuntimeError, match=r"close would block the loop.*await poller.aclose"):
                 poller.close()
@@ -186,34 +190,15 @@ class TestClosingThePoller:
             assert not poller.refresh("test")
             assert await asyncio.to_thread(poller.refresh, "test", 1)
             registration.close()
-            poller.close()
-
-        on_a_loop(main)
-
-    def test_a_source_may_need_the_loop_too(self, make: Pollers) -> None:
-        class OfTheLoop(ScriptedSource):
-            loop: object = None
-
-        async def main() -> None:
-            source = OfTheLoop(orders(1))
-            source.loop = asyncio.get_running_loop()
-            poller = make(source)
-            with pytest.raises(RuntimeError, match="or its source"):
-                poller.close()
-            await poller.aclose()
-
-        on_a_loop(main)
-
-    def test_a_reader_of_events_needs_it_too(self, make: Pollers) -> None:
-        async def main() -> None:
-            poller = make(orders(1))
-            poller.start()
-            stream = poller.events()
+            stream = poller.events()  # whose reader needs the loop, too, as a source may
             await anext(stream)
             with pytest.raises(RuntimeError, match=r"await poller\.aclose"):
                 poller.close()
             await stream.aclose()
-            poller.close()
+            source.loop = asyncio.get_running_loop()
+            with pytest.raises(RuntimeError, match="or its source"):
+                poller.close()
+            await poller.aclose()
 
         on_a_loop(main)
 
@@ -230,20 +215,3 @@ class TestClosingThePoller:
             poller.close()
 
         on_a_loop(main)
-
-    def test_nothing_is_left_of_many(self, make: Pollers) -> None:
-        before = threading.active_count()
-
-        async def main() -> None:
-            for _ in range(30):
-                poller = MetadataPoller(ScriptedSource(orders(1)))
-                poller.start()
-                poller.register(Noting())
-                stream = poller.events()
-                await anext(stream)
-                await poller.aclose(WAIT_S)
-                await collected(stream)
-            assert len(asyncio.all_tasks()) == 1
-
-        asyncio.run(main(), debug=True)
-        eventually(lambda: threading.active_count() <= before)

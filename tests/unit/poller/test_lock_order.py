@@ -125,15 +125,6 @@ def test_the_garbage_collector_may_drop_another_producer(crossing: Crossing) -> 
 
 
 class TestADroppedProducer:
-    def test_leaves_a_message(self, make: Pollers) -> None:
-        poller, producer = make(orders(1)), _Producer()
-        subscription = poller.join(DefaultPartitioner(), lambda: (), last_closes=True)
-        weakref.finalize(producer, subscription.drop)
-        del producer
-        assert subscription in poller.subscriptions.producers
-        assert poller.inbox.get_nowait() is subscription
-        assert poller.inbox.empty()
-
     def test_has_its_poller_closed_by_the_pollers_own_thread(self, make: Pollers, clock: ManualClock) -> None:
         poller, producer = make(orders(1)), _Producer()
         subscription = poller.join(DefaultPartitioner(), lambda: (), last_closes=True)

@@ -1,12 +1,17 @@
 """The poller as a whole: who is told what and when."""
 
+import threading
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.metadata.state import step
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
@@ -21,11 +26,9 @@ class TestConfiguration:
         with pytest.raises(ConfigurationError, match=name):
             MetadataPoller(ScriptedSource(DOWN), **{name: value})  # type: ignore[arg-type]
 
-    def test_one_text_is_not_a_list_of_topics(self) -> None:
+    def test_one_text_is_no_list_of_topics_and_nothing_no_capacity(self, make: Pollers) -> None:
         with pytest.raises(ConfigurationError, match="topics"):
             MetadataPoller(ScriptedSource(DOWN), topics="orders")
-
-    def test_capacity(self, make: Pollers) -> None:
         with pytest.raises(ConfigurationError, match="capacity"):
             make(orders(1)).register(RecordingListener(), capacity=0)
 
@@ -89,17 +92,6 @@ class TestPartitioners:
         assert registration.wait_synced(WAIT_S)
         assert listener.kinds()[-3:] == ["metadata_unavailable", "metadata_stale", "metadata_recovered"]
 
-    def test_one_that_registers_while_all_is_stale_gets_no_table(
-        self, make: Pollers, clock: ManualClock
-    ) -> None:
-        poller = make(orders(1), DOWN)
-        poller.poll_once()
-        clock.advance(300)
-        poller.poll_once()
-        table = Table()
-        poller.register(table)
-        assert table.adopted == [None]
-
     def test_one_whose_adoption_fails_disturbs_nobody(self, make: Pollers) -> None:
         poller = make(orders(1), orders(2))
         broken, healthy, listener = Table(error=ZeroDivisionError()), Table(), RecordingListener()
@@ -122,3 +114,54 @@ class TestTopicsThatAreTrackedLater:
         (added,) = poller.poll_once()
         assert (added.kind, added.initial) == ("topic_added", False)
         assert added.previous_at is not None
+
+
+# -- `on_settled`: which snapshot stands, and since when it is known to ------------------------------------
+
+
+class Settled(PartitionChangeListener):
+    """Keeps what it was called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Cluster, datetime | None]] = []
+
+    def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
+        self.calls.append((cluster, polled_at))
+
+
+class Slow(ScriptedSource):
+    """Takes half a second for each answer."""
+
+    clock: ManualClock
+
+    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+        self.clock.advance(0.5)
+        return super().fetch(topics, started_at=started_at, timeout=timeout)
+
+
+def test_good_answers_alone_confirm_a_snapshot_from_the_moment_at_which_they_were_asked_for(
+    make: Pollers, clock: ManualClock
+) -> None:
+    source = Slow(orders(1), orders(1), orders(2), DOWN, observe(brokers=[]))
+    source.clock = clock
+    poller, listener = make(source), Settled()
+    registration = poller.register(listener)
+    expected: list[tuple[Cluster, datetime | None]] = []
+    for good in (True, True, True, False, False):
+        began = clock.now()
+        poller.poll_once()
+        assert poller.cluster is not None
+        expected.append((poller.cluster, began if good else expected[-1][1]))
+        clock.advance(10)
+    poller.emit(ev.CapLifted(topic="orders", partitions=1, partitioner="sticky"))
+    assert registration.wait_synced(WAIT_S)
+    assert listener.calls == [*expected, expected[-1]]
+    assert [cluster.generation for cluster, _ in expected] == [1, 1, 2, 2, 2]
+
+
+def test_answers_without_news_start_no_worker_for_other_listeners(make: Pollers) -> None:
+    poller = make(orders(1))
+    poller.poll_once()
+    poller.register(RecordingListener(), replay=False)
+    poller.poll_once()
+    assert not [t for t in threading.enumerate() if t.name.startswith("kpe-")]

@@ -4,8 +4,6 @@ import threading
 import time
 from typing import cast
 
-import pytest
-
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.source import Observation
@@ -255,15 +253,6 @@ class TestWhatProducersWrite:
         assert poller.health.refresh_reason == "topic new is written"
         poller.close()
         follower.ask_for("another")
-
-    def test_may_be_more_than_its_producer_can_tell(self, make: Pollers) -> None:
-        source = ScriptedSource(orders(1))
-        poller = make(source, topics=[])
-        poller.join(DefaultPartitioner(), lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-        with pytest.raises(ZeroDivisionError):
-            poller.poll_once()
-        poller.close()
-        assert source.closed == 1
 
     def test_is_given_what_a_fetch_has_found_before_its_partitioner_is(self, make: Pollers) -> None:
         poller = make(orders(1), RuntimeError("no broker"), topics=["orders"])

@@ -7,13 +7,7 @@ from attrs import evolve
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.metadata.state import (
-    Moment,
-    State,
-    StepResult,
-    Timing,
-    step,
-)
+from kafka_partition_events.metadata.state import Moment, State, StepResult, Timing, step
 from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, orders
 
@@ -59,26 +53,11 @@ def stamp(event: ev.Event) -> dict[str, Any]:
     }
 
 
-class TestBeforeAnyAnswer:
-    def test_the_end_of_that_outage_counts_from_the_beginning(self) -> None:
-        _, news = look(known(DOWN, DOWN), orders(1), 30)
-        recovered = news.events[0]
-        assert isinstance(recovered, ev.MetadataRecovered)
-        assert (recovered.attempts, recovered.blind_s) == (2, 30)
-
-
 class TestAGoodAnswer:
-    def test_tells_what_changed_stamped_and_numbered_on(self) -> None:
-        state, news = look(known(orders(1, 2)), orders(1, 3), 20, sequence=4)
-        (moved,) = news.events
-        assert stamp(moved) == {"sequence": 5, "generation": 2, "observed_at": 20, "previous_at": on(9)}
-        assert state.previous_at == on(19)
-
-    def test_ends_an_outage_before_it_tells_what_changed_in_it(self) -> None:
+    def test_ends_an_outage(self) -> None:
         state, news = look(known(orders(1), DOWN, DOWN), orders(2), 40, sequence=7)
-        recovered, moved = news.events
-        assert (recovered.kind, recovered.generation, recovered.sequence) == ("metadata_recovered", 1, 8)
-        assert (moved.kind, moved.generation, moved.sequence) == ("leader_changed", 2, 9)
+        found = [(event.kind, event.generation, event.sequence) for event in news.events]
+        assert found == [("metadata_recovered", 1, 8), ("leader_changed", 2, 9)]
         assert (state.health.failures, state.health.failed, state.health.last_error) == (0, 2, None)
 
     def test_that_is_refused_in_part_tells_that_last(self) -> None:
