@@ -254,7 +254,7 @@ WATCHER = (7_630, 7_630)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
 CONTROL = (5_500, 5_500)
 """The same for change control: its wing, and its commands in `cli/change`."""
-COMMANDS = (4_539, 4_500)
+COMMANDS = (4_497, 4_497)
 """The same for the command line without `cli/change`."""
 OTHERS = {"diagnose": 501, "spark": 6_297, "demo": 2_087}
 """The same for the wings that have no target."""

@@ -19,13 +19,7 @@ from kafka_partition_events.cli.common.output import (
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Sample, SampledRecord, Services
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.diagnose.fingerprint import (
-    MONOTONE,
-    Finding,
-    Fingerprint,
-    Verdict,
-    fingerprint,
-)
+from kafka_partition_events.diagnose.fingerprint import MONOTONE, Finding, Fingerprint, Verdict, fingerprint
 from kafka_partition_events.routing.hashing import HashName
 
 EXIT_CODES = {

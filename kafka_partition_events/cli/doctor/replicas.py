@@ -19,11 +19,7 @@ from kafka_partition_events.cli.common.output import (
     write_table,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import (
-    FIRST_ANSWER_S,
-    connected,
-    look_once,
-)
+from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, connected, look_once
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.diagnose.replicas import TopicOutages, outages
 from kafka_partition_events.metadata.cluster import Cluster
@@ -38,11 +34,7 @@ _AT_ONCE: Final = 500
 
 @with_options
 def replicas_command(
-    context: typer.Context,
-    *,
-    topics: Topics = None,
-    output: OutputChoice = None,
-    where: ClusterOptions,
+    context: typer.Context, *, topics: Topics = None, output: OutputChoice = None, where: ClusterOptions
 ) -> None:
     """Find for each broker what of each topic can be written with acks=all if it fails.
 

@@ -20,7 +20,7 @@ events_app = typer.Typer(cls=_Group, rich_markup_mode=None)
 
 @events_app.callback(
     epilog="Exit codes: 0 all is well; 1 a sink refused some; 2 error, in one line on stderr. "
-    "`kpe events COMMAND --help` has examples.",
+    "`kpe events COMMAND --help` has examples."
 )
 def events() -> None:
     """List what `kpe observe` has recorded, and deliver it again. The service may be running.

@@ -27,11 +27,7 @@ def config() -> None:
 
 @config_app.command("show", short_help="Show what is set, and where it comes from.")
 @with_options
-def show_command(
-    *,
-    file: ConfigFile = None,
-    output: OutputChoice = None,
-) -> None:
+def show_command(*, file: ConfigFile = None, output: OutputChoice = None) -> None:
     """Show each setting of `kpe observe` that is set, and where. Secrets are masked.
 
     \b

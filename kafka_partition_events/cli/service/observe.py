@@ -28,11 +28,7 @@ at Python's 5 ms an answer takes a tenth of a second while poller and journal ar
 
 
 @with_options
-def observe_command(
-    context: typer.Context,
-    *,
-    where: ClusterOptions,
-) -> None:
+def observe_command(context: typer.Context, *, where: ClusterOptions) -> None:
     """Observe a cluster until stopped, and notify operators.
 
     \b

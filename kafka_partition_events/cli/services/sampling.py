@@ -104,10 +104,7 @@ def _refusal(topic: str, error: KafkaError, config: Mapping[str, str]) -> str:
 
 
 def _read(
-    consumer: Consumer,
-    windows: Ranges,
-    refusal: Callable[[KafkaError], str],
-    deadline: float,
+    consumer: Consumer, windows: Ranges, refusal: Callable[[KafkaError], str], deadline: float
 ) -> tuple[list[SampledRecord], bool]:
     """Read windows to their ends; return the records, and whether there was no time for all.
 

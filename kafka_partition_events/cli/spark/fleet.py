@@ -65,8 +65,7 @@ def fleet_command(
     ] = None,
     target: Target = "99.9%",
     max_per_batch: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="So many records in a batch at most."),
+        int | None, typer.Option(min=1, metavar="N", help="So many records in a batch at most.")
     ] = None,
     metrics_listen: Annotated[
         str | None,

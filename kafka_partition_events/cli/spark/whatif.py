@@ -12,11 +12,7 @@ from attrs import evolve, frozen
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    Verbose,
-    parse_pairs,
-)
+from kafka_partition_events.cli.common.options import Bootstrap, Verbose, parse_pairs, with_options
 from kafka_partition_events.cli.common.output import (
     Output,
     OutputChoice,
@@ -50,47 +46,44 @@ _LONGEST_KEY: Final = 40
 
 
 @frozen(kw_only=True)
-class _Source:
-    """Where the sample is from: one of the three."""
+class Source:
+    """Where the keys are from, one of the three: a group of options."""
 
-    topic: str | None
-    table: str | None
-    file: str | None
-    bootstrap: str | None
-    options: dict[str, str]
-    key: str
-    size: str | None
-
-
-def whatif_command(
-    context: typer.Context,
-    to: Annotated[str, typer.Option(metavar="N[,N...]", help="How many partitions there would be.")],
     topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Take the keys that this topic holds; needs -b.")
-    ] = None,
+    ] = None
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="Or those of a table of Spark's catalog.")
-    ] = None,
+    ] = None
     file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Or those of files: .parquet, .csv, .jsonl, .orc.",
-        ),
-    ] = None,
-    bootstrap: Bootstrap = None,
-    java_options: JavaOptions = None,
-    partitions: Annotated[
-        int | None, typer.Option(metavar="N", help="How many partitions there are; for a topic, Kafka tells.")
-    ] = None,
+        str | None, typer.Option(metavar="PATH", help="Or those of files: .parquet, .csv, .jsonl, .orc.")
+    ] = None
+    bootstrap: Bootstrap = None
+    java_options: JavaOptions = None
     key: Annotated[
         str, typer.Option(metavar="COLUMN", help="The column with the keys, of a table or file.")
-    ] = "key",
-    bytes_: Annotated[
+    ] = "key"
+    size: Annotated[
         str | None,
         typer.Option(
             "--bytes", metavar="COLUMN", help="The column with each record's bytes, or the record itself."
         ),
+    ] = None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Return those of Kafka's Java client."""
+        return parse_pairs(self.java_options or ())
+
+
+@with_options
+def whatif_command(
+    context: typer.Context,
+    *,
+    to: Annotated[str, typer.Option(metavar="N[,N...]", help="How many partitions there would be.")],
+    source: Source,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", help="How many partitions there are; for a topic, Kafka tells.")
     ] = None,
     hash_: Annotated[
         str | None,
@@ -127,15 +120,6 @@ def whatif_command(
     or Java, unknown option.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     configure_logs(verbose=verbose)
-    source = _Source(
-        topic=topic,
-        table=table,
-        file=file,
-        bootstrap=bootstrap,
-        options=parse_pairs(java_options or ()),
-        key=key,
-        size=bytes_,
-    )
     _check(source)
     current = partitions or _partitions_of(source, context.obj)
     asked = scenarios(current, _numbers(to), get_args(MappingName))
@@ -144,7 +128,7 @@ def whatif_command(
     hash_name: HashName = hash_ or "murmur2"  # type: ignore[assignment]  # as was checked
     if hash_ is None and source.topic is not None:
         _compare(source, source.topic)
-    jars = list if topic is None else spark_jars
+    jars = list if source.topic is None else spark_jars
     with opened_session(jars, cores=CORES, name="kpe spark whatif", settings=LASTING) as session:
 
         def analysed() -> WhatIf:
@@ -164,7 +148,7 @@ def whatif_command(
 # -- what was asked ----------------------------------------------------------------------------------------
 
 
-def _check(source: _Source) -> None:
+def _check(source: Source) -> None:
     given = [name for name in ("topic", "table", "file") if getattr(source, name) is not None]
     if len(given) != 1:
         told = " and ".join(f"--{name}" for name in given) or "none"
@@ -175,7 +159,7 @@ def _check(source: _Source) -> None:
         raise CliError("--key and --bytes are for tables and files; a topic's records tell both themselves")
 
 
-def _partitions_of(source: _Source, services: Services) -> int:
+def _partitions_of(source: Source, services: Services) -> int:
     """Return how many partitions the topic has."""
     if source.topic is None or source.bootstrap is None:
         raise CliError("nobody tells how many partitions there are now: give --partitions N")
@@ -192,7 +176,7 @@ def _partitions_of(source: _Source, services: Services) -> int:
     return len(found.partitions)
 
 
-def _compare(source: _Source, topic: str) -> None:
+def _compare(source: Source, topic: str) -> None:
     """Raise if the topic's newest keys were placed by another hash than the default."""
     config = {**source.options, "bootstrap.servers": source.bootstrap}
     names = fingerprint(*newest(config, topic)).hash_names
@@ -233,7 +217,7 @@ def _interruptible(work: Callable[[], WhatIf]) -> WhatIf:
 # -- reading -----------------------------------------------------------------------------------------------
 
 
-def _sample(session: "SparkSession", source: _Source) -> "Sample":
+def _sample(session: "SparkSession", source: Source) -> "Sample":
     from kafka_partition_events.spark.whatif import sample
 
     if source.topic is not None:
