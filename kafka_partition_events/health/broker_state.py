@@ -94,7 +94,7 @@ class BrokerState:
     rest_until: float = 0.0
     down_until: float = -math.inf  # the client has no connection
     throttled_until: float = -math.inf  # it said so itself, for a quota
-    suspected_at: float = -math.inf
+    suspected_at: float = -math.inf  # when the circuit last opened
     back_at: float = -math.inf  # when it last came on probation or was trusted again
     reason: Suspicion | None = None  # of the latest suspicion
     well_from: float = 0.0
@@ -118,6 +118,7 @@ class BrokerState:
         """Change the trust: nothing else does. To enter `SUSPECT` is to rest, each time twice as long."""
         was_bad, self._trust = self.is_bad, trust
         if trust is Trust.SUSPECT:
+            self.suspected_at = now
             self.rest_until = now + min(policy.longest_rest, policy.first_rest * 2.0 ** min(self.rests, 30))
             self.rests += 1
         elif trust is Trust.PROBATION:

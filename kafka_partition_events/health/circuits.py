@@ -45,13 +45,12 @@ class Circuits:
     def suspect(self, b: BrokerState, reason: Suspicion, now: float, silence: float | None = None,
                 waiting: tuple[TopicPartition, ...] = ()) -> None:  # fmt: skip
         """Open a circuit; on probation it opens again, and the episode goes on."""
-        before = b.trust
-        if before is Trust.SUSPECT:
+        if (before := b.trust) is Trust.SUSPECT:
             return
         self.enter(b, Trust.SUSPECT, now)
         if before is Trust.PROBATION:
             return
-        b.suspected_at, b.reason, b.probes = now, reason, 0
+        b.reason, b.probes = reason, 0
         role, broker = b.subject
         if role is None or not isinstance(broker, int) or broker in self.begun:
             return
