@@ -26,9 +26,6 @@ from tests.loop_kit import on_a_loop
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
-VICTIM = 2
-LED = frozenset({1, 4})
-"""The partitions that the victim leads."""
 
 
 async def until(true: Callable[[], object], what: str) -> None:

@@ -20,29 +20,27 @@ pytestmark = pytest.mark.kafka
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+def ran(name: str, cluster: KafkaCluster, topic: str, option: str) -> str:
+    """Run an example to its end; return what it has printed."""
+    where = f"--bootstrap-servers={cluster.bootstrap_servers}", f"--topic={topic}"
+    finished = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *where, option],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
 @pytest.mark.parametrize("name", ["confluent_producer.py", "kafka_python_producer.py"])
 def test_an_example_loses_no_record_and_prints_events(
     name: str, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=3)
-    finished = subprocess.run(
-        [
-            sys.executable,
-            str(EXAMPLES / name),
-            f"--bootstrap-servers={kafka_cluster.bootstrap_servers}",
-            f"--topic={topic}",
-            "--seconds=2",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    counts = re.search(r"sent (\d+), acknowledged (\d+), failed 0", finished.stdout)
-    assert counts, finished.stdout
+    printed = ran(name, kafka_cluster, topic, "--seconds=2")
+    counts = re.search(r"sent (\d+), acknowledged (\d+), failed 0", printed)
+    assert counts, printed
     assert counts[1] == counts[2]
-    assert f"event: topic_added {topic}" in finished.stdout
+    assert f"event: topic_added {topic}" in printed
 
 
 TOPIC = "orders"
@@ -124,22 +122,9 @@ def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once
     assert f"delivered {taken}, failed 0" in printed
     assert f"broker {VICTIM} is avoided: silent" in printed
 
-    finished = subprocess.run(
-        [
-            sys.executable,
-            str(EXAMPLES / "ordered_consumer.py"),
-            f"--bootstrap-servers={cluster.bootstrap_servers}",
-            f"--topic={TOPIC}",
-            "--idle-seconds=4",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    counts = re.search(r"kept (\d+), dropped (\d+)", finished.stdout)
-    assert counts, finished.stdout
+    told = ran("ordered_consumer.py", cluster, TOPIC, "--idle-seconds=4")
+    counts = re.search(r"kept (\d+), dropped (\d+)", told)
+    assert counts, told
     assert int(counts[1]) == taken
     assert int(counts[2]) > 0
 

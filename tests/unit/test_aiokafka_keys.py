@@ -9,14 +9,11 @@ from aiokafka.errors import KafkaTimeoutError, ProducerClosed
 
 from kafka_partition_events.clients.aiokafka import key_stats
 from kafka_partition_events.clients.aiokafka.second import Second
-from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from tests.loop_kit import on_a_loop
 from tests.poller_kit import until
 from tests.unit.aiokafka_kit import Rig, a_rig, outcome
-
-MOVE = MoveKeys(compacted_ok=True)
 
 
 @pytest.fixture(autouse=True)

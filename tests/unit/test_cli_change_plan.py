@@ -9,7 +9,6 @@ from tests.control_kit import TOPIC
 Captured = pytest.CaptureFixture[str]
 
 BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
-EXPOSED = "may miss records if it has auto.offset.reset=latest, which can't be seen from outside"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from kafka.errors import IllegalStateError, KafkaTimeoutError
 from kafka.future import Future
 
-from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys
+from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.health.in_flight import MAIN
@@ -18,7 +18,6 @@ from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making
 __all__ = ["queued"]
 
 LIMIT_S = 10
-MOVE = MoveKeys(compacted_ok=True)
 see_to_release = Adapter._see_to_release
 
 

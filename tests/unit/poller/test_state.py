@@ -12,7 +12,6 @@ from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, orders
 
 TIMING = Timing(interval=30.0, fetch_timeout=10.0, min_interval=0.25)
-NO_BROKERS = observe({}, brokers=[])
 
 
 def at(seconds: float, sequence: int = 0) -> Moment:
@@ -38,10 +37,6 @@ def known(*answers: Observation | BaseException) -> State:
     for n, answer in enumerate(answers, 1):
         state, _ = look(state, answer, 10.0 * n)
     return state
-
-
-def kinds(news: StepResult) -> list[str]:
-    return [event.kind for event in (*news.events, *news.rest)]
 
 
 def stamp(event: ev.Event) -> dict[str, Any]:
