@@ -269,13 +269,13 @@ def render_readme(page: str, results: Mapping[str, Result]) -> str:
         return page
     found = next(iter(measured.values()))
     first = next(iter(found.values()))
-    of = first.environment
+    days = sorted(each.environment.taken_at[:10] for found in measured.values() for each in found.values())
     caption = (
         f"Medians of {_rounds(found)} interleaved runs{_of_keyed(results)}; "
         + conditions_in_words(first.conditions or SCENARIOS[first.scenario].conditions)
-        + f" All brokers on one machine ({machine_of(of)}); {of.taken_at[:10]}. A record is *late* if it "
-        f"took more than {layouts.LATE_MS:.0f} ms, and *failed* if it was not delivered within the limit. "
-        "kafka-python with its default, idempotent producer. "
+        + f" All brokers on one machine ({machine_of(first.environment)}); {days[0]} to {days[-1]}. A record "
+        f"is *late* if it took more than {layouts.LATE_MS:.0f} ms, and *failed* if it was not delivered "
+        "within the limit. kafka-python with its default, idempotent producer. "
         "[All numbers](docs/benchmarks.md), with the targets that were missed."
     )
     tables = "\n\n".join(_readme_table(title, found) for title, found in measured.items())
