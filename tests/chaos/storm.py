@@ -1,6 +1,5 @@
 """Carries a plan out: begins faults, ends them, lets topics grow and be made anew, and has all recover."""
 
-import contextlib
 import json
 import subprocess
 import threading
@@ -226,13 +225,13 @@ class World:
         """Set right what can be, and say what is still wrong."""
         try:
             bring_back(self.cluster)
+            for topic in TOPICS.keys() - self.created_at.keys():  # its re-creation was cut short
+                if not self.cluster.leaders(topic):
+                    self.create(topic, TOPICS[topic])
+                self.created_at.setdefault(topic, time.time())
             while self._to_undo:
                 self._to_undo[-1]()
                 self._to_undo.pop()
-            for topic in TOPICS.keys() - self.created_at.keys():  # its re-creation was cut short
-                with contextlib.suppress(KitError):
-                    self.create(topic, TOPICS[topic])
-                self.created_at.setdefault(topic, time.time())
             out = out_of_sync(self.cluster)
         except (KitError, OSError) as error:
             return str(error).splitlines()[0]
