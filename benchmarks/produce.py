@@ -17,7 +17,8 @@ from confluent_kafka import Producer
 from benchmarks.measure import Pair, interleaved, save
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.jvm import java
-from kafka_partition_events.testing import KafkaCluster, MockCluster
+from kafka_partition_events.testing import KafkaCluster
+from tests.mock_cluster import MockCluster
 
 PARTITIONS = 12
 PRODUCERS = 4

@@ -15,6 +15,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from kafka_partition_events.testing.plugin import require_java
+from tests.mock_cluster import MockCluster
 
 JOIN_S = 5.0
 FETCH_S = 35.0  # what a client that reaches no broker takes to give up, and more
@@ -84,6 +85,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = Counter(str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
     for reason, count in skipped.items():
         terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}", yellow=True)
+
+
+@pytest.fixture
+def mock_cluster() -> Iterator[MockCluster]:
+    """A mock cluster of three brokers inside librdkafka, new for each test; needs no Java."""
+    with MockCluster(brokers=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -143,7 +143,9 @@ class Reader:
     """Reads what has come to a topic."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int = 3) -> None:
-        self._consumer = Consumer({**cluster.confluent_options, "group.id": "test", "log_level": 2})
+        self._consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "test", "log_level": 2}
+        )
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
         self.events: list[dict[str, Any]] = []
 

@@ -347,7 +347,12 @@ def start_world(
             **{f"{each}ssl.keystore.location": str(store) for each in (login, certs)},
         },
     )
-    world = World(cluster, authority, tokens, AdminClient({**cluster.confluent_options, "log_level": 2}))
+    world = World(
+        cluster,
+        authority,
+        tokens,
+        AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2}),
+    )
     for user, password in PASSWORDS.items():
         world.set_password(user, password)
     everything = (

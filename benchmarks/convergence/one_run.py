@@ -77,7 +77,7 @@ def run_once(cluster: KafkaCluster, instances: int, name: str) -> Run:
         BenchError: the fleet or the change did not come to an end in time.
         KitError: the cluster or the tracker could not be started.
     """
-    config = dict(cluster.confluent_options)
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
     topic, prefix = f"orders-{name}", f"fleet{name}."
     cluster.create_topic(topic, _FROM)
     admin = ControlTopicAdmin(config)

@@ -5,7 +5,7 @@ kafka-python's ``ClusterMetadata``, so that one partitioner works with either cl
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -139,11 +139,6 @@ class Cluster:
         """Return the ids of the online partitions; None when the topic is unknown."""
         info = self.by_topic.get(topic)
         return None if info is None else {p.partition for p in info.partitions if p.online}
-
-
-def skew(counts: Collection[int]) -> float:
-    """Return how much more the highest count is than the mean, as a share of that; 0 for nothing at all."""
-    return max(counts) * len(counts) / total - 1 if (total := sum(counts)) else 0.0
 
 
 EMPTY = Cluster()

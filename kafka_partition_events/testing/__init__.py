@@ -1,4 +1,4 @@
-"""Public test kit: real, mock and scripted clusters, a clock, a contract for partitioners.
+"""Public test kit: real and scripted clusters, a clock, a contract for partitioners.
 
 Importing this package imports none of them; each name is loaded on first use, so the pytest plugin costs
 nothing to those who use one part only.
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing.contract import PartitionerContract
     from kafka_partition_events.testing.kafka_cluster import KafkaCluster
     from kafka_partition_events.testing.links import Link
-    from kafka_partition_events.testing.mock_cluster import MockCluster
     from kafka_partition_events.testing.recording import RecordingListener
-    from kafka_partition_events.testing.replay import apply
     from kafka_partition_events.testing.scripted import Hang, ScriptedSource, cluster_of, observe
 
 __all__ = [
@@ -25,11 +23,9 @@ __all__ = [
     "KitError",
     "Link",
     "ManualClock",
-    "MockCluster",
     "PartitionerContract",
     "RecordingListener",
     "ScriptedSource",
-    "apply",
     "cluster_of",
     "observe",
 ]
@@ -39,11 +35,9 @@ _HOME = {
     "KafkaCluster": "kafka_cluster",
     "Link": "links",
     "ManualClock": "clock",
-    "MockCluster": "mock_cluster",
     "PartitionerContract": "contract",
     "RecordingListener": "recording",
     "ScriptedSource": "scripted",
-    "apply": "replay",
     "cluster_of": "scripted",
     "observe": "scripted",
 }

@@ -14,7 +14,6 @@ from kafka_partition_events.testing.links import Link, Links
 from kafka_partition_events.testing.nodes import START_LIMIT_S, Nodes, Plan, address
 from kafka_partition_events.testing.ports import HOST
 from kafka_partition_events.testing.raw_requests import alter_client_quota, elect_leaders
-from kafka_partition_events.testing.security import Security
 from kafka_partition_events.testing.topic_admin import TopicAdmin
 
 _STOP_LIMIT_S = 60.0
@@ -38,8 +37,6 @@ class KafkaCluster:
         session_timeout_ms: How long the cluster goes on naming a killed or frozen broker as a leader. Kafka's
             default is 9000.
         broker_config: More settings for all nodes, or other values for ours (Kafka's names, values as text).
-        secured: Whether clients must use TLS and log in (SASL_SSL, SCRAM-SHA-512, one user); see `security`,
-            `confluent_options` and `kafka_python_options`.
         listeners: Further listeners for clients, name -> protocol: ``{"CERTS": "SSL"}``. `broker_config` has
             their settings (``listener.name.certs.ssl.keystore.location``); see `addresses`.
         links: Whether the network can be disturbed; see `link`. True or ``"clients"``: between clients and
@@ -62,7 +59,6 @@ class KafkaCluster:
         version: str | None = None,
         session_timeout_ms: int = 3000,
         broker_config: Mapping[str, str] | None = None,
-        secured: bool = False,
         listeners: Mapping[str, str] | None = None,
         links: Literal["clients", "all"] | bool | None = None,
         slow_disks: bool = False,
@@ -76,7 +72,6 @@ class KafkaCluster:
                 brokers=brokers,
                 controllers=controllers,
                 version=version,
-                secured=secured,
                 listeners=listeners or {},
                 links="clients" if links is True else links or None,
                 slow_disks=slow_disks,
@@ -146,24 +141,6 @@ class KafkaCluster:
     @property
     def _directory(self) -> Path | None:
         return self._nodes.directory
-
-    @property
-    def security(self) -> Security | None:
-        """User, password and CA of a secured cluster; None for a plain one."""
-        self._started()
-        return self._nodes.security
-
-    @property
-    def confluent_options(self) -> dict[str, str]:
-        """What a confluent-kafka client needs to connect: addresses, and TLS and login if secured."""
-        login = self.security.confluent_options if self.security else {}
-        return {"bootstrap.servers": self.bootstrap_servers, **login}
-
-    @property
-    def kafka_python_options(self) -> dict[str, str]:
-        """What a kafka-python client needs to connect: addresses, and TLS and login if secured."""
-        login = self.security.kafka_python_options if self.security else {}
-        return {"bootstrap_servers": self.bootstrap_servers, **login}
 
     @property
     def brokers(self) -> tuple[int, ...]:

@@ -175,19 +175,14 @@ class KafkaNode:
         """Process id of the JVM, None when there is none."""
         return self._process.pid if self._process is not None and self._process.alive else None
 
-    def format(self, cluster_id: str, *options: str, limit: float) -> None:
+    def format(self, cluster_id: str, limit: float) -> None:
         """Format the storage by Kafka's own tool, which takes a JVM some seconds.
-
-        The options are handed over in a file: there are passwords among them, and everybody on this machine
-        can see a command line.
 
         Raises:
             KitError: it refuses, or does not finish within `limit` seconds.
         """
-        told = self._properties.with_suffix(".format")
-        told.write_text("".join(f"{option}\n" for option in options))
         tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
-        run = SupervisedProcess([*self._java, *tool, *([f"@{told}"] if options else ())], log=self.log)
+        run = SupervisedProcess([*self._java, *tool], log=self.log)
         try:
             code = run.wait(limit)
         except subprocess.TimeoutExpired:

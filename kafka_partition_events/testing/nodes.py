@@ -27,7 +27,6 @@ from kafka_partition_events.testing.links import LinkMode, Links
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import tail
 from kafka_partition_events.testing.raw_requests import leads_quorum
-from kafka_partition_events.testing.security import Security
 
 START_LIMIT_S = 120.0
 CHANGE_LIMIT_S = 60.0
@@ -41,7 +40,6 @@ class Plan:
     brokers: int
     controllers: int
     version: str | None
-    secured: bool
     listeners: Mapping[str, str]
     links: LinkMode | None
     slow_disks: bool
@@ -57,7 +55,6 @@ class Nodes:
         client_ports: Where clients connect to each broker: its own port, or that of its link.
         more_ports: The same of further listeners, by their names.
         directory: Where everything is kept; None before `start`.
-        security: User, password and CA, once started, if the plan has them.
         links: The links, once started, if the plan has them.
         keep_logs: Whether `close` leaves the logs.
     """
@@ -69,7 +66,6 @@ class Nodes:
         self.client_ports: dict[int, int] = {}
         self.more_ports: dict[str, dict[int, int]] = {name: {} for name in plan.listeners}
         self.directory: Path | None = None
-        self.security: Security | None = None
         self.links: Links | None = None
         self.keep_logs = False
         self._plan = plan
@@ -107,9 +103,6 @@ class Nodes:
             java_executable, jar_store(kafka_lock(self._plan.version)).directory, directory
         )
         words: list[str | Path] = [java_executable, *JVM_OPTIONS, *classes.options, "-cp", classpath]
-        if self._plan.secured:
-            self._progress("making certificates")
-            self.security = Security.made_in(directory / "tls", java_executable)
 
         def node(name: str, port: int, settings: Mapping[str, str]) -> KafkaNode:
             # Controllers get the overrides too: they apply the session timeout and topic defaults.
@@ -238,14 +231,10 @@ class Nodes:
             name = "controller" if plan.controllers == 1 else f"controller-{number}"
             self.controllers[number] = node(name, port, controller_settings(number, voters))
         for broker in range(1, plan.brokers + 1):
-            inside = Listener("INTERNAL" if plan.secured else "PLAINTEXT", own[broker])
+            inside = Listener("PLAINTEXT", own[broker])
             client, between = inside, inside
-            if plan.secured:
-                client = Listener("SASL_SSL", clients[broker], protocol="SASL_SSL")
-            elif plan.links is not None:
-                client = Listener("CLIENT", clients[broker])
             if plan.links is not None:
-                client = client.behind(client_links[broker])
+                client = Listener("CLIENT", clients[broker]).behind(client_links[broker])
             if plan.links == "all":
                 between = Listener("BROKERS", others[broker]).behind(other_links[broker])
             self.client_ports[broker] = client.advertised
@@ -261,8 +250,6 @@ class Nodes:
                 more=more,
                 brokers=plan.brokers,
             )
-            if self.security is not None:
-                settings |= self.security.broker_settings
             self.brokers[broker] = node(f"broker-{broker}", own[broker], settings)
         if plan.links is not None:
             self.links = Links(
@@ -274,11 +261,10 @@ class Nodes:
             )
 
     def _format(self) -> None:
-        """Format one node's storage, and the others' like it; only a controller's may hold passwords."""
+        """Format one node's storage, and the others' like it."""
         first, *others = self.all.values()
-        options = () if self.security is None else self.security.format_options
         try:
-            first.format(self.cluster_id, *options, limit=START_LIMIT_S)
+            first.format(self.cluster_id, START_LIMIT_S)
         except KitError as error:
             raise self.failure(str(error), first) from None
         for node in others:

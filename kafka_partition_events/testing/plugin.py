@@ -1,6 +1,6 @@
 """Pytest plugin of the test kit, active wherever this package is installed.
 
-Fixtures: `kafka_cluster`, `kafka_topic`, `linked_kafka_cluster`, `own_kafka_cluster`, `mock_cluster`.
+Fixtures: `kafka_cluster`, `kafka_topic`, `linked_kafka_cluster`, `own_kafka_cluster`.
 `require_java` is for tests that need Java without using them. There are no markers: their names would be in
 everybody's way.
 
@@ -22,7 +22,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafka_partition_events.testing import KafkaCluster, MockCluster
+    from kafka_partition_events.testing import KafkaCluster
 
 _LONGEST_STEM = 60
 
@@ -99,15 +99,6 @@ def own_kafka_cluster() -> "Iterator[Callable[..., KafkaCluster]]":
 
     with contextlib.ExitStack() as opened:
         yield lambda *args, **kwargs: opened.enter_context(KafkaCluster(*args, **kwargs))
-
-
-@pytest.fixture
-def mock_cluster() -> "Iterator[MockCluster]":
-    """A mock cluster of three brokers inside librdkafka, new for each test; needs no Java."""
-    from kafka_partition_events.testing import MockCluster  # noqa: PLC0415
-
-    with MockCluster(brokers=3) as cluster:
-        yield cluster
 
 
 def require_java() -> None:

@@ -4,10 +4,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.testing.replay import apply
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
@@ -72,10 +71,6 @@ class RecordingListener(PartitionChangeListener):
     def of(self, cls: type[AnyEvent]) -> list[AnyEvent]:
         """Return the events of one class so far."""
         return [event for event in self.events if isinstance(event, cls)]
-
-    def replayed(self, start: Cluster = EMPTY) -> Cluster:
-        """Return the snapshot that the events so far lead to: what this listener believes."""
-        return apply(start, self.events)
 
     def clear(self) -> None:
         """Forget events and calls."""

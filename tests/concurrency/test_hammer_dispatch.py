@@ -11,8 +11,8 @@ from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
-from kafka_partition_events.testing.replay import apply
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
+from tests.replay import apply
 from tests.threads_kit import together
 
 CHANGES = 300
@@ -54,7 +54,7 @@ def test_a_replay_and_what_follows_leave_no_gap_and_no_double(poller: MetadataPo
     for registration in registrations:
         assert registration.wait_synced(WAIT_S)
     for listener in listeners:
-        assert listener.replayed() == poller.cluster
+        assert apply(EMPTY, listener.events) == poller.cluster
         replay = [e for e in listener.events if e.initial]
         live = [e.sequence for e in listener.events if not e.initial]
         start = replay[-1].sequence if replay else 0
@@ -86,7 +86,7 @@ def test_small_mailboxes_lose_nothing_uncounted(poller: MetadataPoller) -> None:
         assert registration.stats.dropped == sum(e.dropped for e in resyncs)
         sequences = [e.sequence for e in listener.events]
         assert sequences == sorted(set(sequences))
-        assert listener.replayed() == poller.cluster
+        assert apply(EMPTY, listener.events) == poller.cluster
 
 
 def test_every_read_is_consistent_and_never_older_than_the_news(poller: MetadataPoller) -> None:

@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.routing.hashing import HashName
-from kafka_partition_events.testing import MockCluster, cluster_of
+from kafka_partition_events.testing import cluster_of
+from tests.mock_cluster import MockCluster
 
 PARTITIONS = 17
 LIMIT_S = 60.0

@@ -42,7 +42,11 @@ LIMIT_S = 30.0
 PASSWORD = "not-a-secret"  # noqa: S105 - of a cluster that is gone when the test is
 ASKS_FOR_RIGHTS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS;User:alice",
+    "super.users": "User:ANONYMOUS",
+    "listener.name.login.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "listener.name.login.scram-sha-512.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
 }
 PREFIX = "kpe."
 REQUESTER, TRACKER, PRODUCER, CONSUMER, READER = "requester", "tracker", "producer", "consumer", "reader"
@@ -65,10 +69,16 @@ class World:
     admin: AdminClient
 
     def config(self, user: str) -> dict[str, str]:
-        return {**self.cluster.confluent_options, "sasl.username": user, "sasl.password": PASSWORD}
+        return {
+            "bootstrap.servers": self.cluster.addresses("LOGIN"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": PASSWORD,
+        }
 
     def kpe(self, user: str, *arguments: str) -> int:
-        options = self.cluster.confluent_options if user == "alice" else self.config(user)
+        options = self.config(user)
         return run([*arguments, "-b", options["bootstrap.servers"], *login_options(options)])
 
     def let(self, *lines: str) -> None:
@@ -108,8 +118,10 @@ def _bindings(line: str) -> list[AclBinding]:
 
 @pytest.fixture(scope="module")
 def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
-    cluster = own_kafka_cluster(brokers=1, secured=True, broker_config=ASKS_FOR_RIGHTS)
-    made = World(cluster, AdminClient({**cluster.confluent_options, "log_level": 2}))
+    cluster = own_kafka_cluster(
+        brokers=1, listeners={"LOGIN": "SASL_PLAINTEXT"}, broker_config=ASKS_FOR_RIGHTS
+    )
+    made = World(cluster, AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2}))
     cluster.create_topic("orders", 6)
     cluster.create_topic("payments", 6)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
@@ -119,7 +131,7 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
     ]
     for done in made.admin.alter_user_scram_credentials(users).values():
         done.result(LIMIT_S)
-    assert made.kpe("alice", "tracker", "init") == 0
+    assert run(["tracker", "init", "-b", cluster.bootstrap_servers]) == 0
     return made
 
 

@@ -19,10 +19,11 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent import AsyncPartitioningProducer, ConfluentMetadataSource
 from kafka_partition_events.routing.hashing import murmur2_partition
-from kafka_partition_events.testing import KafkaCluster, MockCluster
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import FORKS, in_child
 from tests.loop_kit import on_a_loop
+from tests.mock_cluster import MockCluster
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0

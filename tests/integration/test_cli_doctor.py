@@ -14,8 +14,9 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaProducer
 
-from kafka_partition_events.testing import KafkaCluster, MockCluster
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.mock_cluster import MockCluster
 
 DOCTOR = [sys.executable, "-m", "kafka_partition_events.cli", "doctor", "partitioner"]
 LIMIT_S = 30.0

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.testing import KafkaCluster, MockCluster
+from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.mock_cluster import MockCluster
 
 KPE = [sys.executable, "-m", "kafka_partition_events.cli"]
 

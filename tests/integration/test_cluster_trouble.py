@@ -33,7 +33,14 @@ def topic(cluster: KafkaCluster) -> str:
 def sent(cluster: KafkaCluster, topic: str, partition: int, count: int = 1, **options: Any) -> list[Any]:
     """Send records of 10 kB; return [(error, seconds since the epoch as the broker sees it), ...]."""
     results: list[Any] = []
-    producer = Producer({**cluster.confluent_options, "delivery.timeout.ms": 2000, "log_level": 2, **options})
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "delivery.timeout.ms": 2000,
+            "log_level": 2,
+            **options,
+        }
+    )
     for _ in range(count):
         producer.produce(
             topic,
@@ -95,7 +102,9 @@ def test_an_unclean_election_loses_what_the_dead_leader_had(cluster: KafkaCluste
 
 def test_a_quota_slows_one_client_down(cluster: KafkaCluster, topic: str) -> None:
     cluster.quota(producer_bytes_per_s=40_000, client_id="greedy")
-    producer = Producer({**cluster.confluent_options, "client.id": "greedy", "linger.ms": 0})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "client.id": "greedy", "linger.ms": 0}
+    )
 
     def send(count: int) -> float:
         began = time.monotonic()

@@ -22,7 +22,7 @@ from kafka_partition_events import (
     Route,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer, adapter
-from kafka_partition_events.testing import MockCluster
+from tests.mock_cluster import MockCluster
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 LIMIT_S = 10.0

@@ -14,9 +14,10 @@ from kafka_partition_events import (
     TopicRecreated,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
-from kafka_partition_events.testing import KafkaCluster, MockCluster, RecordingListener
+from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fork_kit import in_child
+from tests.mock_cluster import MockCluster
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0

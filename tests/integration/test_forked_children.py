@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events.testing.mock_cluster import MockCluster
 from tests.fork_kit import FORKS
+from tests.mock_cluster import MockCluster
 
 pytestmark = FORKS
 

@@ -38,7 +38,7 @@ def topic(cluster: KafkaCluster) -> str:
 def traffic(cluster: KafkaCluster, topic: str) -> Iterator[None]:
     """Records for all partitions: a follower of a leader that has nothing new stays in sync."""
     done = threading.Event()
-    producer = Producer({**cluster.confluent_options, "acks": "1", "log_level": 2})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "1", "log_level": 2})
 
     def write() -> None:
         while not done.wait(0.02):

@@ -22,8 +22,9 @@ from kafka_partition_events.observe.settings import (
     Settings,
     WebhookSinkSettings,
 )
-from kafka_partition_events.testing import MockCluster, ScriptedSource
+from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
+from tests.mock_cluster import MockCluster
 from tests.waiting_kit import waiting
 
 LIMIT_S = 30.0

@@ -155,7 +155,7 @@ def test_a_consumer_of_kafka_python_has_them_in_order_too(kafka_cluster: KafkaCl
             auto_offset_reset="earliest",
             consumer_timeout_ms=5_000,
             fetch_max_wait_ms=20,  # each wait costs a fetch
-            **kafka_cluster.kafka_python_options,
+            bootstrap_servers=kafka_cluster.bootstrap_servers,
         )
     )
     try:

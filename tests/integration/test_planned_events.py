@@ -40,7 +40,9 @@ def prefix(kafka_cluster: KafkaCluster) -> str:
 @pytest.fixture
 def tracker(kafka_cluster: KafkaCluster, prefix: str) -> Producer:
     """It writes in transactions, as the tracker does."""
-    producer = Producer({**kafka_cluster.confluent_options, "transactional.id": f"{prefix}tracker"})
+    producer = Producer(
+        {"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": f"{prefix}tracker"}
+    )
     producer.init_transactions(LIMIT_S)
     return producer
 

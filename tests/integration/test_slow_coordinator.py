@@ -11,7 +11,7 @@ import time
 from kafka_partition_events import MetadataFetchError
 from kafka_partition_events.control.groups.admin import GroupAdmin
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.testing import MockCluster
+from tests.mock_cluster import MockCluster
 
 with MockCluster(brokers=1) as cluster:
     admin = GroupAdmin({"bootstrap.servers": cluster.bootstrap_servers})

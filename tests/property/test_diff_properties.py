@@ -5,8 +5,8 @@ from hypothesis import given
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
 from kafka_partition_events.metadata.diff import changed_partitions, diff
-from kafka_partition_events.testing.replay import apply
 from tests.property.worlds import snapshots
+from tests.replay import apply
 
 SECTIONS = ("added or changed brokers", "removed topics", "kept topics", "added topics", "removed brokers")
 

@@ -17,6 +17,7 @@ from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource
 from tests.property.examples import scaled
 from tests.property.worlds import observations
+from tests.replay import apply
 
 WAIT_S = 10.0
 
@@ -87,7 +88,7 @@ class PollerMachine(RuleBasedStateMachine):
         for listener, registration in self.here.items():
             listener.gate.set()
             assert registration.wait_synced(WAIT_S)
-            assert listener.replayed() == (self.poller.cluster or EMPTY)
+            assert apply(EMPTY, listener.events) == (self.poller.cluster or EMPTY)
             self.check(listener)
 
     @invariant()
@@ -117,7 +118,7 @@ class PollerMachine(RuleBasedStateMachine):
         self.poller.close(timeout=WAIT_S)
         for listener in self.here:
             assert listener.closed == 1
-            assert listener.replayed() == (self.poller.cluster or EMPTY)
+            assert apply(EMPTY, listener.events) == (self.poller.cluster or EMPTY)
         assert self.source.closed == 1
 
 

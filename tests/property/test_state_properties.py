@@ -18,8 +18,8 @@ from kafka_partition_events.metadata.state import (
     Timing,
     step,
 )
-from kafka_partition_events.testing.replay import apply
 from tests.property.worlds import NAMES, observations, snapshots
+from tests.replay import apply
 
 TIMING = Timing(interval=10.0, fetch_timeout=5.0, min_interval=0.25)
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -19,8 +19,8 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing.clock import ManualClock
-from kafka_partition_events.testing.replay import apply
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
+from tests.replay import apply
 
 STORIES = [
     pytest.param(story, id=f"{path.stem}: {story['about']}")

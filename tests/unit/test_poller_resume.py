@@ -17,10 +17,10 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
-from kafka_partition_events.testing.replay import apply
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, Pollers, Table
 from tests.property.worlds import snapshots
+from tests.replay import apply
 
 BLIND_S = 3600.0
 Resumed = Callable[..., MetadataPoller]

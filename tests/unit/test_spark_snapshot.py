@@ -14,9 +14,9 @@ from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import snapshot
 from kafka_partition_events.spark.partitioner.compared import refuse_others
 from kafka_partition_events.spark.partitioner.snapshot import look_at
-from kafka_partition_events.testing import MockCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.mock_cluster import MockCluster
 
 HALF_DOWN = cluster_of({"orders": [1, None, 3, 1, None, 3]})
 KEYS = [b"user-%d" % number for number in range(300)]

@@ -96,7 +96,6 @@ DIFF_DURATION = Family(
     histogram=True,
 )
 LAST_SUCCESS = Family("last_successful_poll_timestamp_seconds", "When the last good answer came.")
-METADATA_AGE = Family("metadata_age_seconds", "How long ago the last good answer came.")
 STALE_IGNORED = Family(
     "stale_metadata_ignored_total",
     "Answers, or parts of answers, that the staleness gate refused.",
@@ -104,14 +103,11 @@ STALE_IGNORED = Family(
 )
 INTERNAL_ERRORS = Family("internal_errors_total", "Bugs of this library that were contained.")
 EVENTS = Family("events_total", "Events; those that tell the state at the start are not counted.", ("event",))
-SERIES_SUPPRESSED = Family(
-    "metrics_series_suppressed", "Series that a limit keeps out of this exposition.", ("family",)
-)
 SCRAPE_ERRORS = Family("scrape_errors_total", "Parts of a scrape that failed and were left out.")
 
 OBSERVER: Final = (
-    UP, BUILD_INFO, POLLS, POLL_FAILURES, POLL_DURATION, DIFF_DURATION, LAST_SUCCESS, METADATA_AGE,
-    STALE_IGNORED, INTERNAL_ERRORS, EVENTS, SERIES_SUPPRESSED, SCRAPE_ERRORS,
+    UP, BUILD_INFO, POLLS, POLL_FAILURES, POLL_DURATION, DIFF_DURATION, LAST_SUCCESS,
+    STALE_IGNORED, INTERNAL_ERRORS, EVENTS, SCRAPE_ERRORS,
 )  # fmt: skip
 
 # -- the cluster: withheld while the last poll failed --------------------------------------------------
@@ -129,17 +125,10 @@ BROKER_OFFLINE = Family(
     "Replicas that are assigned to the broker while the cluster does not list it.",
     ("broker",),
 )
-LEADER_SKEW = Family("leader_skew_ratio", "Most leaders on a listed broker over their mean, less 1.")
-REPLICA_SKEW = Family("replica_skew_ratio", "Most replicas on a listed broker over their mean, less 1.")
-OFFLINE_SINCE = Family(
-    "partition_offline_since_timestamp_seconds",
-    "When the partition was found without a leader; there only as long as it has none.",
-    ("topic", "partition"),
-)
 
 CLUSTER: Final = (
     BROKERS, TOPICS, PARTITIONS, OFFLINE, UNDER_REPLICATED, NOT_PREFERRED, BROKER_LEADERS, BROKER_REPLICAS,
-    BROKER_OFFLINE, LEADER_SKEW, REPLICA_SKEW, OFFLINE_SINCE,
+    BROKER_OFFLINE,
 )  # fmt: skip
 
 TOPIC_PARTITIONS = Family("topic_partitions", "Partitions of the topic.", ("topic",))

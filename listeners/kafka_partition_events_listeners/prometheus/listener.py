@@ -4,10 +4,10 @@ import contextlib
 import platform
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
-from attrs import field, frozen
+from attrs import frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
 
 from kafka_partition_events import __version__
@@ -15,31 +15,23 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
+from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events_listeners.prometheus import families as fam
-from kafka_partition_events_listeners.prometheus.families import Family, Part, Reading, Scraper, single
+from kafka_partition_events_listeners.prometheus.families import Part, Reading, Scraper, single
 from kafka_partition_events_listeners.prometheus.process import (
     CountingProducer,
     read_listeners,
     read_partitioners,
     read_producers,
 )
-from kafka_partition_events_listeners.prometheus.snapshot import (
-    NOTHING,
-    Tally,
-    offline_since,
-    read_snapshot,
-)
+from kafka_partition_events_listeners.prometheus.snapshot import NOTHING, Tally, readings_of, tally
 
 UNKNOWN_CLUSTER: Final = "unknown"
 """The label ``kafka_cluster`` as long as nobody has told the cluster's id."""
-
-MAX_OFFLINE_SERIES: Final = 500
-"""How many offline partitions have a series each: those first that have been offline for longest."""
 
 
 @frozen
@@ -48,7 +40,6 @@ class _Built:
 
     tally: Tally = NOTHING
     metrics: tuple[Metric, ...] = ()
-    suppressed: Mapping[Family, int] = field(factory=dict)
 
 
 class PrometheusListener(PartitionChangeListener):
@@ -60,7 +51,7 @@ class PrometheusListener(PartitionChangeListener):
         prometheus_client.start_http_server(9464)
 
     What the cluster *is* comes from the poller's snapshot at each scrape; registering adds what *happened*:
-    ``kpe_events_total`` and since when partitions are offline. Every series has a label ``kafka_cluster``.
+    ``kpe_events_total``. Every series has a label ``kafka_cluster``.
 
     - While the last poll failed, or the snapshot is too old to be trusted, ``kpe_up`` is 0 and everything
       that is told of the cluster is withheld: an old number looks like a good one.
@@ -110,9 +101,8 @@ class PrometheusListener(PartitionChangeListener):
         self._scraper = Scraper()
         self._building = threading.Lock()
         self._built = _Built()
-        # Both are changed by the worker that delivers events, and copied by scrapes; a copy is one step.
+        # Changed by the worker that delivers events, and copied by scrapes; a copy is one step.
         self._events = dict.fromkeys(sorted(NAMES), 0)
-        self._since: dict[TopicPartition, float] = {}
         self._registry = registry
         if registry is not None:
             registry.register(self)
@@ -120,25 +110,10 @@ class PrometheusListener(PartitionChangeListener):
     # -- hearing -------------------------------------------------------------------------------------
 
     def on_event(self, event: ev.Event) -> None:
-        """Count the event, and note since when partitions are offline."""
+        """Count the event."""
         if not event.initial:
             name = name_of(event)
             self._events[name] = self._events.get(name, 0) + 1
-        moment = event.wall_time.timestamp()
-        match event:
-            case ev.PartitionOffline():
-                self._since[event.new.tp] = moment
-            case ev.PartitionOnline():
-                self._since.pop(event.new.tp, None)
-            case ev.TopicRemoved(old=gone) | ev.TopicRecreated(old=gone):
-                for p in gone.partitions:
-                    self._since.pop(p.tp, None)
-            case ev.Resync(cluster=now):
-                # What began in the events that were dropped is known to have begun by now.
-                offline = (p.tp for info in now.by_topic.values() for p in info.partitions if not p.online)
-                self._since = {tp: self._since.get(tp, moment) for tp in offline}
-            case _:
-                pass
 
     def close(self) -> None:
         """Unregister from the registry. Idempotent."""
@@ -158,26 +133,21 @@ class PrometheusListener(PartitionChangeListener):
         health, cluster = self._poller.health, self._poller.cluster
         trusted = None if health.failures or health.stale else cluster
         label = self._kafka_cluster or (cluster is not None and cluster.cluster_id) or UNKNOWN_CLUSTER
-        suppressed: dict[Family, int] = {}
         parts: list[Part] = [
             lambda: self._read_observer(health, up=trusted is not None),
-            *self._process_parts(cluster, suppressed),
-            *(() if trusted is None else self._cluster_parts(trusted, label, suppressed)),
-            lambda: self._read_scrape(suppressed),
+            *self._process_parts(cluster),
+            *(() if trusted is None else (lambda: self._snapshot_metrics(trusted, label),)),
+            lambda: [single(fam.SCRAPE_ERRORS, self._scraper.errors)],  # the last: it counts those before
         ]
         return self._scraper.run(parts, label)
 
-    def _process_parts(self, cluster: Cluster | None, suppressed: dict[Family, int]) -> Iterable[Part]:
+    def _process_parts(self, cluster: Cluster | None) -> Iterable[Part]:
         registrations = self._poller.registrations
         partitioners = [r.listener for r in registrations if isinstance(r.listener, Partitioner)]
         topics = () if cluster is None else cluster.by_topic
         yield lambda: read_listeners(registrations)
-        yield lambda: read_partitioners(partitioners, topics, self._max_topics, suppressed)
+        yield lambda: read_partitioners(partitioners, topics, self._max_topics)
         yield lambda: read_producers(list(self._producers))
-
-    def _cluster_parts(self, cluster: Cluster, label: str, suppressed: dict[Family, int]) -> Iterable[Part]:
-        yield lambda: self._snapshot_metrics(cluster, label, suppressed)
-        yield lambda: self._read_offline_since(cluster, suppressed)
 
     def _read_observer(self, health: Health, *, up: bool) -> Iterable[Reading]:
         yield single(fam.UP, up)
@@ -190,28 +160,14 @@ class PrometheusListener(PartitionChangeListener):
             age = max(0.0, self._clock.monotonic() - health.last_success)
             # The clocks are read one after the other; without rounding the moment would seem to move.
             yield single(fam.LAST_SUCCESS, round(self._clock.now().timestamp() - age, 2))
-            yield single(fam.METADATA_AGE, age)
         yield fam.STALE_IGNORED, {(str(reason),): count for reason, count in health.refusals.items()}
         yield single(fam.INTERNAL_ERRORS, health.internal_errors)
         yield fam.EVENTS, {(name,): count for name, count in self._events.copy().items()}
 
-    def _snapshot_metrics(
-        self, cluster: Cluster, label: str, suppressed: dict[Family, int]
-    ) -> tuple[Metric, ...]:
+    def _snapshot_metrics(self, cluster: Cluster, label: str) -> tuple[Metric, ...]:
         with self._building:  # a second scraper that comes meanwhile waits for what the first one makes
             if self._built.tally.cluster is not cluster:
-                found = read_snapshot(cluster, self._max_topics, self._built.tally)
-                metrics = tuple(family.metric(label, values) for family, values in found.readings)
-                self._built = _Built(found.tally, metrics, found.suppressed)
-            built = self._built
-        suppressed |= built.suppressed
-        return built.metrics
-
-    def _read_offline_since(self, cluster: Cluster, suppressed: dict[Family, int]) -> Iterable[Reading]:
-        values, suppressed[fam.OFFLINE_SINCE] = offline_since(cluster, self._since.copy(), MAX_OFFLINE_SERIES)
-        yield fam.OFFLINE_SINCE, values
-
-    def _read_scrape(self, suppressed: Mapping[Family, int]) -> Iterable[Reading]:
-        """Read what the parts before have left; so this is the last one."""
-        yield fam.SERIES_SUPPRESSED, {(family.full_name,): count for family, count in suppressed.items()}
-        yield single(fam.SCRAPE_ERRORS, self._scraper.errors)
+                counts = tally(cluster, self._built.tally)
+                found = readings_of(counts, self._max_topics)
+                self._built = _Built(counts, tuple(family.metric(label, values) for family, values in found))
+            return self._built.metrics

@@ -47,7 +47,6 @@ def read_partitioners(
     partitioners: Sequence[Partitioner],
     topics: Iterable[str],
     max_topics: int,
-    suppressed: dict[Family, int],
 ) -> Iterable[Reading]:
     """Return where unkeyed records go, and whom partitioners avoid; the worst of them for each topic.
 
@@ -55,7 +54,6 @@ def read_partitioners(
         partitioners: Those that follow one poller.
         topics: The topics to look at.
         max_topics: How many of them have series of their own.
-        suppressed: Gets the number of series beyond that.
     """
     if not partitioners:
         return
@@ -67,8 +65,7 @@ def read_partitioners(
             usable[topic] = min(len(route.usable) for route in routes)
             capped[topic] = max(route.count - len(route.admitted) for route in routes)
     for family, by_topic in ((fam.USABLE, usable), (fam.CAPPED, capped)):
-        values, suppressed[family] = limited(by_topic, max_topics)
-        yield family, values
+        yield family, limited(by_topic, max_topics)
     yield single(fam.SUSPECTS, len(frozenset().union(*(p.deliveries.suspects() for p in partitioners))))
 
 

@@ -9,9 +9,9 @@ from typing import Final
 from attrs import frozen
 
 from kafka_partition_events.diagnose.replicas import UNEXPOSED, Exposure, exposure_of
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition, skew
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo
 from kafka_partition_events_listeners.prometheus import families as fam
-from kafka_partition_events_listeners.prometheus.families import Family, Reading, Values, single
+from kafka_partition_events_listeners.prometheus.families import Reading, Values, single
 
 OTHER: Final = "__other__"
 """The topic label that stands for all topics beyond the limit."""
@@ -44,42 +44,23 @@ NOTHING: Final = Tally()
 """The tally of no snapshot at all."""
 
 
-@frozen(kw_only=True)
-class SnapshotReadings:
-    """Readings of a snapshot.
-
-    Attributes:
-        readings: The families and their series.
-        suppressed: How many series the limits kept out, by family.
-        tally: What was counted for that.
-    """
-
-    readings: tuple[Reading, ...]
-    suppressed: Mapping[Family, int]
-    tally: Tally
-
-
-def read_snapshot(cluster: Cluster, max_topics: int, last: Tally = NOTHING) -> SnapshotReadings:
-    """Return everything that depends on nothing but the snapshot.
+def readings_of(counts: Tally, max_topics: int) -> Iterator[Reading]:
+    """Yield everything that depends on nothing but the snapshot.
 
     Args:
-        cluster: The snapshot.
+        counts: What was counted of it.
         max_topics: How many topics have series of their own in a family.
-        last: Makes counting cheaper, see `tally`.
     """
-    counts = tally(cluster, last)
+    cluster = counts.cluster
     sizes = {name: len(info.partitions) for name, info in cluster.by_topic.items()}
     exposed = counts.exposure.by_topic
-    readings = [*_cluster_readings(counts, sum(sizes.values()))]
-    suppressed: dict[Family, int] = {}
+    yield from _cluster_readings(counts, sum(sizes.values()))
     for family, numbers in (
         (fam.TOPIC_PARTITIONS, sizes),
         (fam.TOPIC_OFFLINE, {name: counts.offline.get(name, 0) for name in sizes}),
         (fam.WITHOUT_ALTERNATIVE, {name: exposed.get(name, 0) for name in sizes}),
     ):
-        values, suppressed[family] = limited(numbers, max_topics)
-        readings.append((family, values))
-    return SnapshotReadings(readings=tuple(readings), suppressed=suppressed, tally=counts)
+        yield family, limited(numbers, max_topics)
 
 
 def tally(cluster: Cluster, last: Tally = NOTHING) -> Tally:
@@ -125,39 +106,15 @@ def _differences(before: Cluster, after: Cluster) -> Iterator[tuple[PartitionInf
                 yield come, 1
 
 
-def limited(by_topic: Mapping[str, int], limit: int) -> tuple[Values, int]:
-    """Return the values of all topics; beyond the limit only the largest that are not 0, and the others' sum.
-
-    Returns:
-        The values by topic, and how many topics have none of their own.
-    """
+def limited(by_topic: Mapping[str, int], limit: int) -> Values:
+    """Return all topics' values; beyond the limit only the largest that are not 0, and the others' sum."""
     if len(by_topic) <= limit:
-        return {(topic,): value for topic, value in by_topic.items()}, 0
+        return {(topic,): value for topic, value in by_topic.items()}
     largest = sorted(by_topic, key=lambda topic: (-by_topic[topic], topic))[:limit]
     values: dict[tuple[str, ...], float] = {(topic,): by_topic[topic] for topic in largest if by_topic[topic]}
-    suppressed = len(by_topic) - len(values)
     rest = sum(by_topic.values()) - sum(values.values())
     values[OTHER,] = values.get((OTHER,), 0) + rest  # Kafka allows a topic of that name
-    return values, suppressed
-
-
-def offline_since(cluster: Cluster, since: Mapping[TopicPartition, float], limit: int) -> tuple[Values, int]:
-    """Return since when partitions are offline, the oldest first, and how many are beyond the limit.
-
-    Args:
-        cluster: The snapshot; what is online in it, or gone, is left out.
-        since: When partitions were found offline, in seconds since the epoch.
-        limit: How many to return at most.
-    """
-    lasting = sorted(
-        (moment, tp)
-        for tp, moment in since.items()
-        if (found := cluster.partition(tp)) is not None and not found.online
-    )
-    return (
-        {(topic, str(partition)): moment for moment, (topic, partition) in lasting[:limit]},
-        max(0, len(lasting) - limit),
-    )
+    return values
 
 
 def _cluster_readings(counts: Tally, partitions: int) -> Iterable[Reading]:
@@ -172,8 +129,6 @@ def _cluster_readings(counts: Tally, partitions: int) -> Iterable[Reading]:
     yield fam.BROKER_LEADERS, {(str(b),): counts.leaders.get(b, 0) for b in known}
     yield fam.BROKER_REPLICAS, {(str(b),): counts.replicas.get(b, 0) for b in known}
     yield fam.BROKER_OFFLINE, {(str(b),): 0 if b in listed else counts.replicas.get(b, 0) for b in known}
-    yield single(fam.LEADER_SKEW, skew([counts.leaders.get(b, 0) for b in listed]))
-    yield single(fam.REPLICA_SKEW, skew([counts.replicas.get(b, 0) for b in listed]))
 
 
 def _is_preferred(partition: PartitionInfo) -> bool:

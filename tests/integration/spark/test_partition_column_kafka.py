@@ -99,7 +99,7 @@ def test_keys_go_where_the_topics_other_writers_put_them_or_nowhere(
     spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=12)
-    producer = Producer(kafka_cluster.confluent_options)  # whose default is CRC-32
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})  # whose default is CRC-32
     for row in range(0, 500, 2):
         producer.produce(topic, key=f"user-{row}", value="before")
     assert producer.flush(60) == 0

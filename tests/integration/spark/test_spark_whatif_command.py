@@ -112,7 +112,9 @@ def test_the_keys_of_a_topic(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic = kafka_topic(partitions=12)
-    producer = Producer({**kafka_cluster.confluent_options, "partitioner": "murmur2_random"})
+    producer = Producer(
+        {"bootstrap.servers": kafka_cluster.bootstrap_servers, "partitioner": "murmur2_random"}
+    )
     for key in KEYS:
         producer.produce(topic, key=key, value=b"0123456789")
     for _ in range(24):
@@ -129,7 +131,7 @@ def test_the_keys_of_a_topic(
     assert modulo_13["moved"] == {"records": by_their_keys.moved.records, "bytes": by_their_keys.moved.bytes}
     assert modulo_13["unkeyed"] == {"records": 24, "bytes": 240}
     by_crc32 = kafka_topic(partitions=12)
-    producer = Producer(kafka_cluster.confluent_options)
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     for key in KEYS:
         producer.produce(by_crc32, key=key)
     assert producer.flush(60) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
@@ -17,6 +17,7 @@ from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
 from tests.poller_kit import DOWN, WAIT_S, Pollers, Table, orders
+from tests.replay import apply
 
 
 class TestConfiguration:
@@ -44,7 +45,7 @@ class TestNews:
         told = [{tp.partition: p.leader for tp, p in changed.items()} for _, changed in listener.changes]
         assert told == [{0: 1, 1: 2, 2: 3}, {1: None}, {3: 2}]
         assert [cluster.generation for cluster, _ in listener.changes] == [1, 2, 3]
-        assert listener.replayed() == poller.cluster
+        assert apply(EMPTY, listener.events) == poller.cluster
 
     def test_what_is_emitted_while_an_answer_is_taken_in_comes_after_what_follows_from_it(
         self, make: Pollers, monkeypatch: pytest.MonkeyPatch

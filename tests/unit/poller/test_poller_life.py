@@ -10,11 +10,13 @@ from structlog.testing import capture_logs
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
 from tests.poller_kit import DOWN, WAIT_S, Pollers, Table, eventually, orders
+from tests.replay import apply
 
 
 class TestLife:
@@ -55,7 +57,7 @@ class TestLife:
         poller.register(listener).close(wait=WAIT_S)
         registration = poller.register(listener)
         assert registration.wait_synced(WAIT_S)
-        assert listener.replayed() == poller.cluster
+        assert apply(EMPTY, listener.events) == poller.cluster
 
     def test_a_source_that_cannot_be_closed_disturbs_nobody(self, make: Pollers) -> None:
         class Stubborn(ScriptedSource):

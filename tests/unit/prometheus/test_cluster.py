@@ -1,15 +1,10 @@
 """What a scrape shows of a cluster, within limits; and of what happened to it."""
 
-from typing import Any
-
-import pytest
-
-from kafka_partition_events import Resync
 from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.metadata.events import Rejection
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock
-from kafka_partition_events.testing.scripted import cluster_of, observe
+from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import BROKERS, DOWN, orders
 from tests.scrape_kit import REPLICATED, Watch, Watched
 
@@ -39,8 +34,6 @@ def test_by_broker_with_one_that_is_missing(watch: Watch) -> None:
     assert scrape.by("broker", "kpe_broker_leader_partitions") == {"1": 2, "2": 1, "3": 0, "4": 0}
     assert scrape.by("broker", "kpe_broker_replicas") == {"1": 2, "2": 3, "3": 2, "4": 1}
     assert scrape.by("broker", "kpe_broker_offline_replicas") == {"1": 0, "2": 0, "3": 0, "4": 1}
-    assert scrape.value("kpe_leader_skew_ratio") == pytest.approx(2 / 1 - 1)
-    assert scrape.value("kpe_replica_skew_ratio") == pytest.approx(3 / (7 / 3) - 1)
 
 
 def test_partitions_without_a_safe_alternative_are_counted_again_when_their_topic_changes(
@@ -59,7 +52,6 @@ def test_partitions_without_a_safe_alternative_are_counted_again_when_their_topi
 def test_a_topic_that_is_gone_leaves_no_series(watch: Watch, clock: ManualClock) -> None:
     both = observe({"orders": [1, None], "logs": [2]}, brokers=BROKERS)
     watched = watch(both)
-    assert watched.scrape().by("partition", "kpe_partition_offline_since_timestamp_seconds").keys() == {"1"}
     gone = observe({"logs": [2]}, brokers=BROKERS)
     for _ in range(4):
         clock.advance(30)
@@ -68,7 +60,6 @@ def test_a_topic_that_is_gone_leaves_no_series(watch: Watch, clock: ManualClock)
     assert scrape.value("kpe_events_total", event="topic.deleted") == 1
     assert scrape.value("kpe_topics") == 1
     assert scrape.by("topic", "kpe_topic_partitions").keys() == {"logs"}
-    assert not scrape.by("topic", "kpe_partition_offline_since_timestamp_seconds")
 
 
 FIVE = observe({"a": [1], "b": [1, 1, 1], "c": [1, None, None], "d": [1, 1], "e": [None]}, brokers=BROKERS)
@@ -80,9 +71,6 @@ def test_beyond_the_limit_topics_that_matter_most_have_series_and_the_rest_has_o
     assert scrape.by("topic", "kpe_topic_partitions_offline") == {"c": 2, "e": 1, "__other__": 0}
     without = scrape.by("topic", "kpe_partitions_without_safe_alternative")
     assert without == {"a": 1, "b": 3, "d": 2, "__other__": 1}
-    suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
-    assert suppressed["kpe_topic_partitions"] == 2
-    assert suppressed["kpe_topic_partitions_offline"] == 3
 
 
 def test_the_sum_is_that_of_the_cluster_whatever_the_limit(watch: Watch) -> None:
@@ -92,72 +80,11 @@ def test_the_sum_is_that_of_the_cluster_whatever_the_limit(watch: Watch) -> None
         assert sum(scrape.by("topic", "kpe_topic_partitions_offline").values()) == 3
 
 
-def test_nothing_is_suppressed_within_the_limits(watch: Watch) -> None:
-    scrape = watch(FIVE).scrape()
-    suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
-    assert set(suppressed.values()) == {0}
-    assert {"kpe_topic_partitions", "kpe_topic_partitions_offline"} < suppressed.keys()
-
-
-SINCE = "kpe_partition_offline_since_timestamp_seconds"
-
-
 def test_every_name_of_an_event_is_there_at_0_before_anything_happened(clock: ManualClock) -> None:
     watched = Watched(clock, orders(1, 2))
     names = watched.scrape().by("event", "kpe_events_total")
     assert names == dict.fromkeys(NAMES, 0)
     watched.poller.close()
-
-
-def test_since_when_a_partition_is_offline_exists_only_while_it_is(watch: Watch, clock: ManualClock) -> None:
-    watched = watch(orders(1, 2))
-    assert watched.scrape().by("partition", SINCE) == {}
-    clock.advance(60)
-    moment = clock.now().timestamp()
-    watched.poll(orders(1, None))
-    clock.advance(5)
-    watched.poll(orders(1, None))
-    assert watched.scrape().value(SINCE, topic="orders", partition="1") == moment
-    watched.poll(orders(1, 3))
-    assert watched.scrape().by("partition", SINCE) == {}
-
-
-def test_beyond_the_limit_those_are_told_that_are_offline_longest(
-    watch: Watch, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafka_partition_events_listeners.prometheus.listener.MAX_OFFLINE_SERIES", 2)
-    watched = watch(orders(1, 1, 1, 1))
-    leaders: list[int | None] = [1, 1, 1, 1]
-    for partition in (2, 0, 3, 1):
-        clock.advance(1)
-        leaders[partition] = None
-        watched.poll(orders(*leaders))
-    scrape = watched.scrape()
-    assert scrape.by("partition", SINCE).keys() == {"2", "0"}
-    assert scrape.value("kpe_metrics_series_suppressed", family=SINCE) == 2
-    assert scrape.value("kpe_partitions_offline") == 4
-
-
-def test_an_outage_that_a_dropped_backlog_hid_is_known_to_have_begun_by_now(
-    watch: Watch, clock: ManualClock
-) -> None:
-    began = clock.now().timestamp()
-    topics: dict[str, Any] = {"a": [None, None], "gone": [None], "new": {"id": "A", "partitions": [None]}}
-    watched = watch(observe(topics, brokers=BROKERS))
-    back: dict[str, Any] = {"a": [None, 2], "new": {"id": "B", "partitions": [1]}}
-    for _ in range(3):
-        clock.advance(30)
-        watched.poll(observe(back, brokers=BROKERS))
-    assert watched.scrape().by("topic", SINCE) == {"a": began}
-    now = cluster_of({**topics, "new": [None]}, brokers=BROKERS)
-    watched.listener.on_event(Resync(cluster=now, dropped=9, wall_time=clock.now()))
-    assert watched.listener._since == {
-        ("a", 0): began,
-        ("a", 1): began + 90,
-        ("gone", 0): began + 90,
-        ("new", 0): began + 90,
-    }
-    assert watched.scrape().value("kpe_events_total", event="observer.resync") == 1
 
 
 def test_a_failed_poll_withholds_the_cluster_until_there_is_an_answer_again(watch: Watch) -> None:
@@ -192,7 +119,6 @@ def test_a_failed_poll_keeps_the_moment_of_the_last_good_answer(watch: Watch, cl
     watched.poll(DOWN)
     scrape = watched.scrape()
     assert scrape.value("kpe_last_successful_poll_timestamp_seconds") == moment
-    assert scrape.value("kpe_metadata_age_seconds") == 45
 
 
 def test_a_snapshot_too_old_to_be_trusted_is_withheld_too(watch: Watch, clock: ManualClock) -> None:

@@ -1,4 +1,4 @@
-"""Events applied to a snapshot: what somebody believes who has them and nothing else. Pure."""
+"""Events applied to a snapshot: what a listener believes that has them and nothing else."""
 
 from collections.abc import Iterable
 
