@@ -124,9 +124,6 @@ lock:                  ## renew the hashed requirements (needs uv)
 	  --upgrade --quiet --output-file requirements/docs.txt
 	uv pip compile --group frameworks --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --upgrade --quiet --output-file requirements/frameworks.txt
-	uv pip compile pyproject.toml --extra observe --universal --python-version 3.11 \
-	  --generate-hashes --constraint requirements/dev.txt --no-header --no-annotate \
-	  --upgrade --quiet --output-file kafka_partition_events/assets/container/requirements.txt
 	uv pip compile --group pyproject.toml:release --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-annotate --upgrade --quiet --output-file requirements/release.txt
 

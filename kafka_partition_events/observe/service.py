@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
-from attrs import evolve, fields
+from attrs import fields
 from prometheus_client import CollectorRegistry
 
 from kafka_partition_events import __version__
@@ -27,8 +27,6 @@ from kafka_partition_events.observe.settings import AlertmanagerSinkSettings, Ht
 from kafka_partition_events.observe.sinks import SinkRunner, described_target
 from kafka_partition_events.observe.sources import (
     NarrowedSource,
-    how_to_install,
-    installed_client,
     open_link,
     open_source,
 )
@@ -47,7 +45,6 @@ _LOOKED_AT: Final = "topics looked at"
 
 OpenSource = Callable[[Kafka], MetadataSource]
 
-_log = get_logger(__name__)
 _audit = get_logger(AUDIT)
 
 
@@ -69,7 +66,7 @@ class Service:
             OutboxError: the outbox can't be opened.
             ImportError: an extra is not installed.
         """
-        self._settings = settings = _with_installed_client(settings)
+        self._settings = settings
         self._clock = clock or Clock()
         self._started_at = self._clock.monotonic()
         self._name = settings.observer.name or socket.gethostname()
@@ -281,11 +278,3 @@ class Service:
         )
         self._register(listener)
         PipelineCollector(self._read_pipeline, kafka_cluster=self._called, registry=self._registry)
-
-
-def _with_installed_client(settings: Settings) -> Settings:
-    wanted = settings.kafka.client
-    client = installed_client(wanted)
-    if client != wanted:
-        _log.warning("client_not_installed", client=wanted, instead=client, cure=how_to_install(wanted))
-    return evolve(settings, kafka=evolve(settings.kafka, client=client))

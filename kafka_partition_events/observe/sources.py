@@ -1,9 +1,6 @@
 """The source of metadata, and the link to the control topics, that the configuration asks for."""
 
-import importlib
 import re
-from collections.abc import Mapping
-from typing import Final
 
 from attrs import evolve
 
@@ -11,39 +8,7 @@ from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.source import MetadataSource, Observation
-from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Client, Control, Kafka
-
-_EXTRAS: Final[Mapping[Client, str]] = {KAFKA_PYTHON: "kafka-python", CONFLUENT: "confluent"}
-_PACKAGES: Final[Mapping[Client, str]] = {
-    KAFKA_PYTHON: "kafka_partition_events.clients.kafka_python",
-    CONFLUENT: "kafka_partition_events.clients.confluent",
-}
-
-
-def the_other(client: Client) -> Client:
-    """Return the client that is not this one."""
-    (other,) = _PACKAGES.keys() - {client}
-    return other
-
-
-def how_to_install(client: Client) -> str:
-    """Return the command that installs this library's part for a client."""
-    return f'pip install "kafka-partition-events[{_EXTRAS[client]}]"'
-
-
-def installed_client(wanted: Client) -> Client:
-    """Return the client that is wanted if it is installed, else the other one.
-
-    Raises:
-        ImportError: neither is installed; the message tells the cure.
-    """
-    try:
-        importlib.import_module(_PACKAGES[wanted])
-    except ImportError:
-        other = the_other(wanted)
-        importlib.import_module(_PACKAGES[other])
-        return other
-    return wanted
+from kafka_partition_events.observe.settings import CONFLUENT, Control, Kafka
 
 
 def open_source(kafka: Kafka) -> MetadataSource:

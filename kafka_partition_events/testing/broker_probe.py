@@ -1,19 +1,20 @@
 """Ask one particular broker what it knows.
 
 A client library asks any broker it likes. To wait until a change has reached *every* broker one must ask
-each of them, so this speaks the one request that it takes: Metadata version 4, the first that can say "do
-not create the topic". No client, no background thread, no log line about a broker that is not up yet.
+each of them. So this makes a request on a connection of its own, in kafka-python's encoding: no client, no
+background thread, no log line about a broker that is not up yet.
 """
 
 import socket
-import struct
-from collections.abc import Iterator
+from typing import Any
 
 from attrs import frozen
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from kafka_partition_events.testing.errors import KitError
 
-_METADATA, _VERSION = 3, 4
+_CREATES_NO_TOPIC = 4
+"""The first version of Metadata that can say so."""
 
 
 class ProbeError(KitError):
@@ -43,35 +44,42 @@ def ask_broker(host: str, port: int, *, timeout: float = 5.0) -> BrokerView:
     Raises:
         ProbeError: there was no usable answer.
     """
-    # topics: null for all, allow creation: no
-    return _parse(
-        Reader(exchange(host, port, _METADATA, struct.pack(">ib", -1, 0), _VERSION, timeout=timeout))
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    answer = exchange(host, port, request, MetadataResponse, _CREATES_NO_TOPIC, timeout=timeout)
+    return BrokerView(
+        frozenset(broker.node_id for broker in answer.brokers),
+        {
+            topic.name: {
+                p.partition_index: ProbedPartition(p.leader_id, tuple(p.replica_nodes), tuple(p.isr_nodes))
+                for p in topic.partitions
+            }
+            for topic in answer.topics
+            if not topic.error_code
+        },
     )
 
 
-def exchange(
-    host: str, port: int, request: int, body: bytes, version: int = 0, *, timeout: float = 5.0
-) -> bytes:
-    """Make one request on a connection of its own; return the answer, which begins with a correlation id.
+def exchange(host: str, port: int, request: Any, response: Any, version: int, *, timeout: float = 5.0) -> Any:
+    """Make one request on a connection of its own; return the answer.
 
     Args:
         host: Of a node.
         port: Of the same.
-        request: Kafka's number of the request.
-        body: What follows the client id.
-        version: Of the request.
+        request: One of kafka-python's.
+        response: The class of its answer.
+        version: Of both.
         timeout: Seconds for each step.
 
     Raises:
         ProbeError: there was no answer.
     """
+    request.with_header(correlation_id=1, client_id="probe")
     try:
         with socket.create_connection((host, port), timeout) as connection:
-            body = struct.pack(">hhih5s", request, version, 1, 5, b"probe") + body
-            connection.sendall(struct.pack(">i", len(body)) + body)
+            connection.sendall(request.encode(version, header=True, framed=True))
             with connection.makefile("rb") as stream:
-                (size,) = struct.unpack(">i", _exactly(stream.read(4), 4))
-                return _exactly(stream.read(size), size)
+                size = int.from_bytes(_exactly(stream.read(4), 4))
+                return response.decode(_exactly(stream.read(size), size), version, header=True)
     except OSError as error:
         raise ProbeError(f"{host}:{port}: {error}") from error
 
@@ -80,64 +88,3 @@ def _exactly(data: bytes, size: int) -> bytes:
     if len(data) != size:
         raise ConnectionError("connection closed in the middle of an answer")
     return data
-
-
-class Reader:
-    """Reads the old ("non-flexible") Kafka encoding: big-endian integers, counted strings and arrays."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def number(self, code: str) -> int:
-        """Read an integer; `code` is that of `struct`."""
-        layout = struct.Struct(">" + code)
-        (value,) = layout.unpack_from(self._data, self._at)
-        self._at += layout.size
-        return int(value)
-
-    def text(self) -> str:
-        """Read a string; null is an empty one."""
-        size = max(self.number("h"), 0)  # -1 is null
-        self._at += size
-        return self._data[self._at - size : self._at].decode()
-
-    def skip(self, size: int) -> None:
-        """Go past `size` bytes."""
-        self._at += size
-
-    def items(self) -> Iterator[None]:
-        """Count the items of an array."""
-        for _ in range(self.number("i")):
-            yield None
-
-    def numbers(self) -> tuple[int, ...]:
-        """Read an array of 32-bit integers."""
-        return tuple(self.number("i") for _ in self.items())
-
-
-def _parse(read: Reader) -> BrokerView:
-    read.number("i")  # correlation id: this connection has one request
-    read.number("i")  # throttle time
-    brokers = set()
-    for _ in read.items():
-        brokers.add(read.number("i"))
-        read.text()  # host
-        read.number("i")  # port
-        read.text()  # rack
-    read.text()  # cluster id
-    read.number("i")  # controller
-    topics = {}
-    for _ in read.items():
-        error, name = read.number("h"), read.text()
-        read.number("b")  # internal
-        partitions = dict(_partition(read) for _ in read.items())
-        if not error:
-            topics[name] = partitions
-    return BrokerView(frozenset(brokers), topics)
-
-
-def _partition(read: Reader) -> tuple[int, ProbedPartition]:
-    read.number("h")  # error: LEADER_NOT_AVAILABLE says no more than the leader -1
-    partition, leader = read.number("i"), read.number("i")
-    return partition, ProbedPartition(leader, replicas=read.numbers(), isr=read.numbers())

@@ -4,84 +4,71 @@
 its own, as in `broker_probe.py`.
 """
 
-import struct
 from collections.abc import Collection
 
-from kafka_partition_events.testing.broker_probe import Reader, exchange
+from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+
+from kafka_partition_events.testing.broker_probe import exchange
 from kafka_partition_events.testing.errors import KitError
 
-_ELECT_LEADERS, _ALTER_CLIENT_QUOTAS, _DESCRIBE_QUORUM = 43, 49, 55
 _ELECTION_NOT_NEEDED = 84
 _LIMIT_S = 30.0
-_QUORUM_TOPIC = b"__cluster_metadata"
 
 
 def leads_quorum(host: str, port: int) -> bool:
-    """Ask the controller at `host`:`port` whether it is the active one (DescribeQuorum version 0).
+    """Ask the controller at `host`:`port` whether it is the active one.
 
     Raises:
         ProbeError: there was no usable answer.
     """
-    # Compact arrays and strings have their size plus one in a byte; 0 ends a list of tagged fields.
-    topics = struct.pack(">bb18sbib", 2, len(_QUORUM_TOPIC) + 1, _QUORUM_TOPIC, 2, 0, 0) + b"\0"
-    read = Reader(exchange(host, port, _DESCRIBE_QUORUM, b"\0" + topics + b"\0"))  # first the header's tags
-    read.number("i")  # correlation id
-    read.number("b")  # no tags
-    if read.number("h") != 0:
+    topic, partition = DescribeQuorumRequest.TopicData, DescribeQuorumRequest.TopicData.PartitionData
+    asked = [topic(topic_name="__cluster_metadata", partitions=[partition(partition_index=0)])]
+    answer = exchange(host, port, DescribeQuorumRequest(topics=asked), DescribeQuorumResponse, 0)
+    if answer.error_code:
         return False
-    read.number("b")  # one topic
-    read.skip(read.number("b") - 1)
-    read.number("b")  # one partition
-    read.number("i")
-    return read.number("h") == 0  # else: not the leader
+    return not any(each.error_code for found in answer.topics for each in found.partitions)
 
 
 def alter_client_quota(host: str, port: int, client_id: str, quota: str, value: float | None) -> None:
-    """Set a quota of a client id; None removes it (AlterClientQuotas version 0).
+    """Set a quota of a client id; None removes it.
 
     Raises:
         ProbeError: there was no usable answer.
         KitError: Kafka refused.
     """
-    one = struct.pack(">i", 1)
-    entity = one + _text("client-id") + _text(client_id)
-    operation = one + _text(quota) + struct.pack(">db", value or 0.0, value is None)
-    validate_only = b"\0"
-    read = Reader(exchange(host, port, _ALTER_CLIENT_QUOTAS, one + entity + operation + validate_only))
-    read.number("i")  # correlation id
-    read.number("i")  # throttle time
-    read.number("i")  # one entry
-    error, message = read.number("h"), read.text()
-    if error:
-        raise KitError(f"could not set quotas: {message or f'error {error}'}")
+    data = AlterClientQuotasRequest.EntryData
+    entry = data(
+        entity=[data.EntityData(entity_type="client-id", entity_name=client_id)],
+        ops=[data.OpData(key=quota, value=value or 0.0, remove=value is None)],
+    )
+    request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
+    for each in exchange(host, port, request, AlterClientQuotasResponse, 0).entries:
+        if each.error_code:
+            raise KitError(f"could not set quotas: {each.error_message or f'error {each.error_code}'}")
 
 
 def elect_leaders(host: str, port: int, topic: str, partitions: Collection[int], *, unclean: bool) -> None:
     """Have leaders elected: the first replica of each partition, or, if `unclean`, whoever is there.
 
-    This is ElectLeaders version 1.
-
     Raises:
         ProbeError: there was no usable answer.
         KitError: Kafka refused, for a reason other than that there is no need.
     """
-    wanted = struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
-    timeout_ms = struct.pack(">i", int(_LIMIT_S * 1e3))
-    body = struct.pack(">bi", unclean, 1) + _text(topic) + wanted + timeout_ms
-    read = Reader(exchange(host, port, _ELECT_LEADERS, body, 1, timeout=_LIMIT_S + 5.0))
-    read.number("i")  # correlation id
-    read.number("i")  # throttle time
-    errors = [(read.number("h"), "")]
-    for _ in read.items():
-        read.text()  # topic
-        for _ in read.items():
-            read.number("i")  # partition
-            errors.append((read.number("h"), read.text()))
+    request = ElectLeadersRequest(
+        election_type=int(unclean),
+        topic_partitions=[ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[*partitions])],
+        timeout_ms=int(_LIMIT_S * 1e3),
+    )
+    answer = exchange(host, port, request, ElectLeadersResponse, 1, timeout=_LIMIT_S + 5.0)
+    results = [each for one in answer.replica_election_results for each in one.partition_result]
+    errors = [(answer.error_code, None), *((each.error_code, each.error_message) for each in results)]
     for error, message in errors:
         if error not in {0, _ELECTION_NOT_NEEDED}:
             raise KitError(f"could not elect leaders of topic {topic}: {message or f'error {error}'}")
-
-
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    return struct.pack(">h", len(raw)) + raw

@@ -20,7 +20,7 @@ from kafka_partition_events.observe.settings import Kafka, Settings
 
 Captured = pytest.CaptureFixture[str]
 SPARK: Any = typer.main.get_group(spark_app).commands
-OURS = ("kpe.example.toml", "systemd/kpe.service", "systemd/kpe-tracker.service", "container/Containerfile")
+OURS = ("kpe.example.toml", "systemd/kpe.service", "systemd/kpe-tracker.service")
 
 
 def test_everything_is_written(tmp_path: Path, capsys: Captured) -> None:
@@ -101,19 +101,6 @@ def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None
     assert [sink.name for sink in settings.sinks] == ["journal", "hook", "alerts"]
     assert settings.kafka.properties["sasl.password"] == "https://pager.example/x"
     assert settings.http.client_ca == "/etc/kpe/clients-ca.pem"
-
-
-def test_the_container_installs_what_is_tested(exported: Path) -> None:
-    def pinned(path: Path) -> dict[str, str]:
-        blocks = path.read_text().replace("\\\n", "").splitlines()
-        return {block.partition("==")[0]: block for block in blocks if "==" in block}
-
-    ours = pinned(exported / "container" / "requirements.txt")
-    tested = pinned(Path(__file__).parents[2] / "requirements" / "dev.txt")
-    assert {"confluent-kafka", "httpx", "prometheus-client", "structlog"} <= ours.keys()
-    for name, block in ours.items():
-        assert block.split() == tested[name].split(), f"{name}: run make lock"
-        assert "--hash=sha256:" in block
 
 
 # -- of the fleet tables -------------------------------------------------------------------------------

@@ -1,6 +1,4 @@
-"""The client that looks at the cluster: the one that is configured, if it is there."""
-
-import sys
+"""The client that looks at the cluster: the one that is configured."""
 
 import pytest
 
@@ -8,12 +6,8 @@ from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource
 from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Client, Control, Kafka
-from kafka_partition_events.observe.sources import installed_client, open_link, open_source
+from kafka_partition_events.observe.sources import open_link, open_source
 
-PACKAGES: dict[Client, str] = {
-    KAFKA_PYTHON: "kafka_partition_events.clients.kafka_python",
-    CONFLUENT: "kafka_partition_events.clients.confluent",
-}
 SOURCES: dict[Client, type] = {KAFKA_PYTHON: KafkaPythonMetadataSource, CONFLUENT: ConfluentMetadataSource}
 
 
@@ -22,18 +16,6 @@ def test_the_client_that_is_configured_looks(client: Client) -> None:
     source = open_source(Kafka(client=client, bootstrap_servers="127.0.0.1:1"))
     assert isinstance(source, SOURCES[client])
     source.close()
-
-
-@pytest.mark.parametrize(("wanted", "other"), [(KAFKA_PYTHON, CONFLUENT), (CONFLUENT, KAFKA_PYTHON)])
-def test_if_it_is_not_installed_the_other_one_does_and_one_is_needed(
-    wanted: Client, other: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert installed_client(wanted) == wanted
-    monkeypatch.setitem(sys.modules, PACKAGES[wanted], None)
-    assert installed_client(wanted) == other
-    monkeypatch.setitem(sys.modules, PACKAGES[other], None)
-    with pytest.raises(ImportError):
-        installed_client(wanted)
 
 
 def test_a_property_that_kafka_python_can_not_follow_is_told_with_the_cure() -> None:

@@ -1,4 +1,4 @@
-"""``kpe assets``: ready files for Prometheus, Grafana, systemd, containers, dbt, Kubernetes, Airflow."""
+"""``kpe assets``: ready files for Prometheus, Grafana, systemd, dbt, Kubernetes, Airflow."""
 
 import os
 from collections.abc import Iterator
@@ -37,8 +37,8 @@ def export_command(
     kpe assets export ./kpe-assets
     kpe assets export /etc/kpe --force
 
-    Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, systemd units, a
-    Containerfile, Kubernetes manifests, an example configuration; for the fleet tables a dbt project, SQL
+    Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, systemd units,
+    Kubernetes manifests, an example configuration; for the fleet tables a dbt project, SQL
     views, a SparkApplication and an Airflow DAG. Existing files that differ are kept, unless --force is
     given; then a symbolic link is replaced, and not written through.
 
