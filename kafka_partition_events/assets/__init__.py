@@ -8,10 +8,7 @@ add properties under the same ``$id``, so readers must pass over what they do no
 import json
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
+from typing import Any
 
 _SUFFIX = ".json"
 
@@ -27,19 +24,3 @@ def schemas() -> Mapping[str, Mapping[str, Any]]:
         entry.name.removesuffix(_SUFFIX): json.loads(entry.read_text(encoding="utf-8"))
         for entry in sorted(found, key=lambda entry: entry.name)
     }
-
-
-def validator(name: str) -> "Draft202012Validator":
-    """Return a validator of one of the `schemas`, which knows those it refers to. Needs jsonschema.
-
-    Raises:
-        KeyError: there is no schema of that name.
-        ImportError: jsonschema is not installed; it is no dependency of this library.
-    """
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
-    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
-
-    known = schemas()
-    resources = ((schema["$id"], DRAFT202012.create_resource(schema)) for schema in known.values())
-    return Draft202012Validator(known[name], registry=Registry().with_resources(resources))

@@ -1,15 +1,15 @@
 """What is wrong with a cluster now, as alerts: a function of its snapshot, not of its history. Pure.
 
-`RULES` is the one table: the alerts that are posted to Alertmanager, Prometheus' rules (`rules_yaml`) and the
-sections of docs/runbooks.md have their names and labels from it. Whoever scrapes and whoever is posted to
-sees one thing.
+`RULES` is the one table: the alerts that are posted to Alertmanager, Prometheus' rules
+(docs/generate/shipped.py) and the sections of docs/runbooks.md have their names and labels from it. Whoever
+scrapes and whoever is posted to sees one thing.
 
 A broker that left is one alert: the partitions that it explains are in its annotations, and no alert of their
 own. What one alert name says of more than `MOST_TOPICS` topics is said of ``__other__`` beyond these.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -215,7 +215,7 @@ def _alert(cluster: str, cause: Cause, found: Wrong, stood: float) -> Alert:
     annotations = {
         "summary": _filled(rule.summary, labels, found.value),
         "description": _filled(rule.description, labels, found.value),
-        "runbook_url": _runbook(rule),
+        "runbook_url": runbook_of(rule),
     }
     for name, topics in (("partitions_offline", found.offline), ("partitions_out_of_sync", found.behind)):
         if topics:
@@ -316,24 +316,6 @@ def series_of(wrong: Mapping[Cause, Wrong]) -> dict[tuple[str, ...], int]:
     return series
 
 
-def rules_yaml() -> str:
-    """Return the alerts of the table as Prometheus' rules: the body of a group, in YAML."""
-    return "".join(line + "\n" for rule in RULES for line in _rule_lines(rule))
-
-
-def _rule_lines(rule: Rule) -> Iterator[str]:
-    by = ", ".join(filter(None, ("kafka_cluster", rule.about)))
-    yield f"  - alert: {rule.name}"
-    yield f'    expr: max by ({by}) ({CONDITION}{{alert="{rule.name}"}}) > 0'
-    if rule.hold_s:
-        yield f"    for: {rule.hold_s:g}s"
-    yield "    labels:"
-    yield f"      severity: {rule.severity}"
-    yield "    annotations:"
-    yield f"      summary: '{rule.summary}'"
-    yield f"      description: '{rule.description}'"
-    yield f"      runbook_url: {_runbook(rule)}"
-
-
-def _runbook(rule: Rule) -> str:
+def runbook_of(rule: Rule) -> str:
+    """Return where it is said what to do."""
     return f"{DOCUMENTATION}/runbooks.md#{rule.name.lower()}"

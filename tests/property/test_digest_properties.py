@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.assets import schemas, validator
+from kafka_partition_events.assets import schemas
 from kafka_partition_events.events.cloudevents import to_entry
 from kafka_partition_events.events.digests import FOLDED, MOST_CHANGES, Observed, fold
 from kafka_partition_events.metadata import events as ev
@@ -18,6 +18,7 @@ from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.every_event import BEFORE
+from tests.schema_kit import validator
 
 BROKERS = (1, 2, 3)
 TOPICS = ("a", "b", "wide")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.generate.shipped import rules_yaml
 from kafka_partition_events.diagnose.replicas import exposure_of
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.observe.alerts import (
@@ -16,7 +17,6 @@ from kafka_partition_events.observe.alerts import (
     Cause,
     Wrong,
     alerts,
-    rules_yaml,
     series_of,
     wrong_in,
 )

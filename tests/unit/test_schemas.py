@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,8 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
-from kafka_partition_events.assets import generate, schemas, validator
+from docs.generate import shipped
+from kafka_partition_events.assets import schemas
 from kafka_partition_events.events.digests import FOLDED
 from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.listeners import to_cloudevent, to_record
@@ -21,6 +21,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from tests.every_event import EVERY_EVENT
 from tests.property.worlds import snapshots
+from tests.schema_kit import validator
 
 CONTROL = {"control.command", "control.change", "control.lease"}
 SHARED = {"common", "control", "envelope"}
@@ -162,13 +163,12 @@ class TestWhatTheyRefuse:
 
 
 def test_what_is_generated_is_up_to_date() -> None:
-    shipped = Path(generate.__file__).parent
-    for path, text in generate.files().items():
-        assert (shipped / path).read_text() == text, "run: python -m kafka_partition_events.assets.generate"
+    for path, text in shipped.files().items():
+        assert (shipped.SHIPPED / path).read_text() == text, "run: python -m docs.generate.shipped"
 
 
 def test_the_asyncapi_document_refers_to_what_there_is() -> None:
-    document = json.loads((Path(generate.__file__).parent / generate.DOCUMENT).read_text())
+    document = json.loads((shipped.SHIPPED / shipped.DOCUMENT).read_text())
     messages = document["components"]["messages"]
     for channel in document["channels"].values():
         for name, message in channel["messages"].items():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.assets import schemas, validator
+from kafka_partition_events.assets import schemas
 from kafka_partition_events.control.protocol import vocabulary
 from kafka_partition_events.control.protocol.codec import (
     Oddity,
@@ -29,6 +29,7 @@ from kafka_partition_events.control.protocol.records import (
 )
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from tests.control_kit import NEW, ONE, gated, lease
+from tests.schema_kit import validator
 
 ANSWER = Answer(offset=4, at_ms=5, verb=Verb.CANCEL, actor="bob", refused=True, detail="it is final")
 CHANGE = Change(

@@ -2,29 +2,31 @@
 
 ::
 
-    python -m kafka_partition_events.assets.generate
+    python -m docs.generate.shipped
 
 writes them where they ship; a test holds that they are up to date.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
+from importlib.resources import files as files_of
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
+from kafka_partition_events import assets
 from kafka_partition_events.assets import schemas
 from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.events.cloudevents import RECORD_HEADERS, TYPE_PREFIX
 from kafka_partition_events.events.digests import FOLDED, MOST_CHANGES, Digest
 from kafka_partition_events.events.names import NAMES
-from kafka_partition_events.observe.alerts import rules_yaml
+from kafka_partition_events.observe.alerts import CONDITION, RULES, Rule, runbook_of
 
 DOCUMENT: Final = "asyncapi.json"
-RULES: Final = "prometheus/rules.yml"
+RULES_FILE: Final = "prometheus/rules.yml"
 
-_HERE: Final = Path(__file__).parent
+SHIPPED: Final = Path(str(files_of(assets)))
 _BEGIN: Final = "the same is posted to Alertmanager\n  rules:\n"
 _END: Final = "# end of what is generated\n"
 
@@ -144,16 +146,35 @@ def files() -> Mapping[str, str]:
         path: json.dumps(document, indent=2) + "\n"
         for path, document in [*made.items(), (DOCUMENT, asyncapi())]
     }
-    return {**texts, RULES: rules()}
+    return {**texts, RULES_FILE: rules()}
 
 
 def rules() -> str:
     """Return Prometheus' rules: those that ship, with the alerts of the table put in."""
-    head, begin, rest = (_HERE / RULES).read_text(encoding="utf-8").partition(_BEGIN)
+    head, begin, rest = (SHIPPED / RULES_FILE).read_text(encoding="utf-8").partition(_BEGIN)
     _, end, tail = rest.partition(_END)
     return f"{head}{begin}{rules_yaml()}{end}{tail}"
 
 
+def rules_yaml() -> str:
+    """Return the alerts of the table as Prometheus' rules: the body of a group, in YAML."""
+    return "".join(line + "\n" for rule in RULES for line in _rule_lines(rule))
+
+
+def _rule_lines(rule: Rule) -> Iterator[str]:
+    by = ", ".join(filter(None, ("kafka_cluster", rule.about)))
+    yield f"  - alert: {rule.name}"
+    yield f'    expr: max by ({by}) ({CONDITION}{{alert="{rule.name}"}}) > 0'
+    if rule.hold_s:
+        yield f"    for: {rule.hold_s:g}s"
+    yield "    labels:"
+    yield f"      severity: {rule.severity}"
+    yield "    annotations:"
+    yield f"      summary: '{rule.summary}'"
+    yield f"      description: '{rule.description}'"
+    yield f"      runbook_url: {runbook_of(rule)}"
+
+
 if __name__ == "__main__":
     for path, text in files().items():
-        (_HERE / path).write_text(text, encoding="utf-8")
+        (SHIPPED / path).write_text(text, encoding="utf-8")
