@@ -100,7 +100,7 @@ matrix: setup          ## the tests on each supported version (three hours; ONLY
 wheel: $(VENV)/.ready  ## build the wheel into dist/ and import it in a clean environment
 	@$(BIN)/python -m tests.packaging.check_release build wheel
 
-release-check: $(VENV)/.ready $(VENV)/release  ## what a release is made of: package, page, types, workflows, manifests
+release-check: $(VENV)/.ready $(VENV)/release  ## what a release is made of, in fresh environments: package, extras, the README's commands, types, ...
 	@PYTHONPATH=$(CURDIR):$(abspath $(VENV)/release) PATH="$(abspath $(VENV)/release/bin):$$PATH" \
 	  $(BIN)/python -m tests.packaging.check_release
 

@@ -88,12 +88,12 @@ class EventLabels:
         if not may_be_planned(event):
             return _NOTHING
         plans = self._plans_after(event.observed_at)
-        label = None if plans is None else plans.label(event)
-        if label is None:
+        if plans is None:
             self._counts[name_of(event), "unknown"] += 1
             return _NOTHING
-        self._counts[name_of(event), str(label.planned).lower()] += 1
-        return {"planned": True, "change_id": label.change_id} if label.planned else {"planned": False}
+        change = plans.change_of(event)
+        self._counts[name_of(event), "false" if change is None else "true"] += 1
+        return {"planned": False} if change is None else {"planned": True, "change_id": change.change_id}
 
     def _plans_after(self, moment: float) -> Plans | None:
         """Return what a reading has found that began then or later; None if there is none in time."""

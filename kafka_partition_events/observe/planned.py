@@ -14,9 +14,7 @@ happened while the change held. These are moments of the observer's clock, those
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final
-
-from attrs import frozen
+from typing import Final, TypeGuard
 
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.metadata import events as ev
@@ -24,29 +22,10 @@ from kafka_partition_events.metadata import events as ev
 CLOCKS_DIFFER_MS: Final = 5_000
 """By how much the clocks of observer and brokers may differ."""
 
-LABELLED: Final[tuple[type[ev.Event], ...]] = (ev.PartitionsAdded,)
-"""The events that somebody can have asked for."""
 
-
-def may_be_planned(event: ev.Event) -> bool:
+def may_be_planned(event: ev.Event) -> TypeGuard[ev.PartitionsAdded]:
     """Tell whether there can be an answer: not for a first sight, or where the cluster is not known."""
-    return isinstance(event, LABELLED) and not event.initial and event.cluster_id is not None
-
-
-@frozen
-class Label:
-    """The answer.
-
-    Attributes:
-        change_id: The change that explains the event; None: nobody had asked for it.
-    """
-
-    change_id: str | None
-
-    @property
-    def planned(self) -> bool:
-        """Whether somebody had asked for it."""
-        return self.change_id is not None
+    return isinstance(event, ev.PartitionsAdded) and not event.initial and event.cluster_id is not None
 
 
 class Plans:
@@ -59,15 +38,8 @@ class Plans:
             if not change.refused_at_once:
                 self._by_subject[change.spec.cluster_id, change.spec.topic].append(change)
 
-    def label(self, event: ev.Event) -> Label | None:
-        """Return what is to be said of an event as a poller stamped it; None: no label."""
-        if not isinstance(event, ev.PartitionsAdded) or not may_be_planned(event):
-            return None
-        change = self._growth(event)
-        return Label(None if change is None else change.change_id)
-
-    def _growth(self, event: ev.PartitionsAdded) -> Change | None:
-        """Return the last of the increases that lead from the old count to the new one."""
+    def change_of(self, event: ev.PartitionsAdded) -> Change | None:
+        """Return the change that explains a growth: the last of those that lead there from the old count."""
         asked = [
             change
             for change in self._by_subject.get((event.cluster_id or "", event.topic), ())

@@ -4,13 +4,14 @@ Run by ``make release-check``, which installs the tools; actionlint takes Go. ``
 ``build wheel``. After a failure the others run all the same. Exit codes: 0 all is well; 1 something is not.
 """
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import venv
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,14 +44,25 @@ partitioner.apply_snapshot(kpe.Cluster(
 assert partitioner.partition("orders", None, b"foobar", None, b"", None) == 6
 print("version", kpe.__version__)
 """
+EXTRAS = {
+    "confluent": "kafka_partition_events.clients.confluent:PartitioningProducer",
+    "kafka-python": "kafka_partition_events.clients.kafka_python:attach",
+    "aiokafka": "kafka_partition_events.clients.aiokafka:attach",
+    "events": "kafka_partition_events.listeners:SinkListener",
+    "metrics": "kafka_partition_events.listeners:PrometheusListener",
+    "webhook": "kafka_partition_events.listeners:WebhookSink",
+    "testing": "kafka_partition_events.testing:KafkaCluster",
+}
+"""What must be there with an extra alone. Those that bring commands are tried by the README's."""
+README_COMMANDS = "tests/integration/test_readme_fresh.py"
 
 
 class CheckError(Exception):
     """Something is wrong with the release; the message says what."""
 
 
-def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, check=False)
+def run(*command: str | Path, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CheckError(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}".strip())
     return done.stdout.strip()
@@ -77,24 +89,25 @@ def metadata() -> str:
 
 
 @contextmanager
-def installed(extra: str = "") -> Iterator[tuple[Path, Path]]:
-    """Install the wheel into a clean environment; yield its Python and a directory away from the checkout."""
+def installed(extra: str = "", kind: str = "whl") -> Iterator[tuple[Path, Path]]:
+    """Install the wheel, or the sdist, into a clean environment; yield its Python and a directory elsewhere."""
     with tempfile.TemporaryDirectory(prefix="kpe-user-") as folder:
         user = Path(folder)
         venv.create(user / "venv", with_pip=True)
         python = user / "venv" / "bin" / "python"
-        run(python, "-m", "pip", "install", "--quiet", f"{_wheel()}{extra}")
+        # Isolated: it must not take what is on PYTHONPATH, the tools of this check, for installed.
+        run(python, "-I", "-m", "pip", "install", "--quiet", f"{_built(kind)}{extra}")
         yield python, user
 
 
-def _wheel() -> Path:
-    (wheel,) = DIST.glob("*.whl")
-    return wheel
+def _built(kind: str) -> Path:
+    (file,) = DIST.glob(f"*.{kind}")
+    return file
 
 
 def wheel() -> str:
     """See that all is in it, and use it."""
-    names = {name for name in zipfile.ZipFile(_wheel()).namelist() if ".dist-info/" not in name}
+    names = {name for name in zipfile.ZipFile(_built("whl")).namelist() if ".dist-info/" not in name}
     if (top := {name.partition("/")[0] for name in names}) != TOP_LEVEL.keys():
         raise CheckError(f"the wheel installs {sorted(top)}, not {sorted(TOP_LEVEL)}")
     needed = {
@@ -116,6 +129,26 @@ def wheel() -> str:
         if kpe.returncode != 2 or "kafka-partition-events[cli]" not in kpe.stderr:
             raise CheckError(f"kpe without its extra should name it and exit 2: {kpe}")
     return f"{said}, {len(names)} files"
+
+
+def sdist() -> str:
+    """Build and use what others build from."""
+    with installed(kind="tar.gz") as (python, user):
+        return run(python, "-I", "-W", "error", "-c", USE, cwd=user)
+
+
+def extras() -> str:
+    for extra, there in EXTRAS.items():
+        home, _, name = there.partition(":")
+        with installed(f"[{extra}]") as (python, user):
+            run(python, "-I", "-c", f"from {home} import {name}", cwd=user)
+    return f"{len(EXTRAS)} extras, each in an environment of its own"
+
+
+def commands() -> str:
+    """Run each command of the README, `kpe demo` too, with the wheel and the extra that it names."""
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # not the checkout's
+    return run(sys.executable, "-m", "pytest", "-q", README_COMMANDS, env=plain).splitlines()[-1]
 
 
 def types() -> str:
@@ -160,7 +193,7 @@ def _manifests() -> Iterator[dict[str, str]]:
 
 
 CHECKS: tuple[Callable[[], str], ...] = (
-    build, page, metadata, wheel, types, workflows, forms, manifests,
+    build, page, metadata, wheel, sdist, extras, commands, types, workflows, forms, manifests,
 )  # fmt: skip
 
 

@@ -15,7 +15,6 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.observe.labels import READ_LIMIT_S, RETRY_S, EventLabels
-from kafka_partition_events.observe.planned import LABELLED
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, ONE, TOPIC, TOPIC_ID, Story, growth
@@ -116,7 +115,7 @@ def test_the_events_of_one_look_take_one_reading(world: World) -> None:
 
 
 def test_what_can_not_be_planned_is_not_read_for(world: World) -> None:
-    others = [event for event in EVERY_EVENT if not isinstance(event, LABELLED)]
+    others = [event for event in EVERY_EVENT if not isinstance(event, ev.PartitionsAdded)]
     assert [world.labels.of(event) for event in others] == [{}] * len(others)
     assert (world.link.reads, world.labels.counts) == (0, {})
 

@@ -16,7 +16,7 @@ from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.observe.planned import Label, Plans
+from kafka_partition_events.observe.planned import Plans, may_be_planned
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, START_MS, TOPIC, TOPIC_ID, growth
 
@@ -59,8 +59,10 @@ def grew(
 
 def answer(event: ev.Event, *changes: Change) -> str | None:
     """Return the change, "unplanned", or None for no label."""
-    label = Plans(changes).label(event)
-    return None if label is None else label.change_id or "unplanned"
+    if not may_be_planned(event):
+        return None
+    change = Plans(changes).change_of(event)
+    return "unplanned" if change is None else change.change_id
 
 
 WAITING = change(growth(), State.REQUESTED)
@@ -115,7 +117,3 @@ def test_a_change_holds_from_its_request_until_its_end(
     after: float | None, by: float, asked: Change, told: str
 ) -> None:
     assert answer(grew(after=after, by=by), asked) == told
-
-
-def test_a_label_says_who_has_asked() -> None:
-    assert (Label("chg-1").planned, Label(None).planned) == (True, False)
