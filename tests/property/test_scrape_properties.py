@@ -10,7 +10,7 @@ from kafka_partition_events.durations import Durations
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events_listeners.prometheus.snapshot import NOTHING, read_snapshot
+from kafka_partition_events_listeners.prometheus.snapshot import NOTHING, readings_of, tally
 from tests.property.worlds import observations, snapshots
 
 STEP_S = 20.0
@@ -33,9 +33,9 @@ def snapshots_after(answers: Iterable[tuple[Observation, bool]]) -> list[Cluster
 def check(scraped: list[Cluster], max_topics: int) -> None:
     last = NOTHING
     for cluster in scraped:
-        found = read_snapshot(cluster, max_topics, last)
-        assert found == read_snapshot(cluster, max_topics)
-        last = found.tally
+        counted = tally(cluster, last)
+        assert [*readings_of(counted, max_topics)] == [*readings_of(tally(cluster), max_topics)]
+        last = counted
 
 
 @given(st.lists(st.tuples(observations(), st.booleans()), max_size=12), LIMITS)
