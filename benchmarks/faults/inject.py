@@ -20,9 +20,9 @@ from benchmarks.faults.plan import (
     THROTTLED,
 )
 from kafka_partition_events.testing import KafkaCluster
-from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError, ask_broker
+from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ProbeError, ask_broker
 from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.links import Link
+from kafka_partition_events.testing.network.links import Link
 
 _NS = 1_000_000_000
 _IN_SYNC_LIMIT_S = 60.0

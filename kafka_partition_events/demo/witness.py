@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
-from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError, ask_broker
+from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ProbeError, ask_broker
 
 _INTERVAL_S = 0.2
 _LIMIT_S = 2.0

@@ -11,9 +11,9 @@ from kafka_partition_events.testing.errors import KitError
 
 if TYPE_CHECKING:
     from kafka_partition_events.testing.clock import ManualClock
+    from kafka_partition_events.testing.cluster.kafka_cluster import KafkaCluster
     from kafka_partition_events.testing.contract import PartitionerContract
-    from kafka_partition_events.testing.kafka_cluster import KafkaCluster
-    from kafka_partition_events.testing.links import Link
+    from kafka_partition_events.testing.network.links import Link
     from kafka_partition_events.testing.recording import RecordingListener
     from kafka_partition_events.testing.scripted import Hang, ScriptedSource, cluster_of, observe
 
@@ -32,8 +32,8 @@ __all__ = [
 
 _HOME = {
     "Hang": "scripted",
-    "KafkaCluster": "kafka_cluster",
-    "Link": "links",
+    "KafkaCluster": "cluster.kafka_cluster",
+    "Link": "network.links",
     "ManualClock": "clock",
     "PartitionerContract": "contract",
     "RecordingListener": "recording",

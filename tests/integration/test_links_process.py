@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.links import Links
+from kafka_partition_events.testing.network.links import Links
 from kafka_partition_events.testing.ports import HOST, free_ports
 
 LIMIT_S = 30.0

@@ -90,7 +90,7 @@ def metadata() -> str:
 
 @contextmanager
 def installed(extra: str = "", kind: str = "whl") -> Iterator[tuple[Path, Path]]:
-    """Install the wheel, or the sdist, into a clean environment; yield its Python and a directory elsewhere."""
+    """Install the wheel, or the sdist, into a clean environment; yield its Python and a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="kpe-user-") as folder:
         user = Path(folder)
         venv.create(user / "venv", with_pip=True)

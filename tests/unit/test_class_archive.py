@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events.testing.class_archive import ClassArchive
+from kafka_partition_events.testing.cluster.class_archive import ClassArchive
 
 
 @pytest.fixture

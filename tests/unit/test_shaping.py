@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.testing.proxy import Pump
-from kafka_partition_events.testing.shaping import NEVER, Way, caller_of, client_id
+from kafka_partition_events.testing.network.proxy import Pump
+from kafka_partition_events.testing.network.shaping import NEVER, Way, caller_of, client_id
 
 FETCH = b"\x00\x00\x00\x40\x00\x01\x00\x0c\x00\x00\x00\x07"
 

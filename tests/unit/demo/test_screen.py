@@ -14,7 +14,7 @@ from kafka_partition_events.demo.screen import Screen
 from kafka_partition_events.demo.story import METADATA, Mark
 from kafka_partition_events.demo.tape import Tape
 from kafka_partition_events.demo.witness import Said
-from kafka_partition_events.testing.broker_probe import BrokerView, ProbedPartition
+from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ProbedPartition
 
 EVERYBODY = frozenset(range(1, 7))
 FINE = Said(EVERYBODY, 0)

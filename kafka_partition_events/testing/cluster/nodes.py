@@ -10,10 +10,9 @@ from pathlib import Path
 from attrs import frozen
 
 from kafka_partition_events.jvm import JAVA_MISSING, jar_store, java, kafka_classpath, kafka_lock
-from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError
-from kafka_partition_events.testing.class_archive import ClassArchive
-from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.kafka_node import (
+from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ProbeError
+from kafka_partition_events.testing.cluster.class_archive import ClassArchive
+from kafka_partition_events.testing.cluster.kafka_node import (
     CONTROLLER_ID,
     JVM_OPTIONS,
     KafkaNode,
@@ -23,10 +22,11 @@ from kafka_partition_events.testing.kafka_node import (
     controller_settings,
     new_id,
 )
-from kafka_partition_events.testing.links import LinkMode, Links
+from kafka_partition_events.testing.cluster.raw_requests import leads_quorum
+from kafka_partition_events.testing.errors import KitError
+from kafka_partition_events.testing.network.links import LinkMode, Links
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import tail
-from kafka_partition_events.testing.raw_requests import leads_quorum
 
 START_LIMIT_S = 120.0
 CHANGE_LIMIT_S = 60.0

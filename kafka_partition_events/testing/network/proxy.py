@@ -27,12 +27,13 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # the parent packages, without all that they import
-    _here = Path(__file__).parent
-    for _name, _path in (("kafka_partition_events", _here.parent), ("kafka_partition_events.testing", _here)):
+    _name, _path = "", Path(__file__).parents[3]
+    for _part in ("kafka_partition_events", "testing", "network"):
+        _name, _path = f"{_name}.{_part}".lstrip("."), _path / _part
         sys.modules[_name] = types.ModuleType(_name)
         sys.modules[_name].__path__ = [str(_path)]
 
-from kafka_partition_events.testing.shaping import NEVER, Way, caller_of, client_id
+from kafka_partition_events.testing.network.shaping import NEVER, Way, caller_of, client_id
 
 HOST = "127.0.0.1"
 CLIENTS = "clients"

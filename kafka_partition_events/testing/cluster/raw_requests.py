@@ -15,7 +15,7 @@ from kafka.protocol.admin import (
     ElectLeadersResponse,
 )
 
-from kafka_partition_events.testing.broker_probe import exchange
+from kafka_partition_events.testing.cluster.broker_probe import exchange
 from kafka_partition_events.testing.errors import KitError
 
 _ELECTION_NOT_NEEDED = 84

@@ -13,7 +13,7 @@ from typing import Self
 
 from attrs import Factory, evolve, field, frozen
 
-from kafka_partition_events.testing.broker_probe import BrokerView, ask_broker
+from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ask_broker
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.ports import HOST
 from kafka_partition_events.testing.processes import SupervisedProcess, tail

@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from kafka_partition_events.testing.broker_probe import BrokerView
+from kafka_partition_events.testing.cluster.broker_probe import BrokerView
+from kafka_partition_events.testing.cluster.kafka_node import KafkaNode
+from kafka_partition_events.testing.cluster.nodes import START_LIMIT_S, Nodes, Plan, address
+from kafka_partition_events.testing.cluster.raw_requests import alter_client_quota, elect_leaders
+from kafka_partition_events.testing.cluster.topic_admin import TopicAdmin
 from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.kafka_node import KafkaNode
-from kafka_partition_events.testing.links import Link, Links
-from kafka_partition_events.testing.nodes import START_LIMIT_S, Nodes, Plan, address
+from kafka_partition_events.testing.network.links import Link, Links
 from kafka_partition_events.testing.ports import HOST
-from kafka_partition_events.testing.raw_requests import alter_client_quota, elect_leaders
-from kafka_partition_events.testing.topic_admin import TopicAdmin
 
 _STOP_LIMIT_S = 60.0
 

@@ -1,0 +1,1 @@
+"""The links of a cluster: what passes them goes through one process, which disturbs it."""
