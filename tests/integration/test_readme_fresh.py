@@ -1,5 +1,6 @@
 """The README from top to bottom, in environments with the wheel and the extra that it names, and no more."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -27,8 +28,9 @@ Fresh = Callable[[str], Path]
 
 
 def run(*command: str | Path, cwd: Path, allowed: tuple[int, ...] = (0,)) -> str:
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # not the checkout's
     done = subprocess.run(
-        [*map(str, command)], cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        [*map(str, command)], cwd=cwd, env=plain, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert done.returncode in allowed, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr
