@@ -197,11 +197,6 @@ DELIVERY_DELAY = Family(
     ("sink",),
     histogram=True,
 )
-EVENTS_LABELLED = Family(
-    "events_labelled_total",
-    "Events that somebody can have asked for, by whether somebody had.",
-    ("event", "planned"),
-)
 ALERT_CONDITION = Family(
     "alert_condition",
     "What is wrong, before any hold-down: how many partitions or replicas it concerns.",
@@ -217,7 +212,7 @@ PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipelin
 
 PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY,
-    EVENTS_LABELLED, ALERT_CONDITION, JOURNAL_BEHIND, JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, FIT,
+    ALERT_CONDITION, JOURNAL_BEHIND, JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, FIT,
     THREADS_ENDED,
 )  # fmt: skip
 
