@@ -21,11 +21,13 @@ from kafka_partition_events.observe.alertmanager import AlertmanagerSink
 from kafka_partition_events.observe.alerts import series_of
 from kafka_partition_events.observe.derived import SummaryListener
 from kafka_partition_events.observe.http import HttpServer
+from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.probes import silent_after, why_not_live, why_not_ready
 from kafka_partition_events.observe.settings import AlertmanagerSinkSettings, HttpWay, Kafka, Settings
 from kafka_partition_events.observe.sinks import SinkRunner, described_target
 from kafka_partition_events.observe.sources import (
     NarrowedSource,
+    open_link,
     open_source,
 )
 from kafka_partition_events.outbox import ReaderStats, SqliteOutbox, Write
@@ -81,10 +83,16 @@ class Service:
             queued = [sink for sink in settings.sinks if not isinstance(sink, AlertmanagerSinkSettings)]
             self._runner = SinkRunner(self._outbox, queued, settings.kafka, clock=self._clock)
             parts.callback(self._runner.stop)
+            self._labels = self._make_labels()
+            if self._labels is not None:
+                parts.callback(self._labels.close)
             self._resumed = self._stored_snapshot()
             self._poller = self._make_poller(open_source)
             parts.callback(self._poller.close)
-            self._journal = JournalListener(self._outbox, observer=self._name, clock=self._clock)
+            labels = None if self._labels is None else self._labels.of
+            self._journal = JournalListener(
+                self._outbox, observer=self._name, labels=labels, clock=self._clock
+            )
             known = self._resumed and self._resumed[0]
             self._board = self._make_board(known)
             self._alertmanagers = tuple(self._make_alertmanagers())
@@ -143,6 +151,8 @@ class Service:
             yield f"sink {sink.name}: {described_target(sink)}"
         if not settings.sinks:
             yield "no sinks: events are in the journal, see `kpe events`"
+        if self._labels is not None:
+            yield f"events are labelled by topic {settings.control.prefix}changes: planned or not"
         yield f"{self._http.url} has /metrics, /livez, /readyz"
 
     def why_not_live(self) -> str | None:
@@ -181,6 +191,7 @@ class Service:
             sinks={**self._runner.stats(), **posted},
             journal=self._journal.stats,
             conditions=series_of(self._board.wrong()),
+            labelled=None if self._labels is None else self._labels.counts,
             fit=(self.why_not_live() or self.why_not_ready()) is None,
             ended=tuple(self._ended()),
         )
@@ -248,6 +259,11 @@ class Service:
                     way=way,
                     clock=self._clock,
                 )
+
+    def _make_labels(self) -> EventLabels | None:
+        if not self._settings.control.enabled:
+            return None
+        return EventLabels(open_link(self._settings.control, self._settings.kafka), clock=self._clock)
 
     def _register(self, listener: Registrable, **options: Any) -> None:
         self._registered.append(self._poller.register(listener, **options))

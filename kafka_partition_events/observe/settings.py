@@ -105,8 +105,9 @@ class Metrics:
 
 @frozen(kw_only=True)
 class Control:
-    """``[control]``: what the names of the control topics begin with."""
+    """``[control]``: label events as planned or not, by the control topics."""
 
+    enabled: bool = False
     prefix: Text = PREFIX
 
 
@@ -211,7 +212,6 @@ WITHDRAWN: Final[Mapping[str, str]] = MappingProxyType(
         "outbox.on_corrupt": "leave it out; move a damaged file away, with its -wal and -shm",
         "metrics.granularity": f"use max_topics; {_OF_PARTITIONS}",
         "metrics.compat": f"leave it out; {_OF_PARTITIONS}",
-        "control.enabled": "leave it out; give the right to alter topics to the tracker alone",
         "http.users": "put a proxy in front that asks for passwords, or use client_ca",
         "http.hosts": "leave it out; a proxy in front can check names",
         "http.client_names": "leave it out: who client_ca vouches for may read",

@@ -1,13 +1,14 @@
-"""The source of metadata that the configuration asks for."""
+"""The source of metadata, and the link to the control topics, that the configuration asks for."""
 
 import re
 
 from attrs import evolve
 
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.source import MetadataSource, Observation
-from kafka_partition_events.observe.settings import CONFLUENT, Kafka
+from kafka_partition_events.observe.settings import CONFLUENT, Control, Kafka
 
 
 def open_source(kafka: Kafka) -> MetadataSource:
@@ -34,6 +35,26 @@ def open_source(kafka: Kafka) -> MetadataSource:
         raise ConfigurationError(
             f'kafka.properties: {error}. Change that, or set client = "{CONFLUENT}" in [kafka]'
         ) from None
+
+
+def open_link(control: Control, kafka: Kafka) -> Link:
+    """Return a link to the control topics; connecting happens in the background.
+
+    Args:
+        control: What their names begin with.
+        kafka: How the cluster is reached.
+
+    Raises:
+        ConfigurationError: librdkafka refuses a property; the message holds no secret.
+        ImportError: confluent-kafka is not installed.
+    """
+    from kafka_partition_events.control.agents.confluent import ControlLink  # noqa: PLC0415 - an extra
+
+    config = {**kafka.properties, "bootstrap.servers": str(kafka.bootstrap_servers)}
+    try:
+        return ControlLink(config, prefix=control.prefix)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"control: {redacted(str(error), config)}") from None
 
 
 class NarrowedSource:

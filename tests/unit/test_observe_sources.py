@@ -5,8 +5,8 @@ import pytest
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource
-from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Client, Kafka
-from kafka_partition_events.observe.sources import open_source
+from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Client, Control, Kafka
+from kafka_partition_events.observe.sources import open_link, open_source
 
 SOURCES: dict[Client, type] = {KAFKA_PYTHON: KafkaPythonMetadataSource, CONFLUENT: ConfluentMetadataSource}
 
@@ -26,3 +26,11 @@ def test_a_property_that_kafka_python_can_not_follow_is_told_with_the_cure() -> 
         "kafka.properties: ssl.ca.pem: kafka-python has nothing like it. "
         'Change that, or set client = "confluent-kafka" in [kafka]'
     )
+
+
+def test_a_link_to_the_control_topics_is_made_as_the_cluster_is_reached() -> None:
+    kafka = Kafka(bootstrap_servers="x:1", properties={"security.protocol": "hunter2"})
+    with pytest.raises(ConfigurationError, match=r"control: .*Invalid value \*\*\*") as refused:
+        open_link(Control(enabled=True), kafka)
+    assert "hunter2" not in str(refused.value)
+    open_link(Control(enabled=True), Kafka(bootstrap_servers="127.0.0.1:1")).close()

@@ -15,6 +15,7 @@ def ls_command(context: typer.Context, *, wanted: Past, output: OutputChoice = N
     kpe events ls --outbox outbox.db --since 2h
     kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topics 'orders.*'
     kpe events ls --config kpe.toml --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
+    kpe events ls --config kpe.toml --since 7d | jq -c 'select(.data.planned == false)'
     kpe events ls --outbox outbox.db --output jsonl | jq 'select(.id == "4cd605e7-...")'
 
     What one poll found for one cause is one event, of 0-199 of a topic, say; data.changes has each of them,

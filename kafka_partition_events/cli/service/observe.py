@@ -36,6 +36,7 @@ def observe_command(context: typer.Context, *, where: ClusterOptions) -> None:
     kpe observe --config /etc/kpe/kpe.toml
     KPE_KAFKA__CLIENT=confluent-kafka kpe observe --config kpe.toml  poll by the other client
     KPE_OBSERVER__INTERVAL=5s KPE_HTTP__LISTEN=127.0.0.1:9405 kpe observe --config kpe.toml
+    KPE_CONTROL__ENABLED=true kpe observe --config kpe.toml          planned or not, by topic kpe.changes
     kpe config show --config kpe.toml                                what is set, and where
     kpe doctor --config kpe.toml                                     can it work here?
     curl -s localhost:9404/readyz

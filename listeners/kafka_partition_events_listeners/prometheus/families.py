@@ -197,6 +197,11 @@ DELIVERY_DELAY = Family(
     ("sink",),
     histogram=True,
 )
+EVENTS_LABELLED = Family(
+    "events_labelled_total",
+    "Events that somebody can have asked for, by whether somebody had.",
+    ("event", "planned"),
+)
 ALERT_CONDITION = Family(
     "alert_condition",
     "What is wrong, before any hold-down: how many partitions or replicas it concerns.",
@@ -212,7 +217,7 @@ PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipelin
 
 PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY,
-    ALERT_CONDITION, JOURNAL_BEHIND, JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, FIT,
+    EVENTS_LABELLED, ALERT_CONDITION, JOURNAL_BEHIND, JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, FIT,
     THREADS_ENDED,
 )  # fmt: skip
 

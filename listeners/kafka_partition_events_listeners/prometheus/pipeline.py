@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from itertools import product
 from types import MappingProxyType
-from typing import get_args
+from typing import Final, get_args
 
 from attrs import field, frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
@@ -14,6 +14,12 @@ from kafka_partition_events.outbox.delivery import State
 from kafka_partition_events_listeners.journal import JournalStats
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Part, Reading, Scraper, single
+
+LABELLED: Final = ("partitions.added",)
+"""Events that somebody can have asked for."""
+
+LABELS: Final = ("true", "false", "unknown")
+"""Whether somebody had; unknown where the control topics are out of reach."""
 
 
 @frozen(kw_only=True)
@@ -25,6 +31,7 @@ class PipelineReading:
         sinks: What waits for each sink, and what it has got in this process, by name.
         journal: How the journal is doing.
         conditions: What is wrong now, by the labels of `families.ALERT_CONDITION`.
+        labelled: Events by name and by `LABELS`; None where events are not labelled.
         fit: Whether it is live and ready.
         ended: The threads that have ended and should not have.
     """
@@ -33,6 +40,7 @@ class PipelineReading:
     sinks: Mapping[str, tuple[ReaderStats, DeliveryStats]] = MappingProxyType({})
     journal: JournalStats = field(factory=JournalStats)
     conditions: Mapping[tuple[str, ...], int] = MappingProxyType({})
+    labelled: Mapping[tuple[str, str], int] | None = None
     fit: bool = True
     ended: Collection[str] = ()
 
@@ -89,6 +97,9 @@ def pipeline_readings(found: PipelineReading) -> Iterable[Reading]:
     yield from _of_sinks(found)
     yield from _of_the_journal(found)
     yield fam.ALERT_CONDITION, found.conditions
+    if found.labelled is not None:
+        labelled = found.labelled
+        yield fam.EVENTS_LABELLED, {both: labelled.get(both, 0) for both in product(LABELLED, LABELS)}
     yield single(fam.FIT, found.fit)
     yield single(fam.THREADS_ENDED, len(found.ended))
 

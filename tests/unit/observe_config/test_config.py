@@ -100,7 +100,7 @@ def test_the_environment_can_say_all_kinds_of_values() -> None:
         {
             "KPE_KAFKA__BOOTSTRAP_SERVERS": "a:1,b:2",
             "KPE_KAFKA__CLIENT": "confluent-kafka",
-            "KPE_KAFKA__ALLOW_CODE": "true",
+            "KPE_CONTROL__ENABLED": "true",
             "KPE_METRICS__MAX_TOPICS": "7",
             "KPE_POLICY__MAX_PARTITIONS": "25",
             "KPE_OUTBOX__MAX_BYTES": "1MiB",
@@ -109,7 +109,7 @@ def test_the_environment_can_say_all_kinds_of_values() -> None:
     ).settings
     assert settings.kafka.bootstrap_servers == "a:1,b:2"
     assert settings.kafka.client == "confluent-kafka"
-    assert settings.kafka.allow_code is True
+    assert settings.control.enabled is True
     assert (settings.metrics.max_topics, settings.policy.max_partitions) == (7, 25)
     assert settings.outbox.max_bytes == 2**20
     assert settings.http.listen == ("0.0.0.0", 80)  # noqa: S104 - only read
@@ -170,7 +170,7 @@ def test_a_command_looks_at_the_sections_that_it_uses_and_no_other(config: Write
         ("[observer]\ninterval = 5\n", f"observer.interval: 5 {DURATION}"),
         ('[outbox]\nmax_bytes = "512"\n', 'outbox.max_bytes: "512" is not a size: a number and B, kB, MB'),
         ("[outbox]\npath = true\n", "outbox.path: true is not a text"),
-        ('[kafka]\nallow_code = "yes"\n', 'kafka.allow_code: "yes" is not true or false'),
+        ('[control]\nenabled = "yes"\n', 'control.enabled: "yes" is not true or false'),
         ("[metrics]\nmax_topics = 0\n", "metrics.max_topics: 0 is not a whole number of at least 1"),
         ("[metrics]\nmax_topics = 1.5\n", "metrics.max_topics: 1.5 is not a whole number of at least 1"),
         (

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kafka_partition_events.durations import NO_DELAYS
@@ -79,6 +80,14 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
 
 def test_what_has_not_looked_yet_is_not_said_to_be_up_to_date() -> None:
     assert not [line for line in exposed(lambda: PipelineReading(at=NOW)) if "journal_behind" in line]
+
+
+def test_labels_are_told_where_events_are_labelled() -> None:
+    labelled = {("partitions.added", "false"): 2}
+    told = [line for line in exposed(lambda: evolve(READING, labelled=labelled)) if "events_labelled" in line]
+    assert len(told) == 3
+    series = 'kpe_events_labelled_total{event="partitions.added",kafka_cluster="prod",planned="%s"} %s'
+    assert {series % ("false", "2.0"), series % ("true", "0.0"), series % ("unknown", "0.0")} <= set(told)
 
 
 def test_how_long_records_took_is_told_for_each_sink() -> None:
