@@ -5,7 +5,7 @@ import platform
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
@@ -34,6 +34,9 @@ from kafka_partition_events_listeners.prometheus.snapshot import (
     offline_since,
     read_snapshot,
 )
+
+if TYPE_CHECKING:
+    from kafka_partition_events_listeners.opentelemetry_registry import OpenTelemetryRegistry
 
 UNKNOWN_CLUSTER: Final = "unknown"
 """The label ``kafka_cluster`` as long as nobody has told the cluster's id."""
@@ -78,7 +81,7 @@ class PrometheusListener(PartitionChangeListener):
         self,
         poller: MetadataPoller,
         *,
-        registry: CollectorRegistry | None = REGISTRY,
+        registry: "CollectorRegistry | OpenTelemetryRegistry | None" = REGISTRY,
         kafka_cluster: str | None = None,
         producers: Iterable[CountingProducer] = (),
         max_topics: int = 2_000,
