@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
     from kafka_partition_events_listeners.journal import JournalListener, JournalStats, load_snapshot
     from kafka_partition_events_listeners.kafka_sink import KafkaSink
+    from kafka_partition_events_listeners.opentelemetry_registry import OpenTelemetryRegistry
     from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
     from kafka_partition_events_listeners.prometheus.pipeline import (
         PipelineCollector,
@@ -26,6 +27,7 @@ __all__ = [
     "JournalListener",
     "JournalStats",
     "KafkaSink",
+    "OpenTelemetryRegistry",
     "PipelineCollector",
     "PipelineReading",
     "PrometheusListener",
@@ -43,6 +45,7 @@ _HOME = {
     "JournalListener": "journal",
     "JournalStats": "journal",
     "KafkaSink": "kafka_sink",
+    "OpenTelemetryRegistry": "opentelemetry_registry",
     "PipelineCollector": "prometheus.pipeline",
     "PipelineReading": "prometheus.pipeline",
     "PrometheusListener": "prometheus.listener",

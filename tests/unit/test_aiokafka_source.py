@@ -14,7 +14,7 @@ from aiokafka.conn import CloseReason
 from kafka_partition_events import ConfigurationError, MetadataFetchError
 from kafka_partition_events.clients.aiokafka import AiokafkaMetadataSource
 from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata
-from kafka_partition_events.clients.aiokafka.private import connect_apart, watch_connections
+from kafka_partition_events.clients.aiokafka.private import watch_connections
 from kafka_partition_events.clients.aiokafka.source import OWN_GROUP
 from tests.loop_kit import on_a_loop
 from tests.poller_kit import until
@@ -180,7 +180,6 @@ class Connected:
     def __init__(self) -> None:
         self.cluster = SimpleNamespace(broker_metadata=lambda node: None if node == 9 else node)
         self.next: Callable[[], Any] = lambda: None
-        self.closings: list[Any] = []
         self.connecting = 0
         self._get_conn_lock_value: Any = None
 
@@ -189,16 +188,16 @@ class Connected:
         async with self._get_conn_lock_value:
             return self.next()
 
-    def _on_connection_closed(self, connection: Any, reason: Any) -> None:
-        self.closings.append(reason)
-
     async def close(self) -> None:
         pass
 
 
 class Connection:
-    _on_close_cb: Any = None
     closed: Any = None
+
+    def __init__(self) -> None:
+        self.closings: list[Any] = []
+        self._on_close_cb: Any = lambda _connection, reason: self.closings.append(reason)
 
     def close(self, reason: Any) -> None:
         self.closed = reason
@@ -208,7 +207,6 @@ class Connection:
 async def test_a_connection_that_can_not_be_made_or_breaks_in_use_is_a_sign() -> None:
     client, waited_for = Connected(), {1}
     lost: list[int] = []
-    connect_apart(client)
     watch_connections(client, lost.append, waited_for.__contains__)
     assert await client._get_conn(1) is None
     assert await client._get_conn(9) is None, "which is not known"
@@ -219,13 +217,13 @@ async def test_a_connection_that_can_not_be_made_or_breaks_in_use_is_a_sign() ->
         for reason in CloseReason:
             connection._on_close_cb(connection, reason)
     assert lost == [1, 1], "in use and broken, not what was idle, too slow, or closed by us"
-    assert len(client.closings) == 2 * len(CloseReason)
+    assert one.closings == other.closings == list(CloseReason), "and aiokafka knows as ever"
 
 
 @on_a_loop
 async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
     client: Any = Connected()
-    hangs = asyncio.Event()
+    hangs, lost = asyncio.Event(), list[int]()
     get = Connected._get_conn
 
     async def slow(client: Any, node_id: int, **more: Any) -> Any:
@@ -236,7 +234,7 @@ async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Connected, "_get_conn", slow)
-        connect_apart(client)
+        watch_connections(client, lost.append, lost.__contains__)
         client.next = Connection
         default = {"group": 0}  # some of aiokafka's own calls name it, some do not
         first, second = (asyncio.ensure_future(client._get_conn(1, **named)) for named in ({}, default))
@@ -251,7 +249,7 @@ async def test_a_broker_that_hangs_holds_up_no_connection_to_others() -> None:
 async def test_what_is_connected_to_while_the_client_closes_is_closed() -> None:
     """A poller may ask in that moment; aiokafka closes what it has, and no more."""
     client: Any = Connected()
-    slow, get, made = asyncio.Event(), Connected._get_conn, Connection()
+    slow, get, made, lost = asyncio.Event(), Connected._get_conn, Connection(), list[int]()
 
     async def later(client: Any, node_id: int, **more: Any) -> Any:
         await slow.wait()
@@ -259,7 +257,7 @@ async def test_what_is_connected_to_while_the_client_closes_is_closed() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Connected, "_get_conn", later)
-        connect_apart(client)
+        watch_connections(client, lost.append, lost.__contains__)
         client.next = lambda: made
         asking = asyncio.ensure_future(client._get_conn(1))
         await asyncio.sleep(0)
@@ -269,3 +267,4 @@ async def test_what_is_connected_to_while_the_client_closes_is_closed() -> None:
         assert made.closed is CloseReason.SHUTDOWN
         assert await client._get_conn(2) is None
         assert client.connecting == 1
+        assert lost == []

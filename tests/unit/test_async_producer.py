@@ -38,6 +38,7 @@ class Served:
         self.topics: list[str] = []
         self.threads: set[int] = set()
         self.condition = threading.Condition()
+        self._adapter = self  # which is asked whether a record must wait
         self.made.append(self)
 
     def must_wait(self, _topic: str, _key: Any) -> bool:
@@ -87,7 +88,7 @@ class Served:
 
 @pytest.fixture(autouse=True)
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
-    monkeypatch.setattr(module, "_Producer", Served)
+    monkeypatch.setattr(module, "PartitioningProducer", Served)
     monkeypatch.setattr(Served, "made", [], raising=False)
     return Served.made
 

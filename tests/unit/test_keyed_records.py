@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException
 from confluent_kafka.cimpl import Producer
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -285,6 +289,50 @@ def test_what_was_sent_over_two_seconds_waits(make_either: Make, stuck: Any) -> 
     rig.produce(late)
     hang(rig, stuck)
     assert rig.queued == (4, 2)
+
+
+class TestTraced:
+    """By the real SDK of OpenTelemetry."""
+
+    @pytest.fixture
+    def finished(self, monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+        exporter, provider = InMemorySpanExporter(), TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+        return exporter
+
+    def test_a_copy_links_to_the_span_that_its_original_was_sent_in(
+        self, make_either: Make, stuck: Any, finished: InMemorySpanExporter
+    ) -> None:
+        rig = make_either(**HEDGE)
+        with trace.get_tracer("shop").start_as_current_span("order") as order:
+            rig.produce(rig.a_key(1))
+        rig.produce(*(k for n in range(99) if rig.home_of(k := b"k%d" % n) == 1))  # not traced
+        hang(rig, stuck)
+        (_order, copy) = finished.get_finished_spans()
+        assert copy.name == "send t"
+        assert copy.kind is trace.SpanKind.PRODUCER
+        assert copy.parent is None
+        assert [link.context for link in copy.links] == [order.get_span_context()]
+        attributes = dict(copy.attributes or {})
+        assert attributes.pop("messaging.destination.partition.id") != "1"
+        assert attributes == {
+            "messaging.system": "kafka", "messaging.operation.name": "send",
+            "messaging.operation.type": "send", "messaging.destination.name": "t", "kpe.copy": True,
+        }  # fmt: skip
+
+    def test_a_move_is_in_the_span_that_the_record_is_sent_in(
+        self, make_either: Make, finished: InMemorySpanExporter
+    ) -> None:
+        rig = make_either(**HEDGE)
+        rig.suspect(2)
+        for home in (0, 1):
+            with trace.get_tracer("shop").start_as_current_span("order"):
+                rig.produce(rig.a_key(home))
+        stayed, moved = (dict(span.attributes or {}) for span in finished.get_finished_spans())
+        assert stayed == {}
+        assert moved.pop("messaging.destination.partition.id") != "1"
+        assert moved == {"kpe.moved_from": "1"}
 
 
 class TestOnKafkaPython:

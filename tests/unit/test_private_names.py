@@ -44,7 +44,7 @@ AIOKAFKA: Names = {
         "_acks", "_message_accumulator", "_request_timeout_ms", "_retry_backoff", "_txn_manager",
         "sender_task",
     ],
-    AIOKafkaClient: ["_conns", "_get_conn", "_get_conn_lock_value", "_on_connection_closed", "_topics"],
+    AIOKafkaClient: ["_conns", "_get_conn", "_get_conn_lock_value", "_topics"],
     AIOKafkaConnection: ["_on_close_cb"],
 }  # fmt: skip
 KAFKA_PYTHON: Names = {

@@ -12,7 +12,6 @@ from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
 from kafka_partition_events.clients.aiokafka.private import (
     THEIRS,
-    connect_apart,
     is_started,
     settings_of,
     watch_connections,
@@ -102,16 +101,13 @@ def attach(
     if plan.has_second:
         way = detour(client, settings, suspects, calls, made, lambda: owner() is not None)
     adapter = Adapter(producer, chosen, settings, calls, way, made)
-
-    def written() -> tuple[str, ...]:  # on the poller's thread; a set is copied in one step
-        return tuple(adapter.topics)
-
     adapter.flight, follower = plan.begin(
-        producer, chosen, adapter, poller, written, lambda: policies_over(client, calls),
+        producer, chosen, adapter, poller,
+        lambda: tuple(adapter.topics),  # on the poller's thread; a set is copied in one step
+        lambda: policies_over(client, calls),
         linger_s=settings.linger_s,
     )  # fmt: skip
     reports = adapter.flight.reports
-    connect_apart(client)
     watch_connections(client, reports.unreachable, reports.has_in_flight)
 
     def stopped() -> None:
@@ -152,16 +148,10 @@ class PartitioningAIOKafkaProducer(AIOKafkaProducer):  # type: ignore[misc]
         poller_options: Mapping[str, Any] | None = None,
         **config: Any,
     ) -> None:
-        """Make a producer, on its event loop.
+        """Make a producer, on its event loop, with options of `attach` and arguments of ``AIOKafkaProducer``.
 
-        Args:
-            partitioner: Who places records; None: a `DefaultPartitioner`.
-            rescue: See `attach`, here and below.
-            standby: Whether records may go by other connections.
-            keys: Whether keys wait for a sick broker.
-            poller: A poller to follow.
-            poller_options: Arguments of `MetadataPoller`.
-            **config: Arguments of ``AIOKafkaProducer``.
+        ``poller_options`` are arguments of `MetadataPoller`. Without a ``partitioner`` it is a
+        `DefaultPartitioner`.
         """
         self.partitioner = partitioner or DefaultPartitioner()
         self._asked = {

@@ -5,11 +5,9 @@ import concurrent.futures
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from kafka_partition_events.metadata.loop import LoopEndedError
+
 T = TypeVar("T")
-
-
-class LoopEndedError(Exception):
-    """The application's loop is closed, or about to be, or these calls have ended."""
 
 
 class Calls:
@@ -29,7 +27,7 @@ class Calls:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError as error:
             coroutine.close()
-            raise LoopEndedError(f"the application's event loop is closed: {error}") from error
+            raise LoopEndedError("the application's event loop is closed") from error
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         # `end` first sets the mark, then cancels what is there: one of us two sees the other.

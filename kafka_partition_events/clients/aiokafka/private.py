@@ -10,8 +10,8 @@ Of aiokafka 0.14 (``aiokafka>=0.14,<0.15``); there is no other way. A test names
 3. Its ``_batch_size``, ``_compression_type``, ``_batch_ttl``, ``_linger_time`` and ``_pending_batches``;
    ``AIOKafkaProducer._sender`` with ``_acks``, ``_retry_backoff`` and ``_request_timeout_ms``;
    ``_txn_manager``, ``_partitioner``, ``_closed``: for a second accumulator and sender over the same client.
-4. ``AIOKafkaClient._get_conn``, ``_conns``, ``_get_conn_lock_value``, ``_on_connection_closed``;
-   ``AIOKafkaConnection._on_close_cb``: connections that are lost, or can't be made.
+4. ``AIOKafkaClient._get_conn``, ``_conns``, ``_get_conn_lock_value``; ``AIOKafkaConnection._on_close_cb``:
+   connections that are lost, or can't be made.
 5. ``AIOKafkaClient._topics``: what its metadata is asked for.
 6. ``aiokafka.protocol``, for Metadata v12 (``metadata_request.py``) and DescribeConfigs
    (``cleanup_policy.py``).
@@ -24,6 +24,7 @@ A connection's *group* is any hashable value: so each way has connections of its
 import asyncio
 import contextlib
 import copy
+import functools
 import weakref
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -234,13 +235,17 @@ def further_way(lane: Lane, first: Any) -> tuple[Any, Any]:
 # -- connections ---------------------------------------------------------------------------------------
 
 
-def connect_apart(client: Any) -> None:
+def watch_connections(client: Any, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]) -> None:
     """Have a client connect to each broker by itself, and to none while it closes.
 
     aiokafka has one lock for all, so one that hangs would hold up the connections to all others for
     ``request_timeout_ms``; and what is connected to while it closes would stay open.
+
+    ``lost`` is called with the broker's id whenever a connection can't be made, or fails in use. A connection
+    over which nothing is waited for was idle: a proxy or the broker closes those. One that aiokafka hangs up,
+    as an answer takes too long, is no sign either: that broker may wait for a replica.
     """
-    kind, is_closing = type(client), False
+    kind, watched, is_closing = type(client), weakref.WeakSet[Any](), False
     locks: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def close(client: Any) -> None:
@@ -251,45 +256,25 @@ def connect_apart(client: Any) -> None:
     async def _get_conn(
         client: Any, node_id: Any, *, group: Any = ConnectionGroup.DEFAULT, **options: Any
     ) -> Any:
+        is_known = isinstance(node_id, int) and client.cluster.broker_metadata(node_id) is not None
         if is_closing:
             return None
         async with locks[node_id, group]:
             connection = await kind._get_conn(client, node_id, group=group, **options)
-        if not is_closing or connection is None:
-            return connection
-        connection.close(reason=CloseReason.SHUTDOWN)
-        return None
+        if is_closing and connection is not None:
+            connection.close(reason=CloseReason.SHUTDOWN)
+            return None
+        if is_known and connection is None:
+            lost(node_id)
+        elif is_known and connection not in watched:
+            watched.add(connection)
+            connection._on_close_cb = functools.partial(closed, connection._on_close_cb, node_id)
+        return connection
+
+    def closed(theirs: Callable[[Any, Any], None], node_id: int, connection: Any, reason: Any) -> None:
+        theirs(connection, reason)
+        if reason is CloseReason.CONNECTION_BROKEN and is_waited_for(node_id):
+            lost(node_id)
 
     embed(client, _get_conn=_get_conn, close=close)
     client._get_conn_lock_value = contextlib.nullcontext()
-
-
-def watch_connections(client: Any, lost: Callable[[int], None], is_waited_for: Callable[[int], bool]) -> None:
-    """Call ``lost`` with the broker's id whenever a connection can't be made, or fails in use.
-
-    A connection over which nothing is waited for was idle: a proxy or the broker closes those. One that
-    aiokafka hangs up, as an answer takes too long, is no sign either: that broker may wait for a replica.
-    """
-    kind, reference, watched = type(client), weakref.ref(client), weakref.WeakSet[Any]()
-
-    async def _get_conn(client: Any, node_id: Any, **options: Any) -> Any:
-        is_known = isinstance(node_id, int) and client.cluster.broker_metadata(node_id) is not None
-        connection = await kind._get_conn(client, node_id, **options)
-        if connection is None:
-            if is_known:
-                lost(node_id)
-        elif is_known and connection not in watched:
-            watched.add(connection)
-            connection._on_close_cb = closing(node_id)
-        return connection
-
-    def closing(node_id: int) -> Callable[[Any, Any], None]:
-        def closed(connection: Any, reason: Any) -> None:
-            if (client := reference()) is not None:
-                kind._on_connection_closed(client, connection, reason)
-            if reason is CloseReason.CONNECTION_BROKEN and is_waited_for(node_id):
-                lost(node_id)
-
-        return closed
-
-    embed(client, _get_conn=_get_conn)

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from kafka_partition_events.clients.aiokafka.calls import Calls, LoopEndedError
+from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.private import (
     Lane,
     Settings,
@@ -20,6 +20,7 @@ from kafka_partition_events.clients.aiokafka.private import (
 from kafka_partition_events.clients.flight.client import HandleClosedError
 from kafka_partition_events.clients.flight.detour import Detour
 from kafka_partition_events.clients.flight.record import Record
+from kafka_partition_events.metadata.loop import LoopEndedError
 
 GROUP: Final = "kpe-standby-1"
 """The group of its connections."""
@@ -28,9 +29,9 @@ GROUP: Final = "kpe-standby-1"
 class Second:
     """A further accumulator, and the records that it has (its length). On the loop, but for its length."""
 
-    def __init__(self, lane: Lane, settings: Settings) -> None:
+    def __init__(self, lane: Lane, settings: Settings, made: "set[Second]") -> None:
         self._takes_records = True
-        self._lane = lane
+        self._lane, self._made = lane, made
         self._accumulator, self._sender = further_way(lane, settings.sender)
         self._closing: asyncio.Task[None] | None = None
 
@@ -40,6 +41,7 @@ class Second:
     async def start(self) -> None:
         """Begin; of an idempotent producer, with a producer id of its own."""
         await self._sender.start()
+        self._made.add(self)
 
     def knows(self, _topic: str) -> bool:
         """Return whether it takes records; what the client knows is known here."""
@@ -67,6 +69,7 @@ class Second:
         await self._accumulator.close()
         await self._sender.close()
         self._lane.hang_up()
+        self._made.discard(self)
 
 
 def detour(
@@ -80,17 +83,12 @@ def detour(
     """Prepare a second way; none is made yet. Those that are not closed yet are in ``made``."""
 
     async def begin() -> Second:
-        second = Second(Lane(client, GROUP, suspects), settings)
+        second = Second(Lane(client, GROUP, suspects), settings, made)
         await second.start()
-        made.add(second)
         return second
-
-    async def end(second: Second) -> None:
-        await second.close()
-        made.discard(second)
 
     def close(second: Second) -> None:
         with contextlib.suppress(LoopEndedError):  # then its tasks have ended, too
-            calls.start(end(second))
+            calls.start(second.close())
 
     return Detour(lambda: calls.run(begin(), settings.limit_s), close, len, is_wanted)

@@ -1,9 +1,8 @@
 """A `PartitioningProducer` for asyncio, with the interface of ``confluent_kafka.aio.AIOProducer``."""
 
 import asyncio
+import contextlib
 import inspect
-import math
-import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial, wraps
@@ -31,14 +30,6 @@ _LAST_S = 0.05
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class _Producer(PartitioningProducer):
-    """The producer behind a front."""
-
-    def must_wait(self, topic: str, key: str | bytes | None) -> bool:
-        """Return whether `produce` would wait for the topic's metadata."""
-        return self._adapter.must_wait(topic, key)
 
 
 def _in_a_thread(
@@ -85,19 +76,11 @@ class AsyncPartitioningProducer:
         poller_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Make a producer.
+        """Make a producer, with the arguments of `PartitioningProducer`.
 
-        Args:
-            config: confluent-kafka's settings. Its callbacks run on the loop, and may be ``async``, but for
-                ``oauth_cb``, which runs in a thread.
-            partitioner: This and the next ones: as of `PartitioningProducer`.
-            poller: A poller that is shared.
-            rescue: Which records get copies.
-            standby: Whether there may be a second handle.
-            keys: Whether keys may move.
-            poller_options: For the producer's own poller.
-            **kwargs: More settings. AIOProducer's ``max_workers``, ``executor``, ``batch_size`` and
-                ``buffer_timeout`` have no effect.
+        Callbacks in the settings run on the loop, and may be ``async``, but for ``oauth_cb``, which runs in a
+        thread. AIOProducer's ``max_workers``, ``executor``, ``batch_size`` and ``buffer_timeout`` have no
+        effect.
 
         Raises:
             RuntimeError: no loop runs in this thread.
@@ -121,7 +104,7 @@ class AsyncPartitioningProducer:
             if callable(theirs := given.get(name)):
                 given[name] = partial(reports.call, theirs)
         self._default: Callback | None = given.pop("on_delivery", None)
-        self._producer = producer = _Producer(
+        self._producer = producer = PartitioningProducer(
             given, partitioner, poller, rescue=rescue, standby=standby,
             keys=keys, poller_options=poller_options,
         )  # fmt: skip
@@ -148,15 +131,8 @@ class AsyncPartitioningProducer:
 
         Cancelled while it waits, it has queued nothing. A future that is cancelled takes nothing back.
 
-        Args:
-            topic: As of ``confluent_kafka.Producer.produce``, with all that follows.
-            value: Its bytes, or text.
-            key: Its key.
-            partition: Where it goes; by default the partitioner chooses.
-            callback: Called on the loop with error and message; may be ``async``.
-            on_delivery: Another name of it.
-            timestamp: In milliseconds; 0: now.
-            headers: A list of pairs, or a dictionary.
+        Arguments are those of ``confluent_kafka.Producer.produce``. The partitioner chooses where no
+        ``partition`` is given; the callback is called on the loop, and may be ``async``.
 
         Returns:
             The future: of the `Message` that was delivered, or with a `KafkaException`.
@@ -167,7 +143,7 @@ class AsyncPartitioningProducer:
             RuntimeError: the producer is closed.
         """
         reports, producer = self._reports, self._producer
-        if partition == UNASSIGNED and producer.must_wait(topic, key):
+        if partition == UNASSIGNED and producer._adapter.must_wait(topic, key):  # noqa: SLF001 - ours
             await self.wait_for_topic(topic, METADATA_WAIT_S)
         future: asyncio.Future[Message] = reports.loop.create_future()
         report = partial(reports.put, future, callback or on_delivery or self._default)
@@ -177,7 +153,7 @@ class AsyncPartitioningProducer:
                 was_alone = False
                 while not self._sent(send, is_alone=was_alone):
                     was_alone = not reports.outstanding
-                    await (asyncio.sleep(_LAST_S) if was_alone else reports.news())
+                    await (asyncio.sleep(_LAST_S) if was_alone else reports.news.wait())
         return future
 
     def _sent(self, send: Callable[[], object], *, is_alone: bool = False) -> bool:
@@ -236,13 +212,10 @@ class AsyncPartitioningProducer:
         return self._reports.outstanding
 
     async def _wait_while(self, holds: Callable[[], bool], limit_s: float) -> None:
-        deadline = math.inf if limit_s < 0 else time.monotonic() + limit_s
-        while holds() and (left := deadline - time.monotonic()) > 0:
-            try:
-                async with asyncio.timeout(None if left == math.inf else left):
-                    await self._reports.news()
-            except TimeoutError:
-                return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if limit_s < 0 else limit_s):
+                while holds():
+                    await self._reports.news.wait()
 
     # -- calls that block `PartitioningProducer`, which documents them --------------------------------
 
@@ -267,8 +240,7 @@ class AsyncPartitioningProducer:
         self._process.check()
         self._closing = True
         self._thread.stop()
-        await self._thread.closed.wait()
-        self._thread.join()
+        await self._thread.ended()
         await self._reports.finish()
 
     async def __aenter__(self) -> Self:

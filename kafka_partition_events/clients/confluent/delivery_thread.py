@@ -51,7 +51,7 @@ class Reports:
         self.settled = 0  # outcomes so far
         self._heard: deque[_Report] = deque()
         self._scheduled = False
-        self._news: asyncio.Future[None] | None = None
+        self.news = asyncio.Event()  # set when the next outcomes have come, and then replaced
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def put(
@@ -94,15 +94,8 @@ class Reports:
         if self._heard and not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self._settle)
-        if self._news is not None:
-            self._news.set_result(None)
-            self._news = None
-
-    async def news(self) -> None:
-        """Wait until outcomes have come."""
-        if self._news is None:
-            self._news = self.loop.create_future()
-        await asyncio.shield(self._news)
+        self.news.set()
+        self.news = asyncio.Event()
 
     async def finish(self) -> None:
         """Wait for the application's own ``async`` callbacks."""
@@ -115,12 +108,11 @@ class DeliveryThread:
 
     Attributes:
         flushing: How many wait for all outcomes: while some do, lingering batches are sent at once.
-        closed: Set on the loop when the producer is closed.
     """
 
     def __init__(self, producer: PartitioningProducer, reports: Reports) -> None:
         self.flushing = 0
-        self.closed = asyncio.Event()
+        self._closed = asyncio.Event()
         self._producer, self._reports = producer, reports
         self._stopped = False
         self._jobs: set[Future[Any]] = set()
@@ -139,9 +131,10 @@ class DeliveryThread:
         """End, and close the producer, soon; waits for nothing, and is safe in a finalizer."""
         self._stopped = True
 
-    def join(self) -> None:
-        """Wait for the thread, which has `closed`."""
-        self._thread.join()
+    async def ended(self) -> None:
+        """Wait until it has closed the producer, and ended."""
+        await self._closed.wait()
+        await asyncio.to_thread(self._thread.join)  # a moment that may be long on a busy machine
 
     def _serve(self) -> None:
         loop, producer = self._reports.loop, self._producer
@@ -160,4 +153,4 @@ class DeliveryThread:
         except Exception as error:  # noqa: BLE001 - as above
             _log.warning("producer_close_failed", error=repr(error))
         finally:
-            self._reports.call(self.closed.set)
+            self._reports.call(self._closed.set)

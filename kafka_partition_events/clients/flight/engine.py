@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import define, field
 
+from kafka_partition_events.clients.flight import spans
 from kafka_partition_events.clients.flight.client import Client, HandleClosedError, PurgedError
 from kafka_partition_events.clients.flight.copies import SEARCH_EVERY_S, Copies
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
@@ -106,7 +107,8 @@ class Flight:
         timestamp_ms = record.timestamp_ms or int(time.time() * 1000)
         topic, value, key, outcome, _, headers = record
         given = Record(topic, value, key, outcome, timestamp_ms, as_list(headers))  # quicker than `_replace`
-        rescuable = RescuableRecord(given, f"{self._producer_id}-{next(self._numbers)}", self._clock())
+        name = f"{self._producer_id}-{next(self._numbers)}"
+        rescuable = RescuableRecord(given, name, self._clock(), spans.origin())
         return rescuable if self._copies.admit(rescuable) else None
 
     def launch(
@@ -161,10 +163,15 @@ class Flight:
         self._report_sent(attempt, route)
         if log is not None and attempt.tracked:
             attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
+        linked = None
         if attempt.rescuable is not None:
             self._copies.launched(attempt.rescuable, attempt)
+            linked = attempt.rescuable.origin if attempt.is_copy else None
         try:
-            taken = hand_over(record, attempt)
+            if linked is None:
+                taken = hand_over(record, attempt)
+            else:
+                taken = spans.copied(hand_over, record, attempt, linked)
         except BaseException:
             self.take_back(attempt)
             raise

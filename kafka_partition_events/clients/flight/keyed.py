@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from kafka_partition_events.clients.flight import spans
 from kafka_partition_events.clients.flight.client import (
     Client,
     HandleClosedError,
@@ -101,6 +102,7 @@ class KeyedRecords:
             if placed is None:
                 return False, None
             place, mark, after = placed
+            spans.placed(home, place.partition, held=held)
             attempt = Attempt(
                 topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
             )

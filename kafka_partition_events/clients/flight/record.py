@@ -68,6 +68,7 @@ class RescuableRecord:
     given: Record  # serialized, its headers a list, with the time that copies are to have
     id: str
     since: float = 0.0  # when the application sent it; monotonic seconds
+    origin: Any = None  # the context of the span that it was sent in
     in_flight: list[Attempt] = field(factory=list)
     tried: list[int] = field(factory=list)  # the partitions of its attempts
     copy_is_due: bool = False  # queued, or taken and neither in flight nor refused yet

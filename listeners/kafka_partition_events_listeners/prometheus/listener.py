@@ -5,7 +5,7 @@ import platform
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
@@ -29,6 +29,9 @@ from kafka_partition_events_listeners.prometheus.process import (
     read_producers,
 )
 from kafka_partition_events_listeners.prometheus.snapshot import NOTHING, Tally, readings_of, tally
+
+if TYPE_CHECKING:
+    from kafka_partition_events_listeners.opentelemetry_registry import OpenTelemetryRegistry
 
 UNKNOWN_CLUSTER: Final = "unknown"
 """The label ``kafka_cluster`` as long as nobody has told the cluster's id."""
@@ -69,7 +72,7 @@ class PrometheusListener(PartitionChangeListener):
         self,
         poller: MetadataPoller,
         *,
-        registry: CollectorRegistry | None = REGISTRY,
+        registry: "CollectorRegistry | OpenTelemetryRegistry | None" = REGISTRY,
         kafka_cluster: str | None = None,
         producers: Iterable[CountingProducer] = (),
         max_topics: int = 2_000,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from itertools import product
 from types import MappingProxyType
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from attrs import field, frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
@@ -14,6 +14,9 @@ from kafka_partition_events.outbox.delivery import State
 from kafka_partition_events_listeners.journal import JournalStats
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Part, Reading, Scraper, single
+
+if TYPE_CHECKING:
+    from kafka_partition_events_listeners.opentelemetry_registry import OpenTelemetryRegistry
 
 LABELLED: Final = ("partitions.added",)
 """Events that somebody can have asked for."""
@@ -61,7 +64,7 @@ class PipelineCollector:
         read: Callable[[], PipelineReading],
         *,
         kafka_cluster: Callable[[], str],
-        registry: CollectorRegistry | None = REGISTRY,
+        registry: "CollectorRegistry | OpenTelemetryRegistry | None" = REGISTRY,
     ) -> None:
         """Make a collector and register it with ``registry``.
 
