@@ -17,17 +17,17 @@ from tests.integration import outbox_life
 KILLS = 50
 SEED = 6
 LIMIT_S = 120.0
-BORN = multiprocessing.get_context("forkserver")
-"""Of a process that has imported all: fifty interpreters take longer to start than to be killed."""
+FORKED = multiprocessing.get_context("forkserver")
+"""By a process that has imported all: fifty interpreters take longer to start than to be killed."""
+FORKED.set_forkserver_preload([outbox_life.__name__])
 
 
 @contextmanager
 def living(
     directory: Path, life: int, mode: str
 ) -> "Iterator[tuple[ForkServerProcess, Connection[str, str]]]":
-    BORN.set_forkserver_preload([outbox_life.__name__])
-    ours, theirs = BORN.Pipe()
-    process = BORN.Process(target=outbox_life.live, args=(directory, str(life), mode, theirs))
+    ours, theirs = FORKED.Pipe()
+    process = FORKED.Process(target=outbox_life.live, args=(directory, str(life), mode, theirs))
     process.start()
     theirs.close()
     with ours:
@@ -42,7 +42,7 @@ def live_and_be_killed(directory: Path, life: int, rng: random.Random) -> None:
     with living(directory, life, "append") as (process, told):
         if life % 5:
             assert told.recv() == "ready"
-            time.sleep(rng.uniform(0.1, 0.4))
+            time.sleep(rng.uniform(0.1, 0.5))
             assert process.exitcode is None
         else:  # it may be killed while it opens the file
             time.sleep(rng.uniform(0.0, 0.05))
