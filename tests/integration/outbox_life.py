@@ -78,7 +78,7 @@ def append_for_ever(outbox: SqliteOutbox, written: Record, rng: random.Random) -
         time.sleep(0.001)
 
 
-def live(directory: Path, seed: str, mode: str, told: "Connection[str, str]") -> None:
+def live(directory: Path, seed: str, mode: str, out: "Connection[str, str]") -> None:
     """Append for ever, or drain; say when the outbox is open, and what was left in it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))  # failures are the point
     rng = random.Random(seed)
@@ -86,9 +86,9 @@ def live(directory: Path, seed: str, mode: str, told: "Connection[str, str]") ->
     sink = FlakySink(Record(directory / "delivered"), rng)
     deliverer = Deliverer(outbox, sink, retry=RetryPolicy(first_delay=0.002, max_delay=0.01))
     deliverer.start()
-    told.send("ready")
+    out.send("ready")
     if mode == "append":
         append_for_ever(outbox, Record(directory / "written"), rng)
     deliverer.close(60)
-    told.send(str(outbox.stats("flaky")))
+    out.send(str(outbox.stats("flaky")))
     outbox.close()

@@ -39,9 +39,9 @@ def living(
 
 
 def live_and_be_killed(directory: Path, life: int, rng: random.Random) -> None:
-    with living(directory, life, "append") as (process, told):
+    with living(directory, life, "append") as (process, out):
         if life % 5:
-            assert told.recv() == "ready"
+            assert out.recv() == "ready"
             time.sleep(rng.uniform(0.1, 0.5))
             assert process.exitcode is None
         else:  # it may be killed while it opens the file
@@ -61,10 +61,10 @@ def test_fifty_kills_lose_nothing_change_no_id_and_keep_the_order_of_each_key(tm
     with living(tmp_path, KILLS, "drain") as (_, last):
         assert last.recv() == "ready"
         assert last.poll(LIMIT_S)
-        told = last.recv()
-    assert "waiting=0" in told
-    assert "dropped=0" in told
-    assert "dead=0" in told
+        stats = last.recv()
+    assert "waiting=0" in stats
+    assert "dropped=0" in stats
+    assert "dead=0" in stats
 
     written = {id_ for (id_,) in lines_of(tmp_path / "written")}
     delivered = lines_of(tmp_path / "delivered")
