@@ -21,6 +21,8 @@ JOIN_S = 5.0
 FETCH_S = 35.0  # what a client that reaches no broker takes to give up, and more
 TESTS = Path(__file__).parent
 SPARK = "tests/integration/spark/"
+SHARING = (SPARK, "tests/integration/observers/")
+"""The files of each of these folders run in one process, for they share what is slow to start."""
 GUARDED = {"unit", "spec", "property", "concurrency", "conformance"}
 
 hypothesis.settings.register_profile("default", deadline=None)
@@ -50,11 +52,11 @@ def logging_as_it_was() -> Iterator[None]:
 
 
 class _ByFile(LoadFileScheduling):
-    """Each file to a process, but those of Spark all to one: a second session would start cold again."""
+    """Each file to a process, but those of a folder that shares a session or a cluster all to one."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope = super()._split_scope(nodeid)
-        return SPARK if scope.startswith(SPARK) else scope
+        return next((folder for folder in SHARING if scope.startswith(folder)), scope)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,19 +1,37 @@
-"""What integration tests share: for feedback, a cluster whose broker 2 is there to be frozen and killed."""
+"""What integration tests share: one cluster a process, whose broker 2 is there to be frozen and killed."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from kafka_partition_events.testing.plugin import require_java
 
 if TYPE_CHECKING:
     from kafka_partition_events.testing import KafkaCluster
 
 
-@pytest.fixture(scope="module")
-def cluster(own_kafka_cluster: "Callable[..., KafkaCluster]") -> "KafkaCluster":
-    """Three brokers with a long session: metadata has nothing to say for as long as a test looks."""
-    return own_kafka_cluster(brokers=3, session_timeout_ms=9000)
+@pytest.fixture(scope="session")
+def kafka_cluster() -> "Iterator[KafkaCluster]":
+    """Three brokers with a long session: metadata has nothing to say for as long as a test looks.
+
+    In place of the kit's own, so that tests with a broker that dies need no cluster beside it.
+    """
+    require_java()
+    from kafka_partition_events.testing import KafkaCluster  # noqa: PLC0415
+
+    with KafkaCluster(brokers=3, session_timeout_ms=9000) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(kafka_cluster: "KafkaCluster") -> "KafkaCluster":
+    """The same for a test that freezes or kills: all brokers are there, whatever became of the one before."""
+    for broker in {*kafka_cluster.brokers} - {*kafka_cluster.running}:
+        kafka_cluster.restart(broker)
+    kafka_cluster.await_registered()
+    return kafka_cluster
 
 
 @pytest.fixture

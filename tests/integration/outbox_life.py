@@ -1,15 +1,12 @@
-"""One life of a process that appends and delivers, for ``test_outbox_kill.py``: it ends when it is killed.
-
-usage: python outbox_life.py DIRECTORY SEED append|drain
-"""
+"""One life of a process that appends and delivers, for ``test_outbox_kill.py``: it ends when it is killed."""
 
 import os
 import random
-import sys
 import time
 import zlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import structlog
@@ -81,21 +78,17 @@ def append_for_ever(outbox: SqliteOutbox, written: Record, rng: random.Random) -
         time.sleep(0.001)
 
 
-def main(directory: Path, seed: str, mode: str) -> None:
-    """Live."""
+def live(directory: Path, seed: str, mode: str, out: "Connection[str, str]") -> None:
+    """Append for ever, or drain; say when the outbox is open, and what was left in it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))  # failures are the point
     rng = random.Random(seed)
     outbox = SqliteOutbox(directory / "outbox.db")
     sink = FlakySink(Record(directory / "delivered"), rng)
     deliverer = Deliverer(outbox, sink, retry=RetryPolicy(first_delay=0.002, max_delay=0.01))
     deliverer.start()
-    print("ready", flush=True)  # noqa: T201
+    out.send("ready")
     if mode == "append":
         append_for_ever(outbox, Record(directory / "written"), rng)
     deliverer.close(60)
-    print(outbox.stats("flaky"))  # noqa: T201
+    out.send(str(outbox.stats("flaky")))
     outbox.close()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+import uuid
 
 import pytest
 
@@ -55,11 +56,12 @@ class Terminal:
 
 
 def test_a_broker_that_dies_is_shown_and_ctrl_c_ends_it(cluster: KafkaCluster) -> None:
-    cluster.create_topic("orders", 3, replication_factor=3)
-    terminal = Terminal("top", "-b", cluster.bootstrap_servers, "--interval", "1s")
+    topic = f"orders-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(topic, 3, replication_factor=3)
+    terminal = Terminal("top", "-b", cluster.bootstrap_servers, "--topics", topic, "--interval", "1s")
     try:
         terminal.shows("this process read it")
-        terminal.shows("orders")
+        terminal.shows(topic)
         cluster.kill(2)
         terminal.shows("broker 2 is missing")
         terminal.shows("MISSING")
@@ -67,3 +69,4 @@ def test_a_broker_that_dies_is_shown_and_ctrl_c_ends_it(cluster: KafkaCluster) -
         assert terminal.process.wait(LIMIT_S) == 0
     finally:
         terminal.close()
+        cluster.restart(2)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,7 @@ def test_an_example_loses_no_record_and_prints_events(
     assert f"event: topic_added {topic}" in printed
 
 
-TOPIC = "orders"
 VICTIM = 2
-
-
-@pytest.fixture(scope="module")
-def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    cluster = own_kafka_cluster(brokers=3, session_timeout_ms=9000)
-    cluster.create_topic(TOPIC, assignment={partition: [partition % 3 + 1] for partition in range(6)})
-    return cluster
 
 
 class Service:
@@ -82,9 +74,9 @@ class Service:
 
 
 @pytest.fixture
-def service(cluster: KafkaCluster) -> Iterator[Service]:
+def service(cluster: KafkaCluster, topic: str) -> Iterator[Service]:
     command = [sys.executable, str(EXAMPLES / "web_service.py"), "--port=0"]
-    options = [f"--bootstrap-servers={cluster.bootstrap_servers}", f"--topic={TOPIC}"]
+    options = [f"--bootstrap-servers={cluster.bootstrap_servers}", f"--topic={topic}"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Service(process)
@@ -93,7 +85,7 @@ def service(cluster: KafkaCluster) -> Iterator[Service]:
 
 
 def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once(
-    cluster: KafkaCluster, service: Service
+    cluster: KafkaCluster, topic: str, service: Service
 ) -> None:
     taken = 0
 
@@ -122,7 +114,7 @@ def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once
     assert f"delivered {taken}, failed 0" in printed
     assert f"broker {VICTIM} is avoided: silent" in printed
 
-    told = ran("ordered_consumer.py", cluster, TOPIC, "--idle-seconds=4")
+    told = ran("ordered_consumer.py", cluster, topic, "--idle-seconds=4")
     counts = re.search(r"kept (\d+), dropped (\d+)", told)
     assert counts, told
     assert int(counts[1]) == taken

@@ -155,7 +155,7 @@ def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
 
 
 class Freezing(Consumer):
-    """Lets the coordinator freeze when something is committed for the first time, and thaw in a while."""
+    """Lets all brokers freeze when something is committed for the first time, and thaw in a while."""
 
     def __init__(self, cluster: KafkaCluster, config: dict[str, Any]) -> None:
         super().__init__(config)
@@ -165,25 +165,25 @@ class Freezing(Consumer):
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         if not self.froze:
             self.froze = True
-            self._cluster.freeze(1)
+            for broker in self._cluster.brokers:
+                self._cluster.freeze(broker)
             threading.Timer(FROZEN_S, self._thaw).start()
         return super().commit(*args, **kwargs)
 
     def _thaw(self) -> None:
-        self._cluster.thaw(1)
+        for broker in self._cluster.brokers:
+            self._cluster.thaw(broker)
         self.thawed.set()
 
 
 def test_a_coordinator_that_freezes_at_the_commit_holds_nobody_up_and_nothing_is_lost(
-    own_kafka_cluster: Callable[..., KafkaCluster], monkeypatch: pytest.MonkeyPatch
+    cluster: KafkaCluster, topic: str, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(of_confluent, "LIMIT_S", FROZEN_S / 5)
-    cluster = own_kafka_cluster(brokers=1)
-    cluster.create_topic("grows", 6)
-    agent = ConsumerAgent(Link(), "member-0", "billing")
-    reader = ConfluentReader(cluster, "grows", "billing", agent, made=partial(Freezing, cluster))
+    agent = ConsumerAgent(Link(), "member-0", topic)
+    reader = ConfluentReader(cluster, topic, topic, agent, made=partial(Freezing, cluster))
     until(reader, 6)
-    grow_and_write(cluster, Producer({"bootstrap.servers": cluster.bootstrap_servers}), "grows")
+    grow_and_write(cluster, producer, topic)
     received = until(reader, 12)
     assert reader.consumer.froze
     assert not reader.consumer.thawed.is_set(), "the callback has not waited for the coordinator"

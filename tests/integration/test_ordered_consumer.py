@@ -175,30 +175,24 @@ def test_a_consumer_of_kafka_python_has_them_in_order_too(kafka_cluster: KafkaCl
     assert out_of_order(seen) == []
 
 
-@pytest.fixture(scope="module")
-def three(own_kafka_cluster: Any) -> KafkaCluster:
-    made: KafkaCluster = own_kafka_cluster(brokers=3, session_timeout_ms=9000)
-    return made
-
-
 @pytest.fixture
-def frozen(three: KafkaCluster) -> Iterator[str]:
+def frozen(cluster: KafkaCluster) -> Iterator[str]:
     """A topic whose partition 0 stays where it is while its only broker hangs."""
     name = f"frozen-{uuid.uuid4().hex[:8]}"
-    three.create_topic(name, assignment={0: [VICTIM], 1: [1], 2: [3]})
+    cluster.create_topic(name, assignment={0: [VICTIM], 1: [1], 2: [3]})
     yield name
-    three.thaw(VICTIM)
+    cluster.thaw(VICTIM)
 
 
 def test_what_names_a_partition_whose_leader_hangs_waits_and_the_others_go_on(
-    three: KafkaCluster, frozen: str
+    cluster: KafkaCluster, frozen: str
 ) -> None:
-    producer = Producer({"bootstrap.servers": three.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     for partition in range(3):
         producer.produce(frozen, "before", partition=partition)
     assert producer.flush(30) == 0
     settings = {
-        "bootstrap.servers": three.bootstrap_servers,
+        "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": f"{frozen}-readers",
         "auto.offset.reset": "earliest",
     }
@@ -219,7 +213,7 @@ def test_what_names_a_partition_whose_leader_hangs_waits_and_the_others_go_on(
         assert read(3) == ["before"] * 3
         producer.produce(frozen, "on the frozen one", partition=0)
         assert producer.flush(30) == 0
-        three.freeze(VICTIM)
+        cluster.freeze(VICTIM)
         producer.produce(frozen, "waits", partition=1, headers={"kpe-after": b"0:2"})
         for number in range(5):
             producer.produce(frozen, f"goes on {number}", partition=2)
@@ -227,7 +221,7 @@ def test_what_names_a_partition_whose_leader_hangs_waits_and_the_others_go_on(
         found = read(6, seconds=4)
         assert [each for each in found if each.startswith("goes on")] == [f"goes on {n}" for n in range(5)]
         assert "waits" not in found
-        three.thaw(VICTIM)
+        cluster.thaw(VICTIM)
         producer.produce(frozen, "the one it waits for", partition=0)
         producer.flush(30)
         rest = [*found, *read(8 - len(found))]

@@ -1,37 +1,51 @@
 """A process is killed again and again while it appends and delivers. What it was told is durable arrives."""
 
+import multiprocessing
 import random
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import defaultdict
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from kafka_partition_events.outbox import SqliteOutbox
+from tests.integration import outbox_life
 
-LIFE = Path(__file__).with_name("outbox_life.py")
 KILLS = 50
 SEED = 6
+LIMIT_S = 120.0
+FORKED = multiprocessing.get_context("forkserver")
+"""By a process that has imported all: fifty interpreters take longer to start than to be killed."""
+FORKED.set_forkserver_preload([outbox_life.__name__])
 
 
-def live(directory: Path, life: int, mode: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, str(LIFE), str(directory), str(life), mode]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@contextmanager
+def living(
+    directory: Path, life: int, mode: str
+) -> "Iterator[tuple[ForkServerProcess, Connection[str, str]]]":
+    ours, theirs = FORKED.Pipe()
+    process = FORKED.Process(target=outbox_life.live, args=(directory, str(life), mode, theirs))
+    process.start()
+    theirs.close()
+    with ours:
+        try:
+            yield process, ours
+        finally:
+            process.kill()
+            process.join()
 
 
 def live_and_be_killed(directory: Path, life: int, rng: random.Random) -> None:
-    with live(directory, life, "append") as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        try:
-            if life % 5:  # every fifth may be killed while it opens the file
-                assert process.stdout.readline() == "ready\n", process.stderr.read()
+    with living(directory, life, "append") as (process, out):
+        if life % 5:
+            assert out.recv() == "ready"
             time.sleep(rng.uniform(0.1, 0.5))
-            assert process.poll() is None, process.stderr.read()
-        finally:
-            process.kill()
+            assert process.exitcode is None
+        else:  # it may be killed while it opens the file
+            time.sleep(rng.uniform(0.0, 0.05))
 
 
 def lines_of(path: Path) -> list[list[str]]:
@@ -44,11 +58,13 @@ def test_fifty_kills_lose_nothing_change_no_id_and_keep_the_order_of_each_key(tm
     rng = random.Random(SEED)
     for life in range(KILLS):
         live_and_be_killed(tmp_path, life, rng)
-    with live(tmp_path, KILLS, "drain") as last:
-        told, errors = last.communicate(timeout=120)
-    assert "waiting=0" in told, errors
-    assert "dropped=0" in told
-    assert "dead=0" in told
+    with living(tmp_path, KILLS, "drain") as (_, last):
+        assert last.recv() == "ready"
+        assert last.poll(LIMIT_S)
+        stats = last.recv()
+    assert "waiting=0" in stats
+    assert "dropped=0" in stats
+    assert "dead=0" in stats
 
     written = {id_ for (id_,) in lines_of(tmp_path / "written")}
     delivered = lines_of(tmp_path / "delivered")

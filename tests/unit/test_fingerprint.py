@@ -22,7 +22,6 @@ from kafka_partition_events.diagnose.fingerprint import (
 
 RENDEZVOUS = "rendezvous-murmur2"
 Writer = Callable[[bytes], int]
-SLOW = [pytest.param(partitions, marks=pytest.mark.slow) for partitions in (2, 12, 128)]
 
 
 def keys(count: int, prefix: str = "customer") -> list[bytes]:
@@ -192,7 +191,8 @@ def test_writers_that_name_a_partition_do_not_look_like_rendezvous_of_fewer(name
     assert found.findings[-1].rule is None
 
 
-@pytest.mark.parametrize("partitions", [3, *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [2, 3, 12, 128])
 def test_what_is_overlooked_beside_rendezvous_is_told(partitions: int) -> None:
     """A second writer with that share leaves no trace once in 1,000 samples; 4 of 300 are 3 in 10,000."""
     alone = fingerprint(written(200, (1, hashing(RENDEZVOUS, partitions))), partitions)
@@ -248,7 +248,8 @@ def test_placement_at_random_is_no_hash(partitions: int) -> None:
 # -- too few keys ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("partitions", [3, *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [2, 3, 12, 128])
 def test_as_many_keys_as_needed_tell_two_halves(partitions: int) -> None:
     """Less than one verdict in 1,000 is wrong; of 300, more than 3 are in 3 of 10,000 tests."""
     needed = needed_keys(partitions)

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import require_java
 from tests.observe_kit import Observer, Reader
 
 
-@pytest.fixture(scope="module")
-def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    return own_kafka_cluster(brokers=3)
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[KafkaCluster]:
+    """Where a broker that dies is missed sooner than in the cluster that others share."""
+    require_java()
+    with KafkaCluster(brokers=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture

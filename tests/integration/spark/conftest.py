@@ -11,16 +11,30 @@ from tests.fleet_kit import COMPILED, INTERPRETED, Gold, gold_at_once
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+ONE_TASK = dict.fromkeys(
+    (
+        "spark.default.parallelism",
+        "spark.sql.shuffle.partitions",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism",
+        "spark.databricks.delta.snapshotPartitions",
+    ),
+    "1",
+)
+"""What tests have in their tables is little: each task more costs more than it takes away from others."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """A local Spark session with the Kafka connector, in a JVM that lives long enough to warm up."""
+    """A local Spark session with the Kafka connector.
+
+    Tests have another plan each, so most of what a JVM compiles thoroughly is run too seldom to pay for it.
+    """
     from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415
     from kafka_partition_events.spark.session import LASTING, local_session  # noqa: PLC0415
 
-    session = local_session(
-        spark_jars(), settings={**LASTING, **INTERPRETED, "spark.sql.shuffle.partitions": "1"}
-    )
+    options = "spark.driver.extraJavaOptions"
+    quick = {options: f"-XX:TieredStopAtLevel=1 {LASTING[options]}"}
+    session = local_session(spark_jars(), settings={**LASTING, **INTERPRETED, **ONE_TASK, **quick})
     for name, value in COMPILED.items():
         session.conf.set(name, value)
     yield session

@@ -203,19 +203,49 @@ def halfway(pipelines_spark: "SparkSession", tmp_path_factory: pytest.TempPathFa
     return Halfway(out, wanted, len(everything))
 
 
+WRITES: Final = frozenset({"append", "replace", "overwrite"})
+
+
+class Watched:
+    """Tables of a run that something may happen to before one of its writes.
+
+    Attributes:
+        written: What was called that writes.
+    """
+
+    def __init__(self, tables: "Tables", before: int = -1, act: Callable[[], None] = lambda: None) -> None:
+        self.written: list[str] = []
+        self._tables, self._before, self._act = tables, before, act
+
+    def __getattr__(self, name: str) -> Any:
+        if name in WRITES:
+            if len(self.written) == self._before:
+                self._act()
+            self.written.append(name)
+        return getattr(self._tables, name)
+
+
+class Whole(NamedTuple):
+    """Tables with all of it, and how many writes the last refresh had."""
+
+    run: Begun
+    writes: int
+
+
 @pytest.fixture(scope="module")
 def whole(
     pipelines_spark: "SparkSession", halfway: Halfway, tmp_path_factory: pytest.TempPathFactory
-) -> Begun:
-    """Tables with all of it."""
+) -> Whole:
     out = tmp_path_factory.mktemp("whole") / "out"
     shutil.copytree(halfway.out, out)
-    return begun(pipelines_spark, out).refresh()
+    run = begun(pipelines_spark, out)
+    watched = Watched(run.tables)
+    return Whole(run.refresh(watched), len(watched.written))
 
 
 @pytest.fixture(scope="module")
-def gold(pipelines_spark: "SparkSession", whole: Begun) -> Gold:
-    return gold_of(pipelines_spark, Path(whole.tables.out))
+def gold(pipelines_spark: "SparkSession", whole: Whole) -> Gold:
+    return gold_of(pipelines_spark, Path(whole.run.tables.out))
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
@@ -233,60 +263,38 @@ def of(rows: list[tuple[Any, ...]], cluster: str) -> list[tuple[Any, ...]]:
 
 # -- cut off at each call that writes ----------------------------------------------------------------------
 
-WRITES: Final = frozenset({"append", "replace", "overwrite"})
-
-
-class Watched:
-    """Tables of a run that something happens to before one of its writes."""
-
-    def __init__(self, tables: "Tables", number: int, act: Callable[[], None]) -> None:
-        self._tables, self._left, self._act = tables, number, act
-
-    def __getattr__(self, name: str) -> Any:
-        if name in WRITES:
-            if self._left == 0:
-                self._act()
-            self._left -= 1
-        return getattr(self._tables, name)
-
 
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.weekly)])
 def test_a_run_that_thaws_before_any_of_its_writes_changes_nothing_of_what_another_has_made_right(
-    step: int, pipelines_spark: "SparkSession", halfway: Halfway, tmp_path: Path
+    step: int, pipelines_spark: "SparkSession", halfway: Halfway, whole: Whole, tmp_path: Path
 ) -> None:
     """Before one of so many writes. To the other run it is as good as killed there."""
-    for writes in range(step - 1, 200, step):
+    assert whole.writes > 8, "there are more writes than that"
+    for writes in range(step - 1, whole.writes, step):
         out = tmp_path / str(writes)
         shutil.copytree(halfway.out, out)
-        frozen, others = begun(pipelines_spark, out), list[Begun]()
+        frozen = begun(pipelines_spark, out)
 
-        def take_over(out: Path = out, others: list[Begun] = others) -> None:
-            others.append(begun(pipelines_spark, out).refresh())
+        def take_over(out: Path = out) -> None:
+            begun(pipelines_spark, out).refresh()
 
-        said = ""
-        try:
-            # One thing after another, so that it is known which write is the next one.
+        # One thing after another, so that it is known which write is the next one.
+        with pytest.raises(SparkJobError, match=r"this one \(run "):  # another one has taken over
             frozen.refresh(Watched(frozen.tables, writes, take_over), at_once=1)
-        except SparkJobError as error:
-            said = str(error)
-        if not others:
-            break
-        assert "this one (run " in said, "it says that another one has taken over"
         assert gold_of(pipelines_spark, out) == halfway.wanted, f"before write {writes}"
-    assert writes > 8, "there are more writes than that"
 
 
 # -- maintenance: few files of many, and no old records --------------------------------------------------
 
 
 def test_maintenance_changes_nothing_but_old_records(
-    pipelines_spark: "SparkSession", whole: Begun, gold: Gold, halfway: Halfway
+    pipelines_spark: "SparkSession", whole: Whole, gold: Gold, halfway: Halfway
 ) -> None:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     from kafka_partition_events.spark.maintenance import compact, drop_before  # noqa: PLC0415
 
-    run, tables, out = whole, whole.tables, Path(whole.tables.out)
+    run, tables, out = whole.run, whole.run.tables, Path(whole.run.tables.out)
 
     def files() -> int:
         return tables.read("bronze/records").select(F.input_file_name()).distinct().count()
