@@ -244,29 +244,34 @@ def _unanswered(observed: Iterable[Observation], until: Mapping[str, int]) -> It
     for cluster, events in clusters.items():
         words = [one for one in events if one["name"] in _LASTING | _BODIES]
         heard = sorted(one["at"] for one in words if one["name"] != "metadata.unavailable")
-        lost: list[Span] = []
         watched = [_span(one) for one in events if one["name"] not in _NO_LOOK and not one["gap"]]
+        lost: list[Span] = []
         for observer in {one["observer"] for one in words}:
-            own = sorted(
-                (one for one in words if one["observer"] == observer),
-                key=lambda one: (one["at"], one["name"]),
-            )
-            period = None
-            for one, next_ in zip(own, [*own[1:], None], strict=True):
-                period = _period(one) or period
-                if one["name"] == "metadata.unavailable":
-                    later = [at for at in heard if at > one["at"]] if next_ is None else [next_["at"]]
-                    lost.append((one["at"], min(later, default=_NEVER)))
-                    continue
-                ends = [] if period is None else [one["at"] + 2 * period]
-                if next_ is not None:
-                    back = next_["name"] == "metadata.recovered" and next_["prev"] is not None
-                    ends.append(next_["prev"] if back else next_["at"])
-                watched.append((one["at"], min(ends, default=one["at"])))
+            own = [one for one in words if one["observer"] == observer]
+            for one, span in _told_by(own, heard):
+                (lost if one["name"] == "metadata.unavailable" else watched).append(span)
         seen = [span for span in watched if None not in span and span[0] < span[1]]
         for begin, end in _joined(_without(lost, seen)):
             if begin < until[cluster]:
                 yield cluster, _moment(begin), None if end == _NEVER else _moment(end)
+
+
+def _told_by(words: list[Observation], heard: Sequence[int]) -> Iterator[tuple[Observation, Span]]:
+    """Return each word of an observer, and for how long it says that it is lost, or that somebody watches."""
+    words.sort(key=lambda one: (one["at"], one["name"]))
+    period = None
+    for one, next_ in zip(words, [*words[1:], None], strict=True):
+        period = _period(one) or period
+        back = next_ if next_ is not None and next_["name"] == "metadata.recovered" else None
+        if one["name"] == "metadata.unavailable":
+            later = (at for at in heard if at > one["at"])
+            yield one, (one["at"], min(later, default=_NEVER) if back is None else back["at"])
+        elif period is not None:
+            end = one["at"] + 2 * period
+            if next_ is not None:
+                seen = next_["at"] if back is None or back["prev"] is None else back["prev"]
+                end = min(end, seen)
+            yield one, (one["at"], end)
 
 
 def _period(one: Observation) -> int | None:

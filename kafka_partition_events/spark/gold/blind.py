@@ -158,13 +158,12 @@ def _covered(edges: DataFrame) -> DataFrame:
 def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
     """Return ``cluster_id, begin, end`` (microseconds) of the times in which a cluster answered nobody.
 
-    By ``metadata.unavailable`` an observer has lost the cluster until its next word (an event of `LASTING`,
-    or a summary); if there is none, it died, and the next word of anybody counts. By other words it watches
-    until its next one, but not for longer than `PERIODS` of its summaries; ``metadata.recovered`` tells that
-    it did not since the look before.
+    By ``metadata.unavailable`` an observer has lost the cluster until it tells ``metadata.recovered``; if its
+    next word is another one, until the next one of anybody. Words are the events of `LASTING`, and summaries.
+    By others it watches until its next one (of ``metadata.recovered``: until the look before), but not for
+    longer than `PERIODS` of its summaries.
 
-    A cluster answers nobody where somebody has lost it and nobody watches, by words or by bounds that have
-    no gap.
+    A cluster answers nobody where somebody has lost it and nobody watches, by words or by bounds without gap.
 
     Args:
         told: ``cluster_id, observer, name, gap, prev_at, at, body``; events, doubles or not.
@@ -172,21 +171,22 @@ def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
     """
     by_observer = "OVER (PARTITION BY cluster_id, observer ORDER BY end, name)"
     later = "OVER (PARTITION BY cluster_id ORDER BY end RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
-    looked = "IF(name = 'metadata.recovered', coalesce(begin, end), end)"
+    is_back = "name = 'metadata.recovered'"
     words = (
         _bounded(told.where(F.col("name").isin(*LASTING, HEARTBEAT)), "observer")
         .distinct()
         .selectExpr(
             *("cluster_id", f"name = '{_LOST}' AS is_lost", "end AS begin"),
-            f"lead(end) {by_observer} AS by_itself",
+            f"lead(IF({is_back}, end, NULL)) {by_observer} AS by_itself",
             f"min(IF(name != '{_LOST}', end, NULL)) {later} AS by_anybody",
-            f"lead({looked}) {by_observer} AS saw_until",
+            f"lead(IF({is_back}, coalesce(begin, end), end)) {by_observer} AS saw_until",
             f"end + {PERIODS} * last(period, true) {by_observer} AS silent",
         )
     )
-    end = f"coalesce(by_itself, by_anybody, {micros(_NEVER)}) AS end"
-    lost = words.where("is_lost").selectExpr("cluster_id", "begin", end)
-    watched = words.where("NOT is_lost").selectExpr("cluster_id", "begin", "least(saw_until, silent) AS end")
+    lost_until = f"coalesce(by_itself, by_anybody, {micros(_NEVER)}) AS end"
+    watched_until = "IF(saw_until < silent, saw_until, silent) AS end"
+    lost = words.where("is_lost").selectExpr("cluster_id", "begin", lost_until)
+    watched = words.where("NOT is_lost").selectExpr("cluster_id", "begin", watched_until)
     looks_ = _bounded(told.where(looks())).select("cluster_id", *_BOUNDS)
     seen = watched.unionByName(looks_).where("begin < end").distinct()
     found = clusters.known(_covered(_edges(lost, 1, 0).unionByName(_edges(seen, 0, 1))))
