@@ -257,7 +257,7 @@ def _unanswered(observed: Iterable[Observation], until: Mapping[str, int]) -> It
 
 
 def _told_by(words: list[Observation], heard: Sequence[int]) -> Iterator[tuple[Observation, Span]]:
-    """Return each word of an observer, and for how long it says that it is lost, or that somebody watches."""
+    """Return each word of an observer, and for how long it has lost the cluster, or watches it."""
     words.sort(key=lambda one: (one["at"], one["name"]))
     period = None
     for one, next_ in zip(words, [*words[1:], None], strict=True):

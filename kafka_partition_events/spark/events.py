@@ -45,7 +45,7 @@ AHEAD: Final = timedelta(minutes=5)
 BEHIND: Final = timedelta(days=8)
 """How much earlier: an observer's outbox keeps what it can't deliver for a week."""
 BEHIND_TODAY: Final = timedelta(days=400)
-"""How much earlier than today, where no broker has told the time."""
+"""How much earlier than today, where the time is not a broker's."""
 AWAY: Final = timedelta(days=40)
 """How long before a look the one before it may have been. An older bound is as good as none, and would have
 the tables of years made anew."""

@@ -158,12 +158,11 @@ def _covered(edges: DataFrame) -> DataFrame:
 def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
     """Return ``cluster_id, begin, end`` (microseconds) of the times in which a cluster answered nobody.
 
-    By ``metadata.unavailable`` an observer has lost the cluster until it tells ``metadata.recovered``; if its
-    next word is another one, until the next one of anybody. Words are the events of `LASTING`, and summaries.
-    By others it watches until its next one (of ``metadata.recovered``: until the look before), but not for
-    longer than `PERIODS` of its summaries.
-
-    A cluster answers nobody where somebody has lost it and nobody watches, by words or by bounds without gap.
+    With ``metadata.unavailable`` an observer has lost the cluster until its ``metadata.recovered``; if its
+    next word is another one, until the next one of any observer. Words are the events of `LASTING`, and
+    summaries. After others it watches until its next one (of ``metadata.recovered``: until ``prev_at``), but
+    not for longer than `PERIODS` of its summaries. The cluster answers nobody where one has lost it and none
+    watches, by words or by bounds without gap.
 
     Args:
         told: ``cluster_id, observer, name, gap, prev_at, at, body``; events, doubles or not.
@@ -210,9 +209,9 @@ def spans_of(rows: DataFrame) -> Sequence[Blind]:
 
 
 def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Clusters:
-    """Return clusters with both kinds of time since a moment found anew from the records.
+    """Return clusters with both kinds of time since a moment as the records have them.
 
-    Blind times that the moment lies in are found anew, too; outages lie in such times.
+    Blind times that the moment lies in are found again, too; outages lie in such times.
     """
     begin = first
     while touching := [span.begin for span in clusters.blind if span.begin < begin <= span.end]:

@@ -137,7 +137,7 @@ def _overlaps(days: Days) -> Column:
 
 
 def _of_clusters(tables: Tables) -> DataFrame:
-    """Return outages of clusters as such of a topic: they are told by moments, not by bounds."""
+    """Return outages of clusters as such of a topic: they have moments, not bounds."""
     columns = "began AS began_after", "began AS began_by", "ended AS ended_after", "ended AS ended_by"
     return tables.read(CLUSTER_OUTAGES).selectExpr("cluster_id", f"'{WHOLE}' AS topic", *columns)
 

@@ -68,9 +68,9 @@ _HEAT_CAPTION: Final = (
     "the least to the most."
 )
 _OUTAGES_CAPTION: Final = (
-    "A partition is offline while no listed broker leads it; the whole cluster is out while all that watched "
-    "it told that it answers nobody, whatever its partitions do. The cluster is looked at every so often, so "
-    "a begin and an end are known only to lie between two looks: solid is certain, hatched may be. All times "
+    "A partition is offline while no listed broker leads it; the whole cluster is out while it answers none "
+    "of those that watch it, whatever its partitions do. The cluster is looked at every so often, so a begin "
+    "and an end are known only to lie between two looks: solid is certain, hatched may be. All times "
     "are UTC. Metadata go on naming a dead broker until its session times out (after 9 s, unless configured "
     "otherwise), so writing may have failed sooner."
 )

@@ -158,7 +158,7 @@ def test_a_cluster_is_out_where_all_that_watch_it_say_so(spark: "SparkSession") 
     from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
 
     def told_by(observer: str, cluster: str, *beats: str, lost: str = "", back: str = "") -> list[bytes]:
-        """Return what an observer tells: its last good look was a minute before it lost the cluster."""
+        """Return the records of an observer, which saw the cluster a minute before it lost it."""
         how: dict[str, Any] = {"cluster": cluster, "observer": observer}
         found = [beat(moment(one), **how) for one in beats]
         if lost:
@@ -176,7 +176,7 @@ def test_a_cluster_is_out_where_all_that_watch_it_say_so(spark: "SparkSession") 
         # The second one goes on looking: it is the network of the first one.
         *told_by("a", "watched", lost="10:01", back="10:30"),
         *told_by("b", "watched", *five),
-        # Who told it never tells how it ended: the next word of anybody does.
+        # The observer never says how it ended: the next word of another one does.
         *told_by("a", "died", lost="10:01"),
         created("new", moment("14:00"), 3, observer="b", cluster="died"),
         # The second one is silent, and was taken to watch for two of its periods.
