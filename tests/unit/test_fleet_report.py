@@ -195,7 +195,7 @@ def test_an_empty_period_makes_a_page_too() -> None:
 
 def test_an_outage_of_the_whole_cluster_names_no_partition() -> None:
     said = Page(render(evolve(FLEET, outages=(outage(CLOSED, "(whole cluster)", None),)))).said
-    assert "(whole cluster)\N{EN DASH}" in said
+    assert "(whole cluster) \N{EN DASH}" in said
     assert "None" not in said
 
 
