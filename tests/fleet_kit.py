@@ -38,7 +38,7 @@ Gold = dict[str, list[tuple[Any, ...]]]
 
 TABLES = (
     "partition_outages", "partition_count_history", "availability_hourly", "availability_daily", "slo_burn",
-    "leader_churn", "skew",
+    "leader_churn", "skew", "cluster_outages",
 )  # fmt: skip
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -136,6 +136,11 @@ def unavailable(since: datetime, at: datetime, **how: Any) -> bytes:
     return record("metadata.unavailable", at, prev_at=since, error="no route", **how)
 
 
+def beat(at: datetime, **how: Any) -> bytes:
+    begin, end = (f"{at - timedelta(minutes=back):%Y-%m-%dT%H:%M:%SZ}" for back in (5, 0))
+    return record("cluster.summary", at, period={"begin": begin, "end": end}, brokers=[], **how)
+
+
 def left(broker: int, at: datetime, prev_at: datetime | None = None, **how: Any) -> bytes:
     return record("broker.left", at, prev_at=prev_at, broker=broker, **how)
 
@@ -171,8 +176,9 @@ def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
 
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
-    table = pa.table({"value": pa.array(records, pa.binary())})
-    return events.observations(events.parsed(spark.createDataFrame(table)))
+    table = spark.createDataFrame(pa.table({"value": pa.array(records, pa.binary())}))
+    timeless = table.selectExpr("value", "TIMESTAMP(NULL) AS timestamp", "INT(NULL) AS timestampType")
+    return events.observations(events.parsed(timeless))
 
 
 def as_taken_in(spark: "SparkSession", values: Iterable[bytes], at: datetime) -> "DataFrame":
@@ -214,7 +220,8 @@ def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime | No
     last = told.groupBy("cluster_id").agg({"at": "max"}).toArrow().to_pylist()
     untils = {row["cluster_id"]: until or row["max(at)"] for row in last}
     unseen = blind.spans_of(blind.intervals(told, Clusters(until=untils)))
-    clusters = Clusters(until=untils, blind=unseen)
+    out = blind.spans_of(blind.outages(told, Clusters(until=untils)))
+    clusters = Clusters(until=untils, blind=unseen, out=out)
     narrow = computed(outages.states(told))
     down = computed(outages.partition_outages(outages.all_outages(narrow), narrow, clusters))
     counts = computed(partition_counts.spells(narrow))
@@ -226,6 +233,7 @@ def gold_table(name: str, told: Inputs, period: "Period") -> "DataFrame":
     """Return the rows of a gold table in a period."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
+    from kafka_partition_events.spark.gold import blind  # noqa: PLC0415
     from kafka_partition_events.spark.gold.intervals import day_of, during  # noqa: PLC0415
     from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING  # noqa: PLC0415
 
@@ -233,6 +241,9 @@ def gold_table(name: str, told: Inputs, period: "Period") -> "DataFrame":
         return OF_LASTING[name](told.lasting, period)
     if name in OF_EVENTS:
         return OF_EVENTS[name][1](told.events, period)
+    if name == "cluster_outages":
+        found = blind.rows_of(told.events.sparkSession, told.lasting.clusters.out)
+        return found.where(during(F.col("began"), period))
     if name == "partition_outages":
         return told.lasting.outages.where(during(F.col("began_by"), period))
     rows = told.lasting.counts.withColumn("day", day_of(F.unix_micros("valid_from")))

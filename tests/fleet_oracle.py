@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
+_NEVER: Final = 2**62
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = 1_000_000
 _HOUR, _DAY, _WINDOW = 3600 * _SECOND, 86_400 * _SECOND, 300 * _SECOND
@@ -45,6 +46,7 @@ COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "availability_daily": ("cluster_id", "topic", "day", *_RATED),
     "leader_churn": ("cluster_id", "broker", "window_start", "moves_from", "moves_to", "reelections"),
     "skew": ("cluster_id", "at", "broker", "leaders", "replicas", "leaders_max_mean", "leaders_cv"),
+    "cluster_outages": ("cluster_id", "began", "ended"),
 }  # fmt: skip
 """What is found of each table."""
 
@@ -80,6 +82,7 @@ def expected(values: Iterable[bytes], until: datetime | None = None) -> dict[str
         "availability_daily": _availability(outages, counts, blind, news, _DAY),
         "leader_churn": _churn(observed),
         "skew": _skew(observed),
+        "cluster_outages": _unanswered(observed, news),
     }
     return {
         name: shown(name, (dict(zip(COLUMNS[name], row, strict=True)) for row in rows))
@@ -226,15 +229,67 @@ def _blind(observed: Iterable[Observation], until: Mapping[str, int]) -> dict[st
             if lost and not any(begin <= one["at"] <= end for begin, end in recovered):
                 end = next((look for look in looks if look > one["at"]), until[cluster])
                 nobody.append((one["at"] if one["prev"] is None else one["prev"], end))
-        beats = sorted(
-            (one["at"], _micros(_parsed(period["end"])) - _micros(_parsed(period["begin"])))
-            for one in events
-            if one["name"] == "cluster.summary" and (period := one["data"].get("period"))
-        )
+        beats = sorted((one["at"], period) for one in events if (period := _period(one)) is not None)
         nobody += [(before, at) for (before, _), (at, period) in pairwise(beats) if at - before > 2 * period]
         looked = [_span(one) for one in bounded if one["name"] not in _NO_LOOK and not one["gap"]]
         found[cluster] = [(begin, min(end, until[cluster])) for begin, end in _without(nobody, looked)]
     return found
+
+
+def _unanswered(observed: Iterable[Observation], until: Mapping[str, int]) -> Iterator[Row]:
+    """Return cluster, begin and end of the times in which all that watched it had said that it is lost."""
+    clusters: dict[str, list[Observation]] = defaultdict(list)
+    for one in observed:
+        clusters[one["cluster"]].append(one)
+    for cluster, events in clusters.items():
+        words = [one for one in events if one["name"] in _LASTING | _BODIES]
+        heard = sorted(one["at"] for one in words if one["name"] != "metadata.unavailable")
+        watched = [_span(one) for one in events if one["name"] not in _NO_LOOK and not one["gap"]]
+        lost: list[Span] = []
+        for observer in {one["observer"] for one in words}:
+            own = [one for one in words if one["observer"] == observer]
+            for one, span in _told_by(own, heard):
+                (lost if one["name"] == "metadata.unavailable" else watched).append(span)
+        seen = [span for span in watched if None not in span and span[0] < span[1]]
+        for begin, end in _joined(_without(lost, seen)):
+            if begin < until[cluster]:
+                yield cluster, _moment(begin), None if end == _NEVER else _moment(end)
+
+
+def _told_by(words: list[Observation], heard: Sequence[int]) -> Iterator[tuple[Observation, Span]]:
+    """Return each word of an observer, and for how long it has lost the cluster, or watches it."""
+    words.sort(key=lambda one: (one["at"], one["name"]))
+    period = None
+    for one, next_ in zip(words, [*words[1:], None], strict=True):
+        period = _period(one) or period
+        back = next_ if next_ is not None and next_["name"] == "metadata.recovered" else None
+        if one["name"] == "metadata.unavailable":
+            later = (at for at in heard if at > one["at"])
+            yield one, (one["at"], min(later, default=_NEVER) if back is None else back["at"])
+        elif period is not None:
+            end = one["at"] + 2 * period
+            if next_ is not None:
+                seen = next_["at"] if back is None or back["prev"] is None else back["prev"]
+                end = min(end, seen)
+            yield one, (one["at"], end)
+
+
+def _period(one: Observation) -> int | None:
+    """Return how long the period is that a summary is of."""
+    period = one["data"].get("period") if one["name"] in _BODIES else None
+    return period and _micros(_parsed(period["end"])) - _micros(_parsed(period["begin"]))
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """Return spans, ascending, those that touch each other as one."""
+    last: Span | None = None
+    for begin, end in spans:
+        if last is not None and begin > last[1]:
+            yield last
+            last = None
+        last = (begin, end) if last is None else (last[0], end)
+    if last is not None:
+        yield last
 
 
 def _span(one: Observation) -> Span:

@@ -10,7 +10,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.hashing import key_hash
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.whatif.plan import MappingName, Scenario
-from kafka_partition_events.spark.whatif.results import Load, Outcome, spread
+from kafka_partition_events.spark.whatif.results import Outcome, spread
 from kafka_partition_events.testing import cluster_of
 
 if TYPE_CHECKING:
@@ -60,20 +60,19 @@ def place_of(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[b
     return lambda key: Placed(place(key, scenario.current), place(key, scenario.home))
 
 
-def by_hand(rows: Sequence[tuple[bytes | None, int]], scenario: Scenario, hash_name: HashName) -> Outcome:
+def by_hand(keys: Sequence[bytes | None], scenario: Scenario, hash_name: HashName) -> Outcome:
     """Place each key by the partitioners' own functions."""
     place = place_of(scenario, hash_name)
-    before, after = [Load()] * scenario.current, [Load()] * scenario.partitions
-    moved = keyed = unkeyed = Load()
-    for key, size in rows:
-        one = Load(1, size)
+    before, after = [0] * scenario.current, [0] * scenario.partitions
+    moved = keyed = unkeyed = 0
+    for key in keys:
         if key is None:
-            unkeyed += one
+            unkeyed += 1
             continue
-        placed, keyed = place(key), keyed + one
-        before[placed.before] += one
-        after[placed.home] += one
-        moved += one if placed.home != placed.before else Load()
+        placed, keyed = place(key), keyed + 1
+        before[placed.before] += 1
+        after[placed.home] += 1
+        moved += placed.home != placed.before
     return Outcome(
         scenario=scenario,
         before=spread(unkeyed, before),
@@ -85,9 +84,9 @@ def by_hand(rows: Sequence[tuple[bytes | None, int]], scenario: Scenario, hash_n
 
 
 def written(spark: "SparkSession", directory: Path, kind: str) -> str:
-    """Write keys with their sizes, of which ``hot`` has half, and return the path."""
-    rows = [("hot" if place % 2 else f"user_{place}", 100 + place) for place in range(200)]
+    """Write keys, of which ``hot`` has half, and return the path."""
+    rows = [("hot" if place % 2 else f"user_{place}",) for place in range(200)]
     path = directory / f"keys.{kind}"
-    writer = spark.createDataFrame(rows, "customer STRING, size BIGINT").coalesce(1).write
+    writer = spark.createDataFrame(rows, "customer STRING").coalesce(1).write
     writer.format(kind).option("header", True).save(str(path))
     return str(path)

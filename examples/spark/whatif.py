@@ -17,10 +17,9 @@ def main() -> None:
     with opened_session(list) as spark:
         orders = spark.range(200_000).selectExpr(
             # One customer in three orders is the same; the others are many.
-            "if(id % 3 = 0, 'customer-0', concat('customer-', id % 50000)) AS customer",
-            "200 + id % 1000 AS size",
+            "if(id % 3 = 0, 'customer-0', concat('customer-', id % 50000)) AS customer"
         )
-        sample = of_frame(orders, "orders of a made-up shop", key="customer", size="size")
+        sample = of_frame(orders, "orders of a made-up shop", key="customer")
         asked = scenarios(12, [13, 18, 24], ["modulo", "kept"])
         answer = what_if(sample, asked, hottest=3)
     for outcome in answer.outcomes:

@@ -5,7 +5,6 @@ Several observers tell one transition with one id, and so does one that is resta
 an *observation*. All of them hold, each with the bounds that its observer knows.
 """
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -45,8 +44,8 @@ AHEAD: Final = timedelta(minutes=5)
 """How much later than the record's timestamp an event may have been seen: clocks differ."""
 BEHIND: Final = timedelta(days=8)
 """How much earlier: an observer's outbox keeps what it can't deliver for a week."""
-BEHIND_IN_FILES: Final = timedelta(days=400)
-"""How much earlier than an archive was written, or than today, where no broker has told the time."""
+BEHIND_TODAY: Final = timedelta(days=400)
+"""How much earlier than today, where the time is not a broker's."""
 AWAY: Final = timedelta(days=40)
 """How long before a look the one before it may have been. An older bound is as good as none, and would have
 the tables of years made anew."""
@@ -86,16 +85,15 @@ def parsed(records: DataFrame, *keep: str) -> DataFrame:
     """Return a row for each record: ``event`` (its fields), ``name``, ``body``, ``defect`` (null: none).
 
     Args:
-        records: With a ``value`` column. With ``timestamp``, events must fit to it: it is the broker's where
-            there is an ``offset``, else that of the file. With ``timestampType`` 0 it is the observer's own,
-            and must fit to the present.
+        records: With ``value``, ``timestamp``, to which events must fit, and ``timestampType``: 0 says that
+            it is the observer's own, and must fit to the present. Nothing must fit to a null.
         *keep: Columns of the records that come first, unchanged; none may have one of these names.
     """
     text = F.col("value").cast("string")
-    bounds = [name for name in ("offset", "timestamp", "timestampType") if name in records.columns]
     read = records.select(
         *keep,
-        *(F.col(name).alias(f"_{name}") for name in bounds),
+        F.col("timestamp").alias("_timestamp"),
+        (F.col("timestampType") == 0).alias("_own"),
         F.from_json(text, _EVENT).alias("event"),
         text.alias("_text"),
     ).withColumn("name", _name())
@@ -104,7 +102,7 @@ def parsed(records: DataFrame, *keep: str) -> DataFrame:
         "event",
         "name",
         F.when(F.col("name").isin(*BODIES), F.get_json_object("_text", "$.data")).alias("body"),
-        _defect(bounds).alias("defect"),
+        _defect().alias("defect"),
     )
 
 
@@ -190,7 +188,7 @@ def _name() -> Column:
     ).otherwise("")
 
 
-def _defect(bounds: Sequence[str]) -> Column:
+def _defect() -> Column:
     complete = (
         F.col("event.id").isNotNull() & F.col("event.type").isNotNull() & F.col("event.source").isNotNull()
     )
@@ -203,20 +201,14 @@ def _defect(bounds: Sequence[str]) -> Column:
     # No clock is as wrong as that, and whoever counts by day must not count the days of the year 9999.
     at = F.col("event.data.snapshot.at")
     dated = at.between(*(F.to_timestamp(F.lit(year)) for year in YEARS))
-    defect = (
+    told_at, own = F.col("_timestamp"), F.col("_own")
+    ahead = (at > told_at + F.lit(AHEAD)) | (own & (told_at > F.date_add(F.current_date(), 2)))
+    late = at < told_at - F.lit(BEHIND)
+    late |= own & (told_at < F.date_sub(F.current_date(), BEHIND_TODAY.days))
+    return (
         F.when(~F.coalesce(complete, F.lit(False)), UNPARSED)
         .when(~F.col("name").isin(*NAMES), UNKNOWN)
         .when(~F.coalesce(dated, F.lit(False)), UNPARSED)
+        .when(ahead, FUTURE)
+        .when(late, PAST)
     )
-    if "timestamp" not in bounds:
-        return defect
-    behind = F.lit(BEHIND)
-    if "offset" in bounds:
-        behind = F.when(F.col("_offset").isNotNull(), BEHIND).otherwise(BEHIND_IN_FILES)
-    told_at = F.col("_timestamp")
-    ahead, late = at > told_at + F.lit(AHEAD), at < told_at - behind
-    if "timestampType" in bounds:
-        own = F.col("_timestampType") == 0  # CreateTime
-        ahead |= own & (told_at > F.date_add(F.current_date(), 2))
-        late |= own & (told_at < F.date_sub(F.current_date(), BEHIND_IN_FILES.days))
-    return defect.when(ahead, FUTURE).when(late, PAST)

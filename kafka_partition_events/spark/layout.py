@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.control.convergence import CONVERGENCE, change_convergence
-from kafka_partition_events.spark.gold import outages, partition_counts
+from kafka_partition_events.spark.gold import blind, outages, partition_counts
 from kafka_partition_events.spark.gold.availability import Lasting
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING
@@ -18,6 +18,7 @@ from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import (
     CHANGES,
+    CLUSTER_OUTAGES,
     COUNTS,
     OUTAGES,
     RECORDS,
@@ -27,7 +28,7 @@ from kafka_partition_events.spark.tables.tables import (
 )
 
 TABLES: Final = (
-    *(RECORDS, STATES, STANDING, CHANGES, OUTAGES, COUNTS, CONVERGENCE),
+    *(RECORDS, STATES, STANDING, CHANGES, OUTAGES, CLUSTER_OUTAGES, COUNTS, CONVERGENCE),
     *(f"gold/{name}" for name in (*OF_LASTING, *OF_EVENTS)),
 )
 """All that a pipeline may write."""
@@ -67,6 +68,7 @@ def _of_events(taken: DataFrame) -> Mapping[str, StructType]:
         STATES: lasting.select("*", day),
         STANDING: outages.standing_of(outages.runs_of(lasting), lasting).select("*", day),
         OUTAGES: found,
+        CLUSTER_OUTAGES: blind.rows_of(taken.sparkSession, ()),
         COUNTS: counts.select("*", day),
         **{f"gold/{name}": table(known, _ANY) for name, table in OF_LASTING.items()},
         **{f"gold/{name}": table(told, _ANY) for name, (_, table) in OF_EVENTS.items()},

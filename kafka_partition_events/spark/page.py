@@ -16,7 +16,6 @@ def page(
     under: str,
     figures: Mapping[str, str],
     sections: Iterable[str],
-    note: str = "",
 ) -> str:
     """Return the whole page.
 
@@ -27,7 +26,6 @@ def page(
         under: What stands under it.
         figures: The numbers to begin with, by what they are; both are texts.
         sections: What `section` returned.
-        note: A text for the top, for instance that the data are made up.
     """
     style = "".join(
         files(place).joinpath("page.css").read_text(encoding="utf-8")
@@ -36,13 +34,12 @@ def page(
     cells = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in figures.items()
     )
-    noted = f'<p class="note">{escape(note)}</p>' if note else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
-        f"<header>{noted}<h1>{escape(heading)}</h1><p>{under}</p></header>"
+        f"<header><h1>{escape(heading)}</h1><p>{under}</p></header>"
         f'<dl class="figures">{cells}</dl>{"".join(sections)}</main></body></html>\n'
     )
 

@@ -254,9 +254,9 @@ WATCHER = (7_138, 7_138)
 """The same for what leaves the process: events, outbox, the service and its commands, listeners, sinks."""
 CONTROL = (5_500, 5_500)
 """The same for change control: its wing, and its commands in `cli/change`."""
-COMMANDS = (4_497, 4_497)
+COMMANDS = (4_490, 4_490)
 """The same for the command line without `cli/change`."""
-OTHERS = {"diagnose": 501, "spark": 6_297, "demo": 2_087, "testing": 3_328}
+OTHERS = {"diagnose": 501, "spark": 6_295, "demo": 2_087, "testing": 3_328}
 """The same for the wings that have no target."""
 LONGEST = 450
 """Lines of a file of the core."""

@@ -41,7 +41,7 @@ def span(
     )
 
 
-def outage(known: Span, topic: str = "orders", partition: int = 3) -> Outage:
+def outage(known: Span, topic: str = "orders", partition: int | None = 3) -> Outage:
     return Outage(topic=topic, partition=partition, span=known, leader_before=2, leader_after=1, cause=2)
 
 
@@ -193,14 +193,19 @@ def test_an_empty_period_makes_a_page_too() -> None:
         assert fact in said
 
 
+def test_an_outage_of_the_whole_cluster_names_no_partition() -> None:
+    said = Page(render(evolve(FLEET, outages=(outage(CLOSED, "(whole cluster)", None),)))).said
+    assert "(whole cluster) \N{EN DASH}" in said
+    assert "None" not in said
+
+
 def test_what_comes_from_topics_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
     change = Change(topic=evil, at=at(1), before=1, after=2, recreated=True)
     topic = RatedTopic(topic=evil, hours=(hour(),), **rated())
     Page(
         render(
-            evolve(FLEET, cluster=evil, outages=(outage(CLOSED, evil),), changes=(change,), topics=(topic,)),
-            note=evil,
+            evolve(FLEET, cluster=evil, outages=(outage(CLOSED, evil),), changes=(change,), topics=(topic,))
         )
     )
 

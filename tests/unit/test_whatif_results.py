@@ -8,44 +8,39 @@ from attrs import evolve
 
 from kafka_partition_events.cli.spark.whatif import percent, verdict
 from kafka_partition_events.spark.whatif.plan import Scenario
-from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, skew, spread, to_json
-
-
-def loads(*records: int) -> tuple[Load, ...]:
-    return tuple(Load(each, 10 * each) for each in records)
-
+from kafka_partition_events.spark.whatif.results import HotKey, Outcome, WhatIf, skew, spread, to_json
 
 GROWN = Outcome(
     scenario=Scenario(current=2, partitions=3),
-    before=loads(60, 30),
-    after=loads(40, 20, 30),
-    moved=Load(40, 400),
-    keyed=Load(90, 900),
-    unkeyed=Load(),
+    before=(60, 30),
+    after=(40, 20, 30),
+    moved=40,
+    keyed=90,
+    unkeyed=0,
 )
 KEPT = evolve(
     GROWN,
     scenario=Scenario(current=2, partitions=3, mapping="kept"),
-    after=loads(60, 30, 0),
-    moved=Load(),
+    after=(60, 30, 0),
+    moved=0,
 )
 ANSWER = WhatIf(
     source="topic orders",
     outcomes=(GROWN, KEPT),
-    hottest=(HotKey(key="a", load=Load(40, 400), share=0.44, before=(0, 1), after=(2, 1)),),
+    hottest=(HotKey(key="a", records=40, share=0.44, before=(0, 1), after=(2, 1)),),
     made_at=datetime(2026, 11, 21, 18, 0, tzinfo=UTC),
 )
 
 
 def test_an_outcome_has_what_moves_and_the_skew() -> None:
-    assert GROWN.moved_share == GROWN.moved_bytes_share == pytest.approx(40 / 90)
+    assert GROWN.moved_share == pytest.approx(40 / 90)
     assert GROWN.skew_before == pytest.approx(60 / 45)
     assert GROWN.skew_after == pytest.approx(40 / 30)
     assert GROWN.busiest == 0
 
 
 def test_records_without_a_key_take_turns() -> None:
-    assert spread(Load(8, 81), loads(1, 0, 0)) == (Load(4, 37), Load(3, 27), Load(2, 27))
+    assert spread(8, (1, 0, 0)) == (4, 3, 2)
 
 
 @pytest.mark.parametrize(("loads", "factor"), [([1, 1], 1.0), ([3, 1], 1.5), ([0, 0], 1.0), ([5, 0, 0], 3.0)])
@@ -55,12 +50,11 @@ def test_skew_is_how_many_times_the_mean_the_largest_is(loads: list[int], factor
 
 def test_it_is_told_as_json() -> None:
     document = json.loads(json.dumps(to_json(ANSWER)))
-    assert (document["format"], document["version"], document["partitions"]) == ("kpe.whatif", 2, 2)
+    assert (document["format"], document["version"], document["partitions"]) == ("kpe.whatif", 3, 2)
     assert document["made_at"] == "2026-11-21T18:00:00Z"
     grown, _ = document["scenarios"]
     assert (grown["name"], grown["mapping"]) == ("modulo_3", "modulo")
-    assert grown["moved"] == {"records": 40, "bytes": 400}
-    assert [load["records"] for load in grown["after"]] == [40, 20, 30]
+    assert (grown["moved"], grown["after"]) == (40, [40, 20, 30])
     assert document["hottest"][0]["partitions"] == {
         "modulo_3": {"before": 0, "after": 2},
         "kept_3": {"before": 1, "after": 1},
@@ -74,7 +68,7 @@ def test_it_is_told_in_a_sentence() -> None:
     assert verdict(evolve(ANSWER, outcomes=(GROWN,))) == (
         "3 partitions by modulo would move 44.4% of the keyed records."
     )
-    nothing = evolve(GROWN, keyed=Load(), moved=Load())
+    nothing = evolve(GROWN, keyed=0, moved=0)
     assert verdict(evolve(ANSWER, outcomes=(nothing,))) == "No record has a key, so no growth would move any."
 
 

@@ -2,6 +2,8 @@
 CREATE SCHEMA IF NOT EXISTS kpe;
 CREATE OR REPLACE VIEW kpe.partition_outages COMMENT 'One row is a time in which a partition had no leader.'
   AS SELECT * FROM delta.`${out}/gold/partition_outages`;
+CREATE OR REPLACE VIEW kpe.cluster_outages COMMENT 'One row is a time in which a cluster answered none of those that watched it.'
+  AS SELECT * FROM delta.`${out}/gold/cluster_outages`;
 CREATE OR REPLACE VIEW kpe.partition_count_history COMMENT 'One row is a time in which a topic had so many partitions.'
   AS SELECT * FROM delta.`${out}/gold/partition_count_history`;
 CREATE OR REPLACE VIEW kpe.availability_hourly COMMENT 'One row is an hour of a topic.'

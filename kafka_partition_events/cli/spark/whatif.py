@@ -63,12 +63,6 @@ class Source:
     key: Annotated[
         str, typer.Option(metavar="COLUMN", help="The column with the keys, of a table or file.")
     ] = "key"
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--bytes", metavar="COLUMN", help="The column with each record's bytes, or the record itself."
-        ),
-    ] = None
 
     @property
     def options(self) -> dict[str, str]:
@@ -101,10 +95,9 @@ def whatif_command(
 ) -> None:
     """Tell what more partitions would do to a topic's keys, before anybody adds them.
 
-    For each number of partitions and each mapping: how many records have a key that would move (as JSON also
-    their bytes); how the load would lie on the partitions (max/mean is how many times the mean the busiest
-    one has); and where the hottest keys are and would be. One pass of Spark over the sample answers
-    everything but the hottest keys.
+    For each number of partitions and each mapping: how many records have a key that would move; how the load
+    would lie on the partitions (max/mean is how many times the mean the busiest one has); and where the
+    hottest keys are and would be. One pass of Spark over the sample answers everything but the hottest keys.
 
     \b
     modulo      what every plain producer does: hash modulo partitions. 12 to 13 moves 92% of the keys.
@@ -112,7 +105,7 @@ def whatif_command(
 
     \b
     kpe spark whatif -b localhost:9092 --topic orders --to 13,18,24
-    kpe spark whatif --file keys.parquet --bytes size --partitions 12 --to 24
+    kpe spark whatif --file keys.parquet --partitions 12 --to 24
     kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18
     kpe spark whatif --file keys.jsonl --partitions 12 --to 13 | jq '.scenarios[].moved_share'
 
@@ -155,8 +148,8 @@ def _check(source: Source) -> None:
         raise CliError(f"the keys come from one of --topic, --table and --file; {told} is given")
     if source.topic is not None and source.bootstrap is None:
         raise CliError("no broker is given; write -b HOST:PORT")
-    if source.topic is not None and (source.key != "key" or source.size is not None):
-        raise CliError("--key and --bytes are for tables and files; a topic's records tell both themselves")
+    if source.topic is not None and source.key != "key":
+        raise CliError("--key is for tables and files; a topic's records have theirs")
 
 
 def _partitions_of(source: Source, services: Services) -> int:
@@ -223,8 +216,8 @@ def _sample(session: "SparkSession", source: Source) -> "Sample":
     if source.topic is not None:
         return sample.of_topic(session, str(source.bootstrap), source.topic, source.options)
     if source.table is not None:
-        return sample.of_table(session, source.table, key=source.key, size=source.size)
-    return sample.of_file(session, str(source.file), key=source.key, size=source.size)
+        return sample.of_table(session, source.table, key=source.key)
+    return sample.of_file(session, str(source.file), key=source.key)
 
 
 # -- telling -----------------------------------------------------------------------------------------------
@@ -257,7 +250,7 @@ def origin(answer: WhatIf) -> str:
     told = [
         answer.source,
         counted(answer.current, "partition"),
-        counted(whole.records, "record"),
+        counted(whole, "record"),
         answer.hash_name,
         f"counted in {answer.seconds:.1f} s",
     ]
@@ -267,14 +260,14 @@ def origin(answer: WhatIf) -> str:
 def verdict(answer: WhatIf) -> str:
     """Return the answer in a sentence."""
     found = answer.outcomes
-    if not found[0].keyed.records:
+    if not found[0].keyed:
         return "No record has a key, so no growth would move any."
-    most = max(found, key=lambda outcome: outcome.moved.records)
-    least = min(found, key=lambda outcome: outcome.moved.records)
+    most = max(found, key=lambda outcome: outcome.moved)
+    least = min(found, key=lambda outcome: outcome.moved)
     said = f"{_short(most)} would move {percent(most.moved_share)} of the keyed records"
-    if least.moved.records == most.moved.records:
+    if least.moved == most.moved:
         return f"{said}."
-    return f"{said}, {_short(least)} {percent(least.moved_share) if least.moved.records else 'none'}."
+    return f"{said}, {_short(least)} {percent(least.moved_share) if least.moved else 'none'}."
 
 
 def _short(outcome: Outcome) -> str:
@@ -296,7 +289,7 @@ def _cells(outcome: Outcome) -> Iterator[str]:
     yield f"{scenario.partitions:,}"
     yield scenario.mapping
     yield percent(outcome.moved_share)
-    yield f"{outcome.moved.records:,}"
+    yield f"{outcome.moved:,}"
     yield f"{outcome.skew_before:,.2f}x"
     yield f"{outcome.skew_after:,.2f}x"
     yield str(outcome.busiest)
@@ -304,7 +297,7 @@ def _cells(outcome: Outcome) -> Iterator[str]:
 
 def _hot_cells(hot: HotKey, scenarios_shown: int) -> Iterator[str]:
     yield legible(hot.key, _LONGEST_KEY)
-    yield f"{hot.load.records:,}"
+    yield f"{hot.records:,}"
     yield percent(hot.share)
     for before, after in zip(hot.before[:scenarios_shown], hot.after[:scenarios_shown], strict=True):
         yield str(before) if before == after else f"{before} -> {after}"

@@ -1,11 +1,12 @@
-"""When nobody looked at a cluster: what happened then is neither up nor down."""
+"""When nobody looked at a cluster, and when it answered nobody: what happened then is neither up nor down."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from attrs import evolve
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events
@@ -23,7 +24,9 @@ LASTING: Final = (
 
 _SPANS: Final = "array<struct<begin: bigint, end: bigint>>"
 _BOUNDS: Final = ("begin", "end")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER: Final = datetime(2200, 1, 1, tzinfo=UTC)
+"""The end of what has not ended."""
+_LOST: Final = "metadata.unavailable"
 _NO_LOOK: Final = (
     "metadata.unavailable", "metadata.recovered", "metadata.stale", "metadata.rejected", "observer.resync",
     "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued",
@@ -62,9 +65,7 @@ def intervals(told: DataFrame, clusters: Clusters) -> DataFrame:
         told: ``cluster_id, name, gap, prev_at, at, body``; events, doubles or not.
         clusters: With the last news of each.
     """
-    bounds = F.unix_micros("prev_at").alias("begin"), F.unix_micros("at").alias("end")
-    beat = F.when(F.col("name") == HEARTBEAT, period()).alias("period")
-    told = told.select("cluster_id", "name", "gap", *bounds, beat)
+    told = _bounded(told)
     suspected = _suspected(told, clusters)
     looked = (
         told.where(looks() & (F.col("begin") < F.col("end")))
@@ -73,8 +74,20 @@ def intervals(told: DataFrame, clusters: Clusters) -> DataFrame:
         .select("cluster_id", "begin", "end")
         .distinct()
     )
-    edges = _edges(suspected.select("cluster_id", F.inline("suspected")), 1, 0)
-    return _covered(edges.unionByName(_edges(looked, 0, 1)), clusters)
+    both = _edges(suspected.select("cluster_id", F.inline("suspected")), 1, 0)
+    return (
+        clusters.known(_covered(both.unionByName(_edges(looked, 0, 1))))
+        .withColumn("end", F.least("end", "until"))
+        .where("begin < end")
+        .select("cluster_id", *_BOUNDS)
+    )
+
+
+def _bounded(told: DataFrame, *keep: str) -> DataFrame:
+    """Return ``cluster_id, name, gap, begin, end, period`` of events (microseconds), and others to keep."""
+    bounds = F.unix_micros("prev_at").alias("begin"), F.unix_micros("at").alias("end")
+    beat = F.when(F.col("name") == HEARTBEAT, period()).alias("period")
+    return told.select("cluster_id", *keep, "name", "gap", *bounds, beat)
 
 
 def period() -> Column:
@@ -123,41 +136,82 @@ def _edges(intervals: DataFrame, suspected: int, looked: int) -> DataFrame:
     )
 
 
-def _covered(edges: DataFrame, clusters: Clusters) -> DataFrame:
-    """Return the times in which some interval of the first kind is open, and none of the second."""
+def _covered(edges: DataFrame) -> DataFrame:
+    """Return ``cluster_id, begin, end``: some interval of the first kind is open, and none of the second."""
     in_time = Window.partitionBy("cluster_id").orderBy("at")
-    blind = (F.sum("suspected").over(in_time) > 0) & (F.sum("looked").over(in_time) == 0)
-    changes = (
+    found = (F.sum("suspected").over(in_time) > 0) & (F.sum("looked").over(in_time) == 0)
+    return (
         edges.groupBy("cluster_id", "at")
         .agg(F.sum("suspected").alias("suspected"), F.sum("looked").alias("looked"))
-        .withColumn("blind", blind)
-        .withColumn("was_blind", F.lag("blind", 1, False).over(in_time))
-        .where("blind != was_blind")
+        .withColumn("found", found)
+        .withColumn("was_found", F.lag("found", 1, False).over(in_time))
+        .where("found != was_found")
+        .withColumn("end", F.lead("at").over(in_time))
+        .where("found")
+        .selectExpr("cluster_id", "at AS begin", "end")
     )
-    return (
-        clusters.known(changes.withColumn("end", F.lead("at").over(in_time)))
-        .withColumn("end", F.least("end", "until"))
-        .where("blind AND at < end")
-        .select("cluster_id", F.col("at").alias("begin"), "end")
+
+
+# -- when it answered nobody ---------------------------------------------------------------------------------
+
+
+def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
+    """Return ``cluster_id, begin, end`` (microseconds) of the times in which a cluster answered nobody.
+
+    With ``metadata.unavailable`` an observer has lost the cluster until its ``metadata.recovered``; if its
+    next word is another one, until the next one of any observer. Words are the events of `LASTING`, and
+    summaries. After others it watches until its next one (of ``metadata.recovered``: until ``prev_at``), but
+    not for longer than `PERIODS` of its summaries. The cluster answers nobody where one has lost it and none
+    watches, by words or by bounds without gap.
+
+    Args:
+        told: ``cluster_id, observer, name, gap, prev_at, at, body``; events, doubles or not.
+        clusters: With the last news of each.
+    """
+    by_observer = "OVER (PARTITION BY cluster_id, observer ORDER BY end, name)"
+    later = "OVER (PARTITION BY cluster_id ORDER BY end RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+    is_back = "name = 'metadata.recovered'"
+    words = (
+        _bounded(told.where(F.col("name").isin(*LASTING, HEARTBEAT)), "observer")
+        .distinct()
+        .selectExpr(
+            *("cluster_id", f"name = '{_LOST}' AS is_lost", "end AS begin"),
+            f"lead(IF({is_back}, end, NULL)) {by_observer} AS by_itself",
+            f"min(IF(name != '{_LOST}', end, NULL)) {later} AS by_anybody",
+            f"lead(IF({is_back}, coalesce(begin, end), end)) {by_observer} AS saw_until",
+            f"end + {PERIODS} * last(period, true) {by_observer} AS silent",
+        )
     )
+    lost_until = f"coalesce(by_itself, by_anybody, {micros(_NEVER)}) AS end"
+    watched_until = "IF(saw_until < silent, saw_until, silent) AS end"
+    lost = words.where("is_lost").selectExpr("cluster_id", "begin", lost_until)
+    watched = words.where("NOT is_lost").selectExpr("cluster_id", "begin", watched_until)
+    looks_ = _bounded(told.where(looks())).select("cluster_id", *_BOUNDS)
+    seen = watched.unionByName(looks_).where("begin < end").distinct()
+    found = clusters.known(_covered(_edges(lost, 1, 0).unionByName(_edges(seen, 0, 1))))
+    return found.where("begin < until").select("cluster_id", *_BOUNDS)
+
+
+def rows_of(spark: SparkSession, out: Iterable[Blind]) -> DataFrame:
+    """Return the rows of ``gold/cluster_outages``; one that has not ended has no end."""
+    rows = [(one.cluster, one.begin, None if one.end == _NEVER else one.end) for one in out]
+    return spark.createDataFrame(rows, "cluster_id STRING, began TIMESTAMP, ended TIMESTAMP")
 
 
 # -- kept from refresh to refresh ----------------------------------------------------------------------------
 
 
 def spans_of(rows: DataFrame) -> Sequence[Blind]:
-    """Return the times of such rows as `intervals` returns, ascending."""
-    found = rows.select("cluster_id", *_BOUNDS).toArrow().to_pylist()
-    return sorted(
-        Blind(row["cluster_id"], *(_EPOCH + timedelta(microseconds=row[name]) for name in _BOUNDS))
-        for row in found
-    )
+    """Return the times of such rows as `intervals` and `outages` return, ascending."""
+    moments = (F.timestamp_micros(name).alias(name) for name in _BOUNDS)
+    found = rows.select(F.col("cluster_id").alias("cluster"), *moments).toArrow().to_pylist()
+    return sorted(Blind(**row) for row in found)
 
 
-def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Sequence[Blind]:
-    """Return the times in which nobody looked, with those since a moment found anew from the records.
+def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Clusters:
+    """Return clusters with both kinds of time since a moment as the records have them.
 
-    Those that the moment lies in are found anew, too.
+    Blind times that the moment lies in are found again, too; outages lie in such times.
     """
     begin = first
     while touching := [span.begin for span in clusters.blind if span.begin < begin <= span.end]:
@@ -165,14 +219,20 @@ def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Sequence[
     told = tables.read(RECORDS, since(begin - timedelta(days=1))).where("defect IS NULL")
     looked = told.selectExpr(
         f"coalesce(event.data.cluster_id, '{events.NO_CLUSTER}') AS cluster_id",
+        "event.data.observer",
         "name",
         "coalesce(event.data.snapshot.gap, false) AS gap",
         f"{events.PREV_AT} AS prev_at",
         "event.data.snapshot.at",
         "body",
     )
-    found = spans_of(intervals(looked, clusters).where(F.col("end") > micros(begin)))
-    return sorted([*(span for span in clusters.blind if span.end < begin), *found])
+    unseen = spans_of(intervals(looked, clusters).where(F.col("end") > micros(begin)))
+    out = spans_of(outages(looked, clusters).where(F.col("begin") >= micros(begin)))
+    return evolve(
+        clusters,
+        blind=sorted([*(span for span in clusters.blind if span.end < begin), *unseen]),
+        out=sorted([*(span for span in clusters.out if span.begin < begin), *out]),
+    )
 
 
 def hours_between(times: Iterable[Blind], others: Iterable[Blind]) -> Sequence[Hours]:

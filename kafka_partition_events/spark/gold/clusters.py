@@ -27,10 +27,12 @@ class Clusters:
     Attributes:
         until: The last news. What has not ended by then is open until then; nothing is said of later times.
         blind: When nobody looked; those of one cluster do not overlap.
+        out: When they answered nobody.
     """
 
     until: Mapping[str, datetime] = field(factory=dict)
     blind: Sequence[Blind] = ()
+    out: Sequence[Blind] = ()
 
     def known(self, rows: DataFrame) -> DataFrame:
         """Return rows with ``until``, microseconds: the last news of their cluster. Others are left out."""

@@ -7,7 +7,7 @@ from attrs import frozen
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import BinaryType, DataType, StringType
+from pyspark.sql.types import BinaryType, StringType
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.partitioner import HashName
@@ -148,7 +148,7 @@ def with_key(df: DataFrame, key: str | Column | None) -> tuple[DataFrame, Column
         named = df.withColumn(KEY, key_column(df, key))
     except AnalysisException as error:
         raise ConfigurationError(_no_column(key)) from error
-    kind = _kinds(named)[KEY]
+    kind = named.schema[KEY].dataType
     if not isinstance(kind, BinaryType | StringType):
         raise ConfigurationError(
             f"a key must be STRING or BINARY, not {kind.simpleString().upper()}: the partition follows from "
@@ -163,7 +163,3 @@ def _no_column(key: str | Column) -> str:
 
 def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
-
-
-def _kinds(df: DataFrame) -> dict[str, DataType]:
-    return {field.name: field.dataType for field in df.schema.fields}

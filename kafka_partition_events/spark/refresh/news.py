@@ -93,7 +93,9 @@ def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
     moment = F.unix_micros("at")
     stop, lasting = name == "metadata.unavailable", name.isin(*blind.LASTING)
     ends = lasting & ~stop
-    in_blind = clusters.touches_blind(moment, moment + 1)
+    # So long after a summary its observer is taken to watch.
+    reach = blind.PERIODS * F.coalesce(blind.period(), F.lit(0))
+    in_blind = clusters.touches_blind(moment, moment + reach + 1)
     seen = (blind.looks() & clusters.touches_blind(F.unix_micros("prev_at"), moment)) | (
         ((name == blind.HEARTBEAT) | ends) & in_blind
     )

@@ -33,16 +33,17 @@ from kafka_partition_events.spark.refresh.news import News, doubles_of, news_of
 from kafka_partition_events.spark.refresh.standing import Standing
 from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
-from kafka_partition_events.spark.tables.state import (
-    CONTROL,
-    INGEST,
-    Blind,
-    Mark,
-    State,
-    Taking,
-)
+from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Mark, State, Taking
 from kafka_partition_events.spark.tables.state_table import StateTable
-from kafka_partition_events.spark.tables.tables import CHANGES, COUNTS, OUTAGES, RECORDS, STATES, Tables
+from kafka_partition_events.spark.tables.tables import (
+    CHANGES,
+    CLUSTER_OUTAGES,
+    COUNTS,
+    OUTAGES,
+    RECORDS,
+    STATES,
+    Tables,
+)
 
 WRITTEN: Final = {INGEST: RECORDS, CONTROL: CHANGES}
 """The table that each query writes."""
@@ -113,11 +114,10 @@ class Refresher:
 
     def _refresh_events(self, records: DataFrame, mark: Mark, serial: int) -> tuple[Mark, list[Days]]:
         told = events.observations(records, "timestamp")
-        before = Clusters(until=mark.until, blind=mark.blind)
+        before = Clusters(until=mark.until, blind=mark.blind, out=mark.out)
         news, doubles = self._taken_up(told, before, serial)
         after = evolve(_with_news(mark, news, doubles), serial=serial)
-        clusters = Clusters(until=after.until, blind=before.blind)
-        clusters = evolve(clusters, blind=self._blind_anew(clusters, news, mark))
+        clusters = self._watched_anew(evolve(before, until=after.until), news, mark)
         unseen = blind.hours_between(before.blind, clusters.blind)
         first = _first(one.outages for one in news)
         down = {one.cluster_id: one.down for one in news}
@@ -130,8 +130,11 @@ class Refresher:
         self._gold.make(due, clusters, found, counts)
         self._write(OUTAGES, found)
         self._write(COUNTS, counts)
+        if clusters.out != before.out:
+            self._tables.overwrite(CLUSTER_OUTAGES, blind.rows_of(self._tables.spark, clusters.out))
         self._standing.keep(topics, first, after.last_news)
-        return evolve(after, blind=clusters.blind), joined(hours.days for hours in due.rated)
+        after = evolve(after, blind=clusters.blind, out=clusters.out)
+        return after, joined(hours.days for hours in due.rated)
 
     def _taken_up(self, told: DataFrame, before: Clusters, serial: int) -> tuple[Sequence[News], int]:
         """Write the states that are told; return what else is."""
@@ -144,7 +147,7 @@ class Refresher:
         )
         return news, doubles
 
-    def _blind_anew(self, clusters: Clusters, news: Iterable[News], mark: Mark) -> Sequence[Blind]:
+    def _watched_anew(self, clusters: Clusters, news: Iterable[News], mark: Mark) -> Clusters:
         from_: list[datetime] = []
         for one in news:
             from_ += [moment for moment in (one.blind, one.looked) if moment is not None]
@@ -152,7 +155,7 @@ class Refresher:
             # What had not ended by the last news may have ended since, or has not ended by now.
             if (since_then := mark.stopped.get(one.cluster_id)) is not None:
                 from_.append(since_then)
-        return blind.found_anew(clusters, self._tables, min(from_)) if from_ else clusters.blind
+        return blind.found_anew(clusters, self._tables, min(from_)) if from_ else clusters
 
     def _counts_anew(self, news: Sequence[News], clusters: Clusters) -> Changed:
         first = _first(one.counts for one in news)

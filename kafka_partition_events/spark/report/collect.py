@@ -26,10 +26,13 @@ from kafka_partition_events.spark.report.model import (
 from kafka_partition_events.spark.report.outages import MAX_LANES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state_table import StateTable
-from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, Tables
+from kafka_partition_events.spark.tables.tables import CLUSTER_OUTAGES, COUNTS, OUTAGES, Tables
 
 MAX_CLUSTERS: Final = 20
 """Clusters that are named where one is to be chosen."""
+
+WHOLE: Final = "(whole cluster)"
+"""What stands for a topic where none of them could be seen. No topic has such a name, and it comes first."""
 
 _RATED: Final = {
     "partition_s": "partition_seconds",
@@ -51,7 +54,8 @@ def collect(tables: Tables, days: Days, *, cluster: str | None, target: float) -
     chosen = _cluster(rated, cluster, days)
     of = F.col("cluster_id") == chosen
     until = min(StateTable(tables).read().mark.until.get(chosen, days.end), days.end)
-    found = tables.read(OUTAGES).where(of & _overlaps(days))
+    both = tables.read(OUTAGES).unionByName(_of_clusters(tables), allowMissingColumns=True)
+    found = both.where(of & _overlaps(days))
     counts, longest = _outages(found, until)
     hours = rows_of(rated.where(of).groupBy("hour").agg(*_sums(_RATED)).orderBy("hour"))
     topics, topic_count = _topics(rated.where(of), hours[-1]["hour"])
@@ -130,6 +134,12 @@ def _topics(rated: DataFrame, last: datetime) -> tuple[tuple[RatedTopic, ...], i
 def _overlaps(days: Days) -> Column:
     begins = F.coalesce("began_after", "began_by") < F.lit(days.end)
     return begins & (F.col("ended_by").isNull() | (F.col("ended_by") >= F.lit(days.begin)))
+
+
+def _of_clusters(tables: Tables) -> DataFrame:
+    """Return outages of clusters as such of a topic: they have moments, not bounds."""
+    columns = "began AS began_after", "began AS began_by", "ended AS ended_after", "ended AS ended_by"
+    return tables.read(CLUSTER_OUTAGES).selectExpr("cluster_id", f"'{WHOLE}' AS topic", *columns)
 
 
 def _outages(found: DataFrame, until: datetime) -> tuple[dict[str, int], tuple[Outage, ...]]:

@@ -43,16 +43,17 @@ class Span:
 
 @frozen(kw_only=True)
 class Outage:
-    """A partition without a leader.
+    """A partition without a leader, or a cluster that answered nobody.
 
     Attributes:
+        partition: None of a cluster.
         leader_before: The broker that led it last, as far as anybody saw.
         leader_after: The one that led it next.
         cause: The broker that left the cluster with it; None if no broker's leaving explains it.
     """
 
     topic: str
-    partition: int
+    partition: int | None
     span: Span
     leader_before: int | None = None
     leader_after: int | None = None

@@ -84,14 +84,14 @@ def _outage(outage: Outage) -> str:
         if span.ended_by is None
         else wording.between(span.ended_after, span.ended_by)
     )
-    brokers = "".join(
-        f'<td class="n">{wording.DASH if broker is None else broker}'
-        for broker in (outage.leader_before, outage.leader_after, outage.cause)
+    partition, *brokers = (
+        f'<td class="n">{wording.DASH if number is None else number}'
+        for number in (outage.partition, outage.leader_before, outage.leader_after, outage.cause)
     )
     return (
-        f'<tr><td>{escape(outage.topic)}<td class="n">{outage.partition}'
+        f"<tr><td>{escape(outage.topic)}{partition}"
         f"<td>{wording.between(span.began_after, span.began_by)}<td>{ended}"
-        f"<td><b>{wording.lasted(*span.seconds)}</b>{brokers}</tr>"
+        f"<td><b>{wording.lasted(*span.seconds)}</b>{''.join(brokers)}</tr>"
     )
 
 
@@ -132,17 +132,17 @@ def _lanes(outages: Iterable[Outage], marked: Iterable[Change], scale: Scale) ->
     marks: dict[str, list[Change]] = {}
     for change in marked:
         marks.setdefault(change.topic, []).append(change)
-    offline: dict[str, dict[int, list[Span]]] = {}
+    offline: dict[str, dict[int | None, list[Span]]] = {}
     for outage in outages:
         offline.setdefault(outage.topic, {}).setdefault(outage.partition, []).append(outage.span)
     for topic in sorted({*marks, *offline}):  # each with its marks above its partitions
         for row in _rows(marks.get(topic, ()), scale):
             # On a narrow page the labels do not fit beside the marks and stand at the end instead.
             beside = f'<span class="narrow">{"<br>".join(map(_label, row))}</span>'
-            yield _lane(topic, "", "".join(_mark(change, scale) for change in row), beside)
-        for partition, spans in sorted(offline.get(topic, {}).items()):
+            yield _lane(topic, None, "".join(_mark(change, scale) for change in row), beside)
+        for partition, spans in sorted(offline.get(topic, {}).items(), key=lambda lane: lane[0] or 0):
             lasted = "<br>".join(wording.lasted(*span.seconds) for span in spans)
-            yield _lane(topic, str(partition), "".join(_bar(span, scale) for span in spans), lasted)
+            yield _lane(topic, partition, "".join(_bar(span, scale) for span in spans), lasted)
 
 
 def _rows(changes: Iterable[Change], scale: Scale) -> list[list[Change]]:
@@ -158,8 +158,8 @@ def _rows(changes: Iterable[Change], scale: Scale) -> list[list[Change]]:
     return rows
 
 
-def _lane(owner: str, number: str, track: str, beside: str) -> str:
-    label = f"{escape(owner)} <b>{number}</b>" if number else escape(owner)
+def _lane(owner: str, number: int | None, track: str, beside: str) -> str:
+    label = escape(owner) if number is None else f"{escape(owner)} <b>{number}</b>"
     return (
         f'<div class="lane"><div class="who">{label}</div><div class="track">{track}</div>'
         f'<div class="long">{beside}</div></div>'

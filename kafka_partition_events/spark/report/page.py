@@ -10,14 +10,13 @@ from kafka_partition_events.spark.report.model import FleetData, total
 from kafka_partition_events.spark.report.outages import outages
 
 
-def render(data: FleetData, *, note: str = "") -> str:
-    """Return the whole page; a note is a line for the top."""
+def render(data: FleetData) -> str:
+    """Return the whole page."""
     return page(
         __package__,
         title=f"Partitions of cluster {data.cluster}",
         heading=verdict(data),
         under=_when(data),
-        note=note,
         figures=_figures(data),
         sections=(
             section("Availability by topic and hour", heatmap(data), _HEAT_CAPTION),
@@ -69,8 +68,9 @@ _HEAT_CAPTION: Final = (
     "the least to the most."
 )
 _OUTAGES_CAPTION: Final = (
-    "A partition is offline while no listed broker leads it. The cluster is looked at every so often, so a "
-    "begin and an end are known only to lie between two looks: solid is certain, hatched may be. All times "
+    "A partition is offline while no listed broker leads it; the whole cluster is out while it answers none "
+    "of those that watch it, whatever its partitions do. The cluster is looked at every so often, so a begin "
+    "and an end are known only to lie between two looks: solid is certain, hatched may be. All times "
     "are UTC. Metadata go on naming a dead broker until its session times out (after 9 s, unless configured "
     "otherwise), so writing may have failed sooner."
 )

@@ -1,1 +1,1 @@
-"""The fleet's tables, as files or in a catalog, and the ledger of what is in them."""
+"""The fleet's tables, in a directory or in a catalog, and the state of what is in them."""

@@ -45,7 +45,7 @@ class Reading:
 
 @frozen(order=True)
 class Blind:
-    """A time in which nobody looked at a cluster."""
+    """A time in which nobody looked at a cluster, or in which it answered nobody."""
 
     cluster: str
     begin: datetime
@@ -63,6 +63,7 @@ class Mark:
         beats: Of each cluster its last ``cluster.summary``.
         stopped: Of a cluster since when its observer can't look, if nobody has told of a look since.
         blind: When nobody looked.
+        out: When clusters answered nobody.
         totals: What was counted in these batches, but for those of change control.
     """
 
@@ -72,6 +73,7 @@ class Mark:
     beats: Mapping[str, datetime] = field(factory=dict)
     stopped: Mapping[str, datetime] = field(factory=dict)
     blind: Sequence[Blind] = ()
+    out: Sequence[Blind] = ()
     totals: Counts = field(factory=Counts)
 
     @property
@@ -164,7 +166,7 @@ def _spans(found: Iterable[Mapping[str, str]]) -> tuple[Blind, ...]:
 
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("until", "beats", "stopped"), _moments),
-    "blind": _spans,
+    **dict.fromkeys(("blind", "out"), _spans),
     "totals": lambda found: Counts(**found),
 }
 """How fields are read that are no plain values."""

@@ -31,6 +31,7 @@ STANDING: Final = "silver/standing"
 CHANGES: Final = "silver/changes"
 """Records of change control."""
 OUTAGES: Final = "gold/partition_outages"
+CLUSTER_OUTAGES: Final = "gold/cluster_outages"
 COUNTS: Final = "gold/partition_count_history"
 
 _FORMAT: Final = "delta"

@@ -10,7 +10,7 @@ from kafka_partition_events.spark.kafka import SPARK_ERRORS
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.whatif.counting import HASH, count, with_hash
 from kafka_partition_events.spark.whatif.plan import Scenario
-from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf
+from kafka_partition_events.spark.whatif.results import HotKey, WhatIf
 from kafka_partition_events.spark.whatif.sample import Sample, reason
 
 
@@ -36,8 +36,8 @@ def what_if(
     try:
         found = count(sample.rows, scenarios, hash_name)
         took = time.monotonic() - began
-        keyed = found[0].keyed.records
-        if not keyed + found[0].unkeyed.records:
+        keyed = found[0].keyed
+        if not keyed + found[0].unkeyed:
             raise SparkJobError(f"there is nothing in {sample.name}: no row, so nothing can be said")
         hot = _hottest(sample, scenarios, hash_name, hottest, keyed) if hottest and keyed else ()
     except SPARK_ERRORS as error:
@@ -47,7 +47,6 @@ def what_if(
         outcomes=found,
         hottest=hot,
         hash_name=hash_name,
-        has_bytes=sample.has_bytes,
         seconds=took,
     )
 
@@ -57,21 +56,19 @@ def _hottest(
 ) -> tuple[HotKey, ...]:
     key = F.col("key").cast("binary")
     present = key.isNotNull() if hash_name == "murmur2" else F.octet_length(key) > 0
-    counts = sample.rows.where(present).groupBy(key.alias("key"))
-    totals = counts.agg(F.count(F.lit(1)).alias("records"), F.sum("bytes").alias("size"))
-    order = (F.col("records").desc(), F.col("size").desc_nulls_last(), F.col("key"))
-    top = with_hash(totals.orderBy(*order).limit(most), hash_name)
+    totals = sample.rows.where(present).groupBy(key.alias("key")).agg(F.count(F.lit(1)).alias("records"))
+    top = with_hash(totals.orderBy(F.desc("records"), "key").limit(most), hash_name)
     before = F.array(*(F.col(HASH) % each.current for each in scenarios))
     after = F.array(*(F.col(HASH) % each.home for each in scenarios))
     return tuple(
         HotKey(
             key=_text(bytes(key)),
-            load=Load(records, size or 0),
+            records=records,
             share=records / keyed,
             before=tuple(now),
             after=tuple(then),
         )
-        for key, records, size, now, then in top.select("key", "records", "size", before, after).collect()
+        for key, records, now, then in top.select("key", "records", before, after).collect()
     )
 
 

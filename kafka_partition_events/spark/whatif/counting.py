@@ -7,8 +7,8 @@ they are taken apart here: Spark would be slower at it.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.partitioner.hashes import key_number
 from kafka_partition_events.spark.whatif.plan import MOST_COMBINATIONS, Scenario, combinations, together
-from kafka_partition_events.spark.whatif.results import Load, Outcome, spread
+from kafka_partition_events.spark.whatif.results import Outcome, spread
 
 HASH: Final = "_kpe_hash"
 _CODE: Final = "_kpe_code"
@@ -47,7 +47,7 @@ def count(
     """Return what each scenario comes to for a sample; runs one Spark job.
 
     Args:
-        sample: With ``key`` (STRING or BINARY, null for none) and ``bytes`` (BIGINT).
+        sample: With ``key`` (STRING or BINARY, null for none).
         scenarios: What would be the case.
         hash_name: The key hash.
         limit: How many combinations are counted together; see `together`.
@@ -62,21 +62,18 @@ def count(
     kind = "int" if ends[-1] <= _LARGEST_INT else "bigint"
     numbers = [code.column.cast(kind) + (end - code.size) for code, end in zip(codes, ends, strict=True)]
     number = numbers[0] if len(numbers) == 1 else F.explode(F.array(*numbers))
-    totals = (F.count(F.lit(1)), F.coalesce(F.sum("bytes"), F.lit(0)))
-    grouped = with_hash(sample, hash_name).select(number.alias(_CODE), "bytes").groupBy(_CODE).agg(*totals)
+    grouped = with_hash(sample, hash_name).select(number.alias(_CODE)).groupBy(_CODE).count()
 
-    loads: list[defaultdict[int, list[int]]] = [defaultdict(lambda: [0, 0]) for _ in scenarios]
-    unkeyed = Load()
-    for found, records, size in grouped.collect():
+    counts: list[Counter[int]] = [Counter() for _ in scenarios]
+    unkeyed = 0
+    for found, records in grouped.collect():
         if found is None:  # a row without a key has been counted once for each code
-            unkeyed = Load(records // len(codes), size // len(codes))
+            unkeyed = records // len(codes)
             continue
         at = bisect_right(ends, found)
         for index, cell in codes[at].cells_of(found - ends[at] + codes[at].size):
-            load = loads[index][cell]
-            load[0] += records
-            load[1] += size
-    return tuple(each.outcome(loads[each.index], unkeyed) for each in cells)
+            counts[index][cell] += records
+    return tuple(each.outcome(counts[each.index], unkeyed) for each in cells)
 
 
 @frozen
@@ -107,22 +104,18 @@ class _Cells:
         before, home = F.col(HASH) % scenario.current, F.col(HASH) % scenario.home
         return before, home * 2 + (home != before).cast("int") + scenario.current
 
-    def outcome(self, loads: Mapping[int, Sequence[int]], unkeyed: Load) -> Outcome:
-        """Return what loads by number come to, with records that have no key."""
+    def outcome(self, counts: Counter[int], unkeyed: int) -> Outcome:
+        """Return what records by number come to, with those that have no key."""
         scenario = self.scenario
-
-        def load(cell: int) -> Load:
-            return Load(*loads.get(cell, (0, 0)))
-
         homes = range(scenario.current, self.size, 2)
-        before = [load(cell) for cell in range(scenario.current)]
-        after = [load(cell) + load(cell + 1) for cell in homes]
+        before = [counts[cell] for cell in range(scenario.current)]
+        after = [counts[cell] + counts[cell + 1] for cell in homes]
         return Outcome(
             scenario=scenario,
             before=spread(unkeyed, before),
             after=spread(unkeyed, after),
-            moved=sum((load(cell + 1) for cell in homes), Load()),
-            keyed=sum(before, Load()),
+            moved=sum(counts[cell + 1] for cell in homes),
+            keyed=sum(before),
             unkeyed=unkeyed,
         )
 

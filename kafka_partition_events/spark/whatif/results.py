@@ -4,21 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import field, frozen
 
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.whatif.plan import Scenario
-
-
-@frozen
-class Load:
-    """So many records and their bytes."""
-
-    records: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: "Load") -> "Load":
-        return Load(self.records + other.records, self.bytes + other.bytes)
 
 
 @frozen(kw_only=True)
@@ -27,44 +16,39 @@ class Outcome:
 
     Attributes:
         scenario: The scenario.
-        before: What each partition has now.
-        after: What each partition would have.
-        moved: Of keys that would belong to another partition than now.
-        keyed: Of keyed records in all.
-        unkeyed: Of records without a key; they are spread evenly over the partitions.
+        before: How many records each partition has now.
+        after: How many it would have.
+        moved: How many records have a key that would belong to another partition than now.
+        keyed: How many have a key.
+        unkeyed: How many have none; they are spread evenly over the partitions.
     """
 
     scenario: Scenario
-    before: tuple[Load, ...]
-    after: tuple[Load, ...]
-    moved: Load
-    keyed: Load
-    unkeyed: Load
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    moved: int
+    keyed: int
+    unkeyed: int
 
     @property
     def moved_share(self) -> float:
         """The share of keyed records whose key would move."""
-        return _share(self.moved.records, self.keyed.records)
-
-    @property
-    def moved_bytes_share(self) -> float:
-        """The same of bytes."""
-        return _share(self.moved.bytes, self.keyed.bytes)
+        return self.moved / self.keyed if self.keyed else 0.0
 
     @property
     def skew_before(self) -> float:
         """How many times the mean the busiest partition has now."""
-        return skew([load.records for load in self.before])
+        return skew(self.before)
 
     @property
     def skew_after(self) -> float:
         """How many times the mean the busiest partition would have."""
-        return skew([load.records for load in self.after])
+        return skew(self.after)
 
     @property
     def busiest(self) -> int:
         """The partition that would have most records."""
-        return max(range(len(self.after)), key=lambda p: self.after[p].records)
+        return max(range(len(self.after)), key=self.after.__getitem__)
 
 
 @frozen(kw_only=True)
@@ -73,14 +57,14 @@ class HotKey:
 
     Attributes:
         key: The key as text; bytes that are no text as hex digits after ``0x``.
-        load: Its records and bytes.
+        records: How many.
         share: Its share of all keyed records.
         before: The partition that it is on now, by scenario.
         after: The partition that its records would go to, by scenario.
     """
 
     key: str
-    load: Load
+    records: int
     share: float
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -95,7 +79,6 @@ class WhatIf:
         outcomes: What each scenario would come to.
         hottest: The keys with most records; empty if they were not asked for.
         hash_name: The key hash.
-        has_bytes: Whether the sample tells bytes.
         seconds: How long it took to count.
         made_at: When.
     """
@@ -104,7 +87,6 @@ class WhatIf:
     outcomes: tuple[Outcome, ...]
     hottest: tuple[HotKey, ...] = ()
     hash_name: HashName = "murmur2"
-    has_bytes: bool = True
     seconds: float = 0.0
     made_at: datetime = field(factory=lambda: datetime.now(UTC))
 
@@ -114,24 +96,16 @@ class WhatIf:
         return self.outcomes[0].scenario.current
 
 
-def spread(load: Load, partitions: Sequence[Load]) -> tuple[Load, ...]:
+def spread(records: int, partitions: Sequence[int]) -> tuple[int, ...]:
     """Return partitions with what each gets of records that take turns on them."""
-    records, more_records = divmod(load.records, len(partitions))
-    size, more_bytes = divmod(load.bytes, len(partitions))
-    return tuple(
-        each + Load(records + (turn < more_records), size + (turn < more_bytes))
-        for turn, each in enumerate(partitions)
-    )
+    each, more = divmod(records, len(partitions))
+    return tuple(there + each + (turn < more) for turn, there in enumerate(partitions))
 
 
 def skew(loads: Sequence[int]) -> float:
     """Return how many times the mean the largest is; 1 when there is nothing."""
     total = sum(loads)
     return max(loads) * len(loads) / total if total else 1.0
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
 
 
 # -- as JSON -----------------------------------------------------------------------------------------------
@@ -141,11 +115,10 @@ def to_json(answer: WhatIf) -> dict[str, Any]:
     """Return the answer as a JSON document. A later version may add fields."""
     return {
         "format": "kpe.whatif",
-        "version": 2,
+        "version": 3,
         "source": answer.source,
         "made_at": answer.made_at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "hash": answer.hash_name,
-        "has_bytes": answer.has_bytes,
         "seconds": round(answer.seconds, 3),
         "partitions": answer.current,
         "scenarios": [_outcome_json(outcome) for outcome in answer.outcomes],
@@ -159,15 +132,10 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "name": scenario.name,
         "partitions": scenario.partitions,
         "mapping": scenario.mapping,
-        **{name: asdict(getattr(outcome, name)) for name in ("keyed", "unkeyed", "moved")},
-        "moved_share": outcome.moved_share,
-        "moved_bytes_share": outcome.moved_bytes_share,
+        **{name: getattr(outcome, name) for name in ("keyed", "unkeyed", "moved", "moved_share")},
         "skew": {"before": outcome.skew_before, "after": outcome.skew_after},
-        "skew_bytes": {
-            side: skew([load.bytes for load in getattr(outcome, side)]) for side in ("before", "after")
-        },
-        "before": [asdict(load) for load in outcome.before],
-        "after": [asdict(load) for load in outcome.after],
+        "before": outcome.before,
+        "after": outcome.after,
     }
 
 
@@ -175,7 +143,7 @@ def _hot_json(key: HotKey, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     moves = zip(outcomes, key.before, key.after, strict=True)
     return {
         "key": key.key,
-        **asdict(key.load),
+        "records": key.records,
         "share": key.share,
         "partitions": {
             outcome.scenario.name: {"before": before, "after": after} for outcome, before, after in moves

@@ -107,7 +107,7 @@ def outcomes(spark: SparkSession) -> list[list[int]]:
     asked = scenarios(12, [13, 24], ["modulo", "kept"])
     sample = of_frame(spark.createDataFrame([(key,) for key in KEYS], "key BINARY"), "keys")
     found = what_if(sample, asked, hottest=0).outcomes
-    return [[each.moved.records, *(load.records for load in each.after)] for each in found]
+    return [[each.moved, *each.after] for each in found]
 
 
 if __name__ == "__main__":

@@ -10,12 +10,14 @@ from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import (
     DAY,
     Inputs,
+    beat,
     computed,
     created,
     grown,
     inputs,
     left,
     moment,
+    moved,
     offline,
     online,
     recovered,
@@ -23,6 +25,7 @@ from tests.fleet_kit import (
     sightings,
     unavailable,
 )
+from tests.fleet_oracle import expected, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -148,6 +151,55 @@ def test_nobody_looked_from_the_last_good_look_to_the_recovery(spark: "SparkSess
         ("two observers", moment("10:00"), moment("10:20")),
         ("two observers", moment("10:30"), moment("11:00")),
     ]
+
+
+def test_a_cluster_is_out_where_all_that_watch_it_say_so(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.gold.blind import outages, rows_of, spans_of  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
+
+    def told_by(observer: str, cluster: str, *beats: str, lost: str = "", back: str = "") -> list[bytes]:
+        """Return the records of an observer, which saw the cluster a minute before it lost it."""
+        how: dict[str, Any] = {"cluster": cluster, "observer": observer}
+        found = [beat(moment(one), **how) for one in beats]
+        if lost:
+            since = moment(lost) - timedelta(minutes=1)
+            found.append(unavailable(since, moment(lost), **how))
+            found += [recovered(since, moment(back), **how)] if back else []
+        return found
+
+    five = [f"{minute // 60:02}:{minute % 60:02}" for minute in range(595, 640, 5)]
+    records = [
+        *told_by("a", "alone", lost="10:01", back="10:30"),
+        # From when the last of them says so, until the first one has an answer.
+        *told_by("a", "both", "10:00", lost="10:01", back="10:20"),
+        *told_by("b", "both", "10:00", lost="10:02", back="10:21"),
+        # The second one goes on looking: it is the network of the first one.
+        *told_by("a", "watched", lost="10:01", back="10:30"),
+        *told_by("b", "watched", *five),
+        # The observer never says how it ended: the next word of another one does.
+        *told_by("a", "died", lost="10:01"),
+        created("new", moment("14:00"), 3, observer="b", cluster="died"),
+        # The second one is silent, and was taken to watch for two of its periods.
+        *told_by("a", "silent", lost="10:01", back="10:30"),
+        *told_by("b", "silent", "09:55", "10:00"),
+        *told_by("a", "open", lost="19:01"),
+        *told_by("b", "open", "19:00", lost="19:02"),
+        *told_by("a", "moved", lost="10:01", back="10:30"),
+        moved("t", 0, moment("10:20"), 1, 2, prev_at=moment("10:10"), observer="b", cluster="moved"),
+    ]
+    told, until = computed(sightings(spark, records)), moment("20:00")
+    names = ("alone", "both", "watched", "died", "silent", "open", "moved")
+    found = rows(rows_of(spark, spans_of(outages(told, Clusters(until=dict.fromkeys(names, until))))))
+    assert [tuple(row.values()) for row in found] == [
+        ("alone", moment("10:01"), moment("10:30")),
+        ("both", moment("10:02"), moment("10:20")),
+        ("died", moment("10:01"), moment("14:00")),
+        ("moved", moment("10:01"), moment("10:10")),
+        ("moved", moment("10:20"), moment("10:30")),
+        ("open", moment("19:02"), None),
+        ("silent", moment("10:10"), moment("10:30")),
+    ]
+    assert shown("cluster_outages", found) == expected(records, until)["cluster_outages"]
 
 
 # -- availability ------------------------------------

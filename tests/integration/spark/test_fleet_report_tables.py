@@ -28,7 +28,10 @@ START: Final = datetime(2026, 11, 20, tzinfo=UTC)
 
 @frozen
 class Fleet:
-    """Tables of a fleet: topic ``t-N`` is offline for N seconds in each hour, and grows once."""
+    """Tables of a fleet: topic ``t-N`` is offline for N seconds in each hour, and grows once.
+
+    Cluster c-2 answered nobody for five minutes.
+    """
 
     frames: "Mapping[str, DataFrame]"
 
@@ -64,6 +67,9 @@ def fleet(spark: "SparkSession", size: int, *others: str) -> Fleet:
                 f"if(id = 0, null, {begin} + make_interval(0, 0, 0, 0, 0, 0, 1 + id)) ended_after",
                 f"if(id = 0, null, {begin} + make_interval(0, 0, 0, 0, 0, 0, 2 + id)) ended_by",
                 "1 leader_before", "2 leader_after", "1 cause_broker",
+            ),
+            "gold/cluster_outages": spark.range(1).selectExpr(
+                "'c-2' cluster_id", f"{begin} began", f"{begin} + make_interval(0, 0, 0, 0, 0, 5) ended"
             ),
             "gold/partition_count_history": ids.selectExpr(
                 "'c-1' cluster_id", "concat('t-', id) topic",
@@ -132,6 +138,8 @@ def test_a_report_is_about_one_cluster(spark: "SparkSession", monkeypatch: pytes
         ("t-2", 6, 12, False),
     ]
     data, _ = told(two, monkeypatch, "c-2")
-    assert (data.topic_count, data.outages, data.changes) == (1, (), ())
+    assert (data.topic_count, data.changes) == (1, ())
+    (whole,) = data.outages
+    assert (whole.topic, whole.partition, whole.span.seconds) == ("(whole cluster)", None, (300.0, 300.0))
     with pytest.raises(SparkJobError, match="hold nothing of 2026-11-20 to 2026-11-21"):
         told(fleet(spark, 0), monkeypatch)

@@ -19,6 +19,7 @@ from tests.fleet_kit import (
     WRITTEN,
     Begun,
     Gold,
+    beat,
     begun,
     created,
     gold_at_once,
@@ -44,11 +45,6 @@ pytestmark = pytest.mark.spark
 
 NEXT, THIRD = DAY + timedelta(days=1), DAY + timedelta(days=2)
 Story = tuple[list[bytes], list[bytes], list[bytes]]
-
-
-def beat(at: datetime, **how: Any) -> bytes:
-    begin, end = (f"{at - timedelta(minutes=back):%Y-%m-%dT%H:%M:%SZ}" for back in (5, 0))
-    return record("cluster.summary", at, period={"begin": begin, "end": end}, brokers=[], **how)
 
 
 def end(cluster: str) -> bytes:

@@ -200,37 +200,31 @@ def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "Sp
 
 # -- clocks and offsets --------------------------------------------------------------------------------------
 
-RECORD = "value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 
-
-def defects(
-    spark: "SparkSession", *seen: tuple[int | None, datetime, datetime, int | None]
-) -> list[str | None]:
-    """Return the defects of events, by offset, the record's timestamp, ``at``, and the timestamp's type."""
+def defects(spark: "SparkSession", *seen: tuple[datetime, datetime, int]) -> list[str | None]:
+    """Return the defects of events, by the record's timestamp, ``at``, and the timestamp's type."""
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
     rows = [
-        (number, offline("orders", 1, at), "kpe.events", 0, offset, written, kind)
-        for number, (offset, written, at, kind) in enumerate(seen)
+        (number, offline("orders", 1, at), written, kind) for number, (written, at, kind) in enumerate(seen)
     ]
-    parsed = events.parsed(spark.createDataFrame(rows, f"number INT, {RECORD}"), "number")
+    schema = "number INT, value BINARY, timestamp TIMESTAMP, timestampType INT"
+    parsed = events.parsed(spark.createDataFrame(rows, schema), "number")
     return [row["defect"] for row in sorted(parsed.collect(), key=lambda row: row["number"])]
 
 
 def test_an_event_of_a_wrong_clock_is_set_aside(spark: "SparkSession") -> None:
     written = moment("12:00")
     cases = {
-        (7, timedelta(seconds=-1)): None,
-        (7, timedelta(minutes=4, seconds=59)): None,  # clocks differ
-        (7, timedelta(minutes=5, seconds=1)): "future",
-        (7, timedelta(days=70 * 365)): "future",
-        (7, -timedelta(days=7, hours=23)): None,  # an outbox keeps a week
-        (7, -timedelta(days=9)): "past",
-        (7, -timedelta(days=26 * 365)): "past",
-        (None, -timedelta(days=399)): None,  # a file
-        (None, -timedelta(days=401)): "past",
+        timedelta(seconds=-1): None,
+        timedelta(minutes=4, seconds=59): None,  # clocks differ
+        timedelta(minutes=5, seconds=1): "future",
+        timedelta(days=70 * 365): "future",
+        -timedelta(days=7, hours=23): None,  # an outbox keeps a week
+        -timedelta(days=9): "past",
+        -timedelta(days=26 * 365): "past",
     }
-    seen = [(offset, written, written + off, None if offset is None else 1) for offset, off in cases]
+    seen = [(written, written + off, 1) for off in cases]
     assert dict(zip(cases, defects(spark, *seen), strict=True)) == cases
 
 
@@ -239,7 +233,7 @@ def test_where_no_broker_tells_the_time_an_observer_s_own_must_fit_to_the_presen
 ) -> None:
     cases = {0: None, 399: None, 402: "past", -3: "future"}
     ats = [datetime.now(UTC) - timedelta(days=days) for days in cases]
-    assert dict(zip(cases, defects(spark, *((7, at, at, 0) for at in ats)), strict=True)) == cases
+    assert dict(zip(cases, defects(spark, *((at, at, 0) for at in ats)), strict=True)) == cases
 
 
 def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:

@@ -75,7 +75,8 @@ def records() -> tuple[list[bytes], list[bytes]]:
 
 
 def parsed(spark: "SparkSession", values: list[bytes]) -> "DataFrame":
-    return events.parsed(spark.createDataFrame([(value,) for value in values], "value BINARY"))
+    rows = [(value, None, None) for value in values]
+    return events.parsed(spark.createDataFrame(rows, "value BINARY, timestamp TIMESTAMP, timestampType INT"))
 
 
 def rows(spark: "SparkSession", values: list[bytes]) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ import pytest
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.whatif.plan import scenarios
-from kafka_partition_events.spark.whatif.results import Load
 from tests.whatif_kit import place_of, written
 
 if TYPE_CHECKING:
@@ -23,26 +22,24 @@ def test_a_file_of_any_kind_gives_the_same_answer(spark: "SparkSession", tmp_pat
     from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415
     from kafka_partition_events.spark.whatif.sample import of_file  # noqa: PLC0415
 
-    sample = of_file(spark, written(spark, tmp_path, kind), key="customer", size="size")
+    sample = of_file(spark, written(spark, tmp_path, kind), key="customer")
     answer = what_if(sample, scenarios(12, [13], ["modulo", "kept"]), hottest=3)
     (first, *_) = answer.outcomes
-    assert (first.keyed, answer.has_bytes) == (Load(200, 39_900), True)
+    assert first.keyed == 200
     assert answer.hottest[0].key == "hot"
-    assert (answer.hottest[0].load.records, answer.hottest[0].share) == (100, 0.5)
+    assert (answer.hottest[0].records, answer.hottest[0].share) == (100, 0.5)
     assert answer.hottest[0].after == tuple(
         place_of(outcome.scenario)(b"hot").home for outcome in answer.outcomes
     )
 
 
-def test_a_table_is_read_and_a_record_s_length_counts(spark: "SparkSession") -> None:
+def test_a_table_is_read(spark: "SparkSession") -> None:
     from kafka_partition_events.spark.whatif.sample import of_table  # noqa: PLC0415
 
-    spark.createDataFrame([("a", "12345"), (None, None)], "key STRING, value STRING").createOrReplaceTempView(
+    spark.createDataFrame([("a", 1), (None, 2)], "key STRING, other INT").createOrReplaceTempView(
         "whatif_records"
     )
-    sample = of_table(spark, "whatif_records", size="value")
-    assert sorted(map(tuple, sample.rows.collect()), key=str) == [("a", 5), (None, None)]
-    assert not of_table(spark, "whatif_records").has_bytes
+    assert sorted(map(tuple, of_table(spark, "whatif_records").rows.collect()), key=str) == [("a",), (None,)]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +54,6 @@ def test_a_table_is_read_and_a_record_s_length_counts(spark: "SparkSession") -> 
             lambda s, sample: sample.of_frame(s.range(1), "rows"),
             ConfigurationError,
             "rows has no column key; there are id",
-        ),
-        (
-            lambda s, sample: sample.of_frame(s.sql("SELECT 'a' key, true b"), "rows", size="b"),
-            ConfigurationError,
-            "the bytes in b of rows are BOOLEAN",
         ),
         (lambda s, sample: sample.of_table(s, "nowhere"), SparkJobError, "no table nowhere can be read"),
         (lambda s, sample: sample.of_file(s, "/nowhere.parquet"), SparkJobError, "/nowhere.parquet can't be"),

@@ -1,0 +1,1 @@
+select * from {{ kpe_gold('cluster_outages') }}
