@@ -28,13 +28,10 @@ async def first_answer(
     deadline: float,
     complaints: MutableMapping[N, str],
 ) -> tuple[N, Any]:
-    """Ask one node after the other, each with half of the time that is left: one may be frozen.
+    """Ask ``nodes`` one after the other, each with half of the time that is left: one may be frozen.
 
-    Args:
-        nodes: Which are asked, in this order.
-        ask: Asks one, within so many seconds; raises `NoAnswerError`.
-        deadline: Until when; a monotonic clock's seconds.
-        complaints: Why each did not answer; emptied by an answer.
+    ``ask`` raises `NoAnswerError` where there is none within so many seconds, before the monotonic
+    ``deadline``. Why each did not answer is kept in ``complaints``, which an answer empties.
 
     Raises:
         MetadataFetchError: none has answered, and why.

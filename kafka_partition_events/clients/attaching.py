@@ -1,4 +1,4 @@
-"""What `attach` does alike for each client: it checks what is asked for, begins, and counts."""
+"""What a producer of any client begins with: what is asked for is checked; its statistics."""
 
 import weakref
 from collections.abc import Callable, Collection, Mapping
@@ -16,6 +16,7 @@ from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import RescueMode, RescueStats, checked_mode
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.subscriptions import Subscription, check_feeder
 from kafka_partition_events.partitioners.base import Partitioner
@@ -25,13 +26,13 @@ _attached = weakref.WeakKeyDictionary()
 
 
 def rescue_stats(producer: Any) -> RescueStats:
-    """Return what the rescue of a producer has done since `attach`; all zero without one."""
+    """Return what the rescue of a producer has done so far; all zero without one."""
     flight, _ = _attached.get(producer, (None, None))
     return RescueStats() if flight is None or flight.copies is None else flight.copies.stats
 
 
 def key_stats(producer: Any) -> KeyStats:
-    """Return what became of a producer's records with a key since `attach`."""
+    """Return what became of a producer's records with a key so far."""
     flight, policies = _attached.get(producer, (None, None))
     if flight is None or flight.keyed is None:
         return KeyStats()
@@ -40,21 +41,15 @@ def key_stats(producer: Any) -> KeyStats:
 
 @frozen
 class Plan:
-    """What is to be done for a producer's records, checked.
+    """What is to be done for a producer's records, checked."""
 
-    Attributes:
-        mode: When records without a key get copies.
-        moves: How keys move.
-        has_second: Whether there may be a second handle.
-        acks: ``"0"``, ``"1"`` or ``"all"``.
-        poller: The poller to follow; None: one of its own, which closes with the producer.
-    """
-
-    mode: RescueMode | None
-    moves: MoveKeys | None
-    has_second: bool
-    acks: str
-    poller: MetadataPoller | None
+    mode: RescueMode | None  # when records without a key get copies
+    moves: MoveKeys | None  # how keys move
+    further: int  # how many further handles there may be
+    acks: str  # ``"0"``, ``"1"`` or ``"all"``
+    poller: MetadataPoller | None  # to follow; None: one of its own, which closes with the producer
+    is_reported: bool  # each delivery is reported to the producer
+    reports: ProducerReports  # the failure detector's door
 
     @classmethod
     def checked(
@@ -69,12 +64,14 @@ class Plan:
         *,
         transaction: str | None,
         acks: str,
+        is_reported: bool = True,
+        handles: int = 1,
     ) -> "Plan":
-        """Return the plan, or raise `ConfigurationError`."""
+        """Return the plan, with so many further ``handles`` at most, or raise `ConfigurationError`."""
         if not isinstance(partitioner, Partitioner):
             raise ConfigurationError(
-                f"the producer's partitioner is a {type(partitioner).__name__}; give it "
-                "partitioner=DefaultPartitioner() or another partitioner of this library"
+                "the partitioner must be an object of this library, such as AdaptivePartitioner(), "
+                f"not {partitioner!r}"
             )
         if poller is not None and poller_options:
             raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
@@ -84,10 +81,11 @@ class Plan:
             raise ConfigurationError(
                 "this producer is attached already, which lasts as long as the producer: make a new one"
             )
-        mode = checked_mode(rescue, transaction=transaction, acknowledged=acks != "0")
-        moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=True)
+        mode = checked_mode(rescue, transaction=transaction, acks=acks, is_reported=is_reported)
+        moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=is_reported)
         second = checked_standby(standby, transaction, waits_for_replicas=acks == "all")
-        return cls(mode, moves, second != "off", acks, poller)
+        further = 0 if second == "off" else handles
+        return cls(mode, moves, further, acks, poller, is_reported, ProducerReports(partitioner))
 
     def begin(
         self,
@@ -99,33 +97,33 @@ class Plan:
         policies_over: Callable[[], CleanupPolicies],
         *,
         linger_s: float,
-    ) -> tuple[Flight, Subscription]:
+        learn: Callable[[Mapping[str, TopicInfo]], object] = lambda _found: None,
+        close_short_cut: Callable[[str], object] = lambda _topic: None,
+    ) -> tuple[Flight, Subscription, CleanupPolicies | None]:
         """Return what sends the producer's records; have the partitioner follow the poller.
 
-        The poller asks for the topics that are ``written``, and where keys may move. A producer that is
-        dropped leaves it; one of its own closes then.
+        The poller asks for the topics that are ``written``, has the client ``learn`` of what it has found,
+        and asks where keys may move. A producer that is dropped leaves it; one of its own closes then.
         """
-        reports, deliveries = ProducerReports(partitioner, poller), partitioner.deliveries
-        flight, policies = Flight(partitioner, client, reports, self.mode), None
-        if (self.has_second or self.moves is not None) and not partitioner.ignores_keys:
-            if self.moves is not None and not self.moves.compacted_ok:
-                policies = policies_over()
+        self.reports.poller, deliveries = poller, partitioner.deliveries
+        flight = Flight(partitioner, client, self.reports, self.mode, tracks=self.is_reported)
+        policies = None if self.moves is None or self.moves.compacted_ok else policies_over()
+        if (self.further or self.moves is not None) and self.is_reported and not partitioner.ignores_keys:
             may_move = None if policies is None else policies.may_move
             probe = deliveries.take_keyed_probe
-            order = KeyOrder(lambda _topic: None, self.moves, may_move, probe, recalls=flight.hedges)
-            flight.keep_order(order)
+            flight.keep_order(KeyOrder(close_short_cut, self.moves, may_move, probe, recalls=flight.hedges))
 
-        def polled(_found: object) -> None:
+        def polled(found: Mapping[str, TopicInfo]) -> None:
+            learn(found)
             if policies is not None:
                 policies.ask(written())
 
         is_own = self.poller is None
-        follower = poller.join(partitioner, written, polled, reports.ended, last_closes=is_own)
+        follower = poller.join(partitioner, written, polled, self.reports.ended, last_closes=is_own)
         weakref.finalize(producer, follower.drop)
         _attached[producer] = flight, policies
         deliveries.wait_for_batches(linger_s)
         if self.acks == "all":
             deliveries.wait_for_replicas()
-        if self.has_second:
-            deliveries.has_standby(1)
-        return flight, follower
+        deliveries.has_standby(self.further)
+        return flight, follower, policies

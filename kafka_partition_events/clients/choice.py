@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from attrs import define, field
+
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.sticky import StickyPartitioner
@@ -11,27 +13,22 @@ from kafka_partition_events.partitioners.sticky import StickyPartitioner
 _DRAWS: Final = 8  # to find a partition where a record has not been; with few partitions there may be none
 
 
+@define(eq=False)
 class Choice:
     """Chooses partitions of serialized records, as far as the client does not ask the partitioner itself."""
 
-    def __init__(
-        self, partitioner: Partitioner, known: Any, take_turns: Callable[[Record, int], int]
-    ) -> None:
-        """Begin.
+    _partitioner: Partitioner
+    _known: Any  # the client's metadata, as kafka-python has it: decides where there is no snapshot
+    # Takes a record without a key and the partition that it sticks to, and returns where it goes: asked for
+    # partitioners that have to be informed when a batch ends (KIP-480).
+    _take_turns: Callable[[Record, int], int]
+    _sticky: StickyPartitioner | None = field(init=False)
 
-        Args:
-            partitioner: Who chooses.
-            known: The client's metadata, as kafka-python has it: decides where there is no snapshot.
-            take_turns: Takes a record without a key and the partition that it sticks to, and returns where it
-                goes. It is asked for partitioners that have to be informed when a batch ends (KIP-480).
-        """
-        self._partitioner = partitioner
-        self._known = known
-        self._take_turns = take_turns
-        self._sticky: StickyPartitioner | None = None
-        on_new_batch = getattr(type(partitioner), "on_new_batch", None)
-        if isinstance(partitioner, StickyPartitioner) and on_new_batch is StickyPartitioner.on_new_batch:
-            self._sticky = partitioner
+    @_sticky.default
+    def _as_sticky(self) -> StickyPartitioner | None:
+        on_new_batch = getattr(type(self._partitioner), "on_new_batch", None)
+        is_sticky = on_new_batch is StickyPartitioner.on_new_batch
+        return self._partitioner if is_sticky and isinstance(self._partitioner, StickyPartitioner) else None
 
     def known(self, topic: str) -> Any:
         """Return the client's metadata if it has a topic; else None."""

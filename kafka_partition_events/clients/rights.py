@@ -3,12 +3,13 @@
 Imports no client.
 """
 
-import contextlib
-import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_partition_events.acls import Right, as_command
+from kafka_partition_events.log import get_logger
+
+_log = get_logger(__name__)
 
 _REFUSALS: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
@@ -18,13 +19,9 @@ _REFUSALS: Final = {
 }
 """Kafka's errors that mean a lacking right, and on what kind of resource."""
 
-_SHORT: Final = {
-    "commonName": "CN", "organizationalUnitName": "OU", "organizationName": "O", "localityName": "L",
-    "stateOrProvinceName": "ST", "countryName": "C", "streetAddress": "STREET", "domainComponent": "DC",
-    "userId": "UID",
-}  # fmt: skip
-"""OpenSSL's names of a distinguished name's parts, and those of RFC 2253, as Kafka writes them."""
-
+_CERTIFICATES: Final = frozenset({
+    "ssl.certificate.location", "ssl.certificate.pem", "ssl_certificate", "ssl.keystore.location",
+})  # fmt: skip
 _BY_USER_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 
@@ -36,10 +33,8 @@ def is_refusal(error: str) -> bool:
 def lacking(error: str, needed: Iterable[Right], config: Mapping[str, Any] | None) -> str | None:
     """Return who lacks which right, and the line that gives it, as one line; None if that is not the error.
 
-    Args:
-        error: Kafka's name of the error.
-        needed: The rights that it takes; those on the kind of resource that was refused are named.
-        config: How the client connects, in librdkafka's words; None if that is not known.
+    Of the rights that are ``needed`` those on the kind of resource that was refused are named. ``config`` is
+    how the client connects, in librdkafka's words.
     """
     if (kind := _REFUSALS.get(error)) is None:
         return None
@@ -60,12 +55,8 @@ def lacks(rights: Sequence[Right], who: str | None, bootstrap: str) -> str:
 def principal(config: Mapping[str, Any]) -> str | None:
     """Return the name by which brokers know a client, as far as its settings say; None if they don't.
 
-    By Kafka's default rules: the user name of SASL, the subject of a client certificate. A token's subject
-    and Kerberos' short name are known to brokers alone. A broker may have rules of its own
-    (``principal.builder.class``, ``ssl.principal.mapping.rules``).
-
-    Args:
-        config: How the client connects, in librdkafka's words.
+    It is the user name of SASL. What brokers make of a certificate, a token or a Kerberos ticket goes by
+    their rules (``ssl.principal.mapping.rules``, ``principal.builder.class``).
     """
     protocol = str(config.get("security.protocol", "plaintext")).lower()
     if protocol.startswith("sasl"):
@@ -74,11 +65,25 @@ def principal(config: Mapping[str, Any]) -> str | None:
         return None if user is None else f"User:{user}"
     if protocol != "ssl":
         return "User:ANONYMOUS"
-    if (certificate := config.get("ssl.certificate.location")) is not None:
-        name = _subject(str(certificate))
-        return None if name is None else f"User:{name}"
-    other = {"ssl.certificate.pem", "ssl_certificate", "ssl.keystore.location"}
-    return None if other & config.keys() else "User:ANONYMOUS"
+    return None if _CERTIFICATES & config.keys() else "User:ANONYMOUS"
+
+
+class RefusedTopics:
+    """Logs which topics metadata is refused of, once for each, and what right is lacking. For one thread.
+
+    An event has no more than Kafka's error (`MetadataRejected`).
+    """
+
+    def __init__(self) -> None:
+        self._reported: set[str] = set()
+
+    def report(self, errors: Mapping[str, str], config: Mapping[str, Any] | None) -> None:
+        """Log what is refused now, and was not the last time, of an answer's ``errors`` by topic."""
+        refused = {topic: error for topic, error in errors.items() if is_refusal(error)}
+        for topic in sorted(refused.keys() - self._reported):
+            why = lacking(refused[topic], [Right(("Describe",), "topic", topic)], config)
+            _log.warning("topic_refused", topic=topic, error=why)
+        self._reported = set(refused)
 
 
 def _in_words(right: Right) -> str:
@@ -89,28 +94,3 @@ def _in_words(right: Right) -> str:
 def _spaced(operation: str) -> str:
     """Return an operation as ACLs and authorizers' logs have it: DESCRIBE_CONFIGS."""
     return "".join(f"_{c}" if c.isupper() and place else c.upper() for place, c in enumerate(operation))
-
-
-def _subject(certificate: str) -> str | None:
-    """Return the subject of a certificate in a PEM file as Kafka writes it (RFC 2253); None if unknown."""
-    parts = reversed(_decoded(certificate).get("subject", ()))
-    try:
-        return (
-            ",".join("+".join(f"{_SHORT[n]}={_escaped(value)}" for n, value in part) for part in parts)
-            or None
-        )
-    except KeyError:  # a part that has no short name
-        return None
-
-
-def _decoded(path: str) -> dict[str, Any]:
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        # The standard library's one decoder of certificates; private, and in every version of it.
-        found: dict[str, Any] = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]  # noqa: SLF001
-        return found
-    return {}
-
-
-def _escaped(value: str) -> str:
-    escaped = "".join(f"\\{c}" if c in ',+"\\<>;' else c for c in value)
-    return f"\\{escaped}" if escaped[:1] in {" ", "#"} else escaped

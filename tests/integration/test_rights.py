@@ -280,14 +280,6 @@ def test_a_command_without_rights_names_what_is_lacking(
         assert (out, err.count("\n")) == ("", 1)
 
 
-def test_the_line_that_gives_the_right_has_the_subject_of_a_certificate(world: World, output: Output) -> None:
-    assert kpe(world, CERTIFICATE, REFUSED, "change", "ls") == 2
-    told = output.read()[1]
-    who = world.principal(CERTIFICATE, REFUSED)
-    assert re.search(lacks("READ", "topic", "kpe.changes", who), told)
-    assert f"--allow-principal {who} --operation Read --topic kpe.changes" in told
-
-
 def test_whose_name_the_client_does_not_know_is_this_principal(world: World, output: Output) -> None:
     assert kpe(world, OAUTH, REFUSED, "change", "ls") == 2
     told = output.read()[1]

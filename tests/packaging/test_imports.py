@@ -246,7 +246,7 @@ CORE = {
     "routing": (653, 653),
     "health": (1_675, 1_400),
     "partitioners": (1_040, 1_040),
-    "clients": (9_015, 4_300),
+    "clients": (8_742, 4_300),
 }
 """All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and
 asyncio. The first number only ever falls; a raise needs a decision that names what goes instead."""

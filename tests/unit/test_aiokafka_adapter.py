@@ -62,7 +62,7 @@ async def test_a_producer_that_was_dropped_is_gone_at_once() -> None:
 @pytest.mark.parametrize(
     ("config", "options", "why"),
     [
-        ({"partitioner": print}, {}, "partitioner is a builtin_function_or_method"),
+        ({"partitioner": print}, {}, "partitioner must be an object of this library"),
         ({"acks": 0}, {"rescue": "hedge"}, "acks=0"),
         ({"transactional_id": "t"}, {"rescue": "hedge"}, "transactional_id"),
     ],

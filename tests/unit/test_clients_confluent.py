@@ -178,7 +178,7 @@ def test_what_is_no_partitioner_is_refused_with_the_cure(wrong: Any) -> None:
 
 def test_options_for_a_poller_that_is_given_are_refused() -> None:
     poller = MetadataPoller(ScriptedSource(observe({})))
-    with pytest.raises(ConfigurationError, match="poller_options"):
+    with pytest.raises(ConfigurationError, match="interval: options of a poller"):
         PartitioningProducer(NOWHERE, poller=poller, poller_options={"interval": 1.0})
     poller.close()
 

@@ -52,10 +52,10 @@ class Rig:
         chooser = Chooser(self.partitioner, {"sticky.partitioning.linger.ms": 60_000}, chunks=False)
         chooser.ask_for = lambda _topic: None
         chooser.poller = SimpleNamespace(refresh=lambda _reason: None)  # type: ignore[assignment]
-        producer, subscription = cast("Any", self.handle), cast("Any", SimpleNamespace(knows=lambda _: True))
+        producer, metadata = cast("Any", self.handle), cast("Any", None)
         detours = Detours(producer, {}, lambda: None, frozenset, lambda _throttle: None, count=0)
         self.adapter = ConfluentAdapter(
-            lambda: producer, chooser, subscription, detours, self.by_default, 100, 60.0
+            lambda: producer, chooser, metadata, detours, self.by_default, 100, 60.0
         )
         self.flight = self.adapter.flight = Flight(
             self.partitioner, self.adapter, ProducerReports(self.partitioner), rescue

@@ -1,17 +1,23 @@
-"""How a producer's handle learns of partitions: what it is made to ask for, and what not. No broker."""
+"""How a producer's handle learns of partitions, and how a record waits for that. No broker."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaException
 
-from kafka_partition_events import MetadataFetchError, TopicInfo
+from kafka_partition_events import GrowthSafePartitioner, MetadataFetchError, MetadataPoller, TopicInfo
 from kafka_partition_events.clients.confluent import handle_metadata as module
+from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.handle_metadata import FEW, HandleMetadata
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.testing import ScriptedSource, observe
 from kafka_partition_events.testing.scripted import cluster_of
 
 AT_LEISURE = float("inf")
+MISSING = observe({}, brokers=[1])
+THERE = observe({"orders": [1, 1, 1]})
 EVERYTHING = {f"t{number}" for number in range(100)}
 
 
@@ -21,12 +27,15 @@ class Handle:
     def __init__(self) -> None:
         self.there: dict[str, int] = {}
         self.asked: list[str | None] = []
+        self.lags = 0  # so often it knows of no partition
 
     def list_topics(self, topic: str | None, timeout: float) -> Any:
         self.asked.append(topic)
+        self.lags -= (lags := self.lags > 0)
         names = self.there if topic is None else [topic]
         known = {
-            name: SimpleNamespace(error=None, partitions=range(self.there.get(name, 0))) for name in names
+            name: SimpleNamespace(error=None, partitions=range(0 if lags else self.there.get(name, 0)))
+            for name in names
         }
         return SimpleNamespace(topics=known)
 
@@ -34,6 +43,10 @@ class Handle:
         """Return what was asked for since this was called last."""
         asked, self.asked = self.asked, []
         return asked
+
+
+def of(handle: Handle, written: Any) -> HandleMetadata:
+    return HandleMetadata(cast("Any", handle), written, cast("Any", None))
 
 
 @pytest.fixture
@@ -60,12 +73,12 @@ def named(numbers: Iterable[int]) -> dict[str, int]:
 def test_topics_that_are_new_are_asked_for(
     written: set[str], there: int, asked: list[str | None], handle: Any
 ) -> None:
-    HandleMetadata(handle, written).ensure_known(topics(handle, **named(range(there))), AT_LEISURE)
+    of(handle, written).ensure_known(topics(handle, **named(range(there))), AT_LEISURE)
     assert handle.asked == asked
 
 
 def test_only_what_is_new_or_has_grown_is_asked_for(handle: Any) -> None:
-    one = HandleMetadata(handle, EVERYTHING)
+    one = of(handle, EVERYTHING)
     one.ensure_known(topics(handle, **named(range(FEW + 1))), AT_LEISURE)
     handle.take_asked()
     for known, asked in (
@@ -79,12 +92,12 @@ def test_only_what_is_new_or_has_grown_is_asked_for(handle: Any) -> None:
 
 def test_what_a_record_waits_for_is_asked_for_though_no_answer_has_it(handle: Any) -> None:
     """By that it comes into being, where brokers and producer allow it."""
-    HandleMetadata(handle, set()).ask_for("new", AT_LEISURE)
+    of(handle, set()).ask_for("new", AT_LEISURE)
     assert handle.asked == ["new"]
 
 
 def test_who_was_released_touches_the_handle_no_more(handle: Any) -> None:
-    one = HandleMetadata(handle, EVERYTHING)
+    one = of(handle, EVERYTHING)
     one.release()
     with pytest.raises(MetadataFetchError, match="closed"):
         one.ensure_known(topics(handle, t0=1), AT_LEISURE)
@@ -104,9 +117,85 @@ def test_a_thread_that_produces_may_let_it_learn_of_a_topic_while_the_poller_doe
             return True
 
     written = Written()
-    one = HandleMetadata(handle, written)
+    one = of(handle, written)
     one.ensure_known(topics(handle, t0=1), AT_LEISURE)
     written.meanwhile = topics(handle, t1=1)
     one.ensure_known(topics(handle, t0=1), AT_LEISURE)
     one.ensure_known(topics(handle, t0=1, t1=1), AT_LEISURE)
     assert handle.asked == ["t0", "t1"]
+
+
+class Time:
+    """Stands for the module ``time``: sleeping is all that takes any."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += max(seconds, 0.001)
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch, handle: Handle) -> Time:
+    times = Time()
+    monkeypatch.setattr(module, "time", times)
+    return times
+
+
+class Rig:
+    """A producer that follows a poller which plays a script, one answer for each poll."""
+
+    def __init__(self, *script: Observation | Exception) -> None:
+        self.poller = MetadataPoller(ScriptedSource(*script), (), min_interval=0.01)
+        partitioner = GrowthSafePartitioner(mapping="rendezvous")
+        self.chooser = Chooser(partitioner, {}, chunks=True)
+        self.handle = Handle()
+        self.handle.there = {"orders": 3}
+        self.metadata = HandleMetadata(cast("Any", self.handle), self.chooser, self.poller)
+        follower = self.poller.join(partitioner, self.chooser.written)
+        self.chooser.ask_for = follower.ask_for
+        self.chooser.turn("orders")
+
+
+@pytest.fixture
+def rigs() -> Iterator[list[Rig]]:
+    rigs: list[Rig] = []
+    yield rigs
+    for rig in rigs:
+        rig.poller.close()
+
+
+def rig_of(rigs: list[Rig], *script: Observation | Exception) -> Rig:
+    rigs.append(Rig(*script))
+    return rigs[-1]
+
+
+def test_a_handle_that_lags_behind_the_poller_is_waited_for(times: Time, rigs: list[Rig]) -> None:
+    rig = rig_of(rigs, THERE)
+    rig.poller.poll_once()
+    rig.handle.lags = 6
+    rig.metadata.wait_for_topic("orders", 10.0)
+    assert rig.handle.lags == 0
+    assert rig.handle.asked == 7 * ["orders"]
+
+
+def test_it_gives_up_when_the_time_is_up_and_says_why(times: Time, rigs: list[Rig]) -> None:
+    rig = rig_of(rigs, MetadataFetchError("no broker in sight"))
+    with pytest.raises(KafkaException, match=r"nothing is known of topic orders: .*no broker in sight"):
+        rig.metadata.wait_for_topic("orders", 10.0)
+    assert times.now == pytest.approx(110.0, abs=0.1)
+
+
+@pytest.mark.parametrize("ends", ["producer", "poller"])
+def test_a_poller_that_is_closed_is_not_waited_for(ends: str, times: Time, rigs: list[Rig]) -> None:
+    rig = rig_of(rigs, MISSING)
+    if ends == "producer":
+        rig.metadata.release()
+    else:
+        rig.poller.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        rig.metadata.wait_for_topic("orders", 10.0)
+    assert times.now < 101.0

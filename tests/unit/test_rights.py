@@ -6,7 +6,6 @@ import pytest
 
 from kafka_partition_events.acls import Right, as_command
 from kafka_partition_events.clients.rights import lacking, principal
-from tests.certificate_kit import Authority
 
 READ = Right(("Read",), "topic", "kpe.changes")
 ALICE = {
@@ -80,10 +79,3 @@ def test_the_cluster_has_no_name() -> None:
 )
 def test_as_whom_brokers_know_a_client(config: Any, who: str | None) -> None:
     assert principal(config) == who
-
-
-def test_a_certificates_subject_is_written_as_kafka_does(openssl: str, tmp_path: Any) -> None:
-    authority = Authority(tmp_path, openssl)
-    certificate, _ = authority.issue("kpe", subject="/C=DE/O=Example, Inc./OU=noc/CN=kpe")
-    config = {"security.protocol": "SSL", "ssl.certificate.location": certificate}
-    assert principal(config) == "User:CN=kpe,OU=noc,O=Example\\, Inc.,C=DE"

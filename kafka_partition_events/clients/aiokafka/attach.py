@@ -98,10 +98,10 @@ def attach(
         source = _AttachedSource(client, suspects)
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
     calls, made, way = Calls(asyncio.get_running_loop()), set[Second](), None
-    if plan.has_second:
+    if plan.further:
         way = detour(client, settings, suspects, calls, made, lambda: owner() is not None)
     adapter = Adapter(producer, chosen, settings, calls, way, made)
-    adapter.flight, follower = plan.begin(
+    adapter.flight, follower, _ = plan.begin(
         producer, chosen, adapter, poller,
         lambda: tuple(adapter.topics),  # on the poller's thread; a set is copied in one step
         lambda: policies_over(client, calls),

@@ -12,7 +12,7 @@ from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata, in_their_words
 from kafka_partition_events.clients.aiokafka.private import topics_of
 from kafka_partition_events.clients.answers import NoAnswerError, first_answer, grown, observation
-from kafka_partition_events.clients.refused_topics import RefusedTopics
+from kafka_partition_events.clients.rights import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.loop import LoopEndedError
 from kafka_partition_events.metadata.source import Observation

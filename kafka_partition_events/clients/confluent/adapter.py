@@ -13,11 +13,7 @@ from confluent_kafka.cimpl import Producer
 from kafka_partition_events.clients.confluent import batches
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
-from kafka_partition_events.clients.confluent.subscription import (
-    CLOSED,
-    METADATA_WAIT_S,
-    ProducerSubscription,
-)
+from kafka_partition_events.clients.confluent.handle_metadata import CLOSED, METADATA_WAIT_S, HandleMetadata
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
 from kafka_partition_events.clients.flight.engine import Flight
@@ -52,28 +48,17 @@ class Unmade:
 
 @define(eq=False, slots=False)
 class ConfluentAdapter:
-    """Hands the records of one producer, which it does not keep alive, to its handles. Thread-safe.
-
-    Attributes:
-        producer: Returns the application's own handle, as long as there is one.
-        chooser: Asks the partitioner.
-        subscription: Knows topics, and waits for them.
-        detours: The further handles.
-        default_outcome: The application's delivery callback for records without one.
-        most_waiting: How many records may wait on all handles together.
-        most_held_s: For how many seconds one may wait before it is handed over.
-        flight: The engine; to be set before anything is sent.
-    """
+    """Hands the records of one producer, which it does not keep alive, to its handles. Thread-safe."""
 
     no_room: ClassVar[tuple[type[BaseException], ...]] = (BufferError,)
-    _producer: Callable[[], Handle | None]
+    _producer: Callable[[], Handle | None]  # the application's own handle, as long as there is one
     _chooser: Chooser
-    _subscription: ProducerSubscription
+    _metadata: HandleMetadata
     _detours: Detours
-    _default_outcome: OnDelivery | None
-    _most_waiting: int
+    _default_outcome: OnDelivery | None  # the application's callback for records without one
+    _most_waiting: int  # records on all handles together
     most_held_s: float
-    flight: Flight = field(init=False)
+    flight: Flight = field(init=False)  # to be set before anything is sent
 
     # -- sending -------------------------------------------------------------------------------------
 
@@ -85,19 +70,19 @@ class ConfluentAdapter:
         """
         topic = record.topic
         if self.must_wait(topic, record.key):
-            self._subscription.wait_for_topic(topic, METADATA_WAIT_S)
+            self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
         try:
             self.flight.send(record, partition)
         except KafkaException as error:
             if not (self._chooser.must_place(topic, record.key) and self.knows_no_such_partition(error)):
                 raise
             # The handle lags behind a poller that others share.
-            self._subscription.wait_for_topic(topic, METADATA_WAIT_S)
+            self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
             self.flight.send(record)
 
     def must_wait(self, topic: str, key: str | bytes | None) -> bool:
         """Return whether a record waits for its topic's metadata."""
-        return self._chooser.must_place(topic, key) and not self._subscription.knows(topic)
+        return self._chooser.must_place(topic, key) and not self._chooser.knows(topic)
 
     def send_batch(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.
@@ -135,8 +120,8 @@ class ConfluentAdapter:
     ) -> int:
         """Send messages that need a header of ours, or a place for each; return how many were taken."""
         must_place = self._chooser.must_place
-        if not self._subscription.knows(topic) and any(must_place(topic, m.get("key")) for m in messages):
-            self._subscription.wait_for_topic(topic, METADATA_WAIT_S)
+        if not self._chooser.knows(topic) and any(must_place(topic, m.get("key")) for m in messages):
+            self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
         placed = []
         for message in messages:
             record, partition = batches.record(topic, message, outcome), batches.placed_on(message)

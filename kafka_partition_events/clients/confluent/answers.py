@@ -44,15 +44,13 @@ def is_of_the_group(error: KafkaError) -> bool:
 
 def described_topic(description: Any) -> TopicInfo:
     """Translate an ``AdminClient.describe_topics`` answer."""
+
+    def ids(nodes: Iterable[Any]) -> tuple[int, ...]:
+        return tuple(node.id for node in nodes)
+
     name = description.name
     partitions = tuple(
-        PartitionInfo(
-            name,
-            p.id,
-            None if p.leader is None else p.leader.id,
-            tuple(node.id for node in p.replicas),
-            tuple(node.id for node in p.isr),
-        )
+        PartitionInfo(name, p.id, None if p.leader is None else p.leader.id, ids(p.replicas), ids(p.isr))
         for p in sorted(description.partitions, key=lambda p: p.id)
     )
     return TopicInfo(name, partitions, _topic_id(description.topic_id))

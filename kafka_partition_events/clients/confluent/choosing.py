@@ -23,33 +23,20 @@ MAX_IDLE_S = 300.0
 
 
 class Chooser:
-    """One producer's turns, by topic. Thread-safe.
+    """One producer's turns, by topic. Thread-safe."""
 
-    Attributes:
-        turns: By topic.
-        cuts: How records go without being asked about; the producer's hot path reads it.
-        by_turns: The partitioner, if its choice for unkeyed records holds for a whole turn.
-        keyless: Whether keyed records are placed and counted as if they had no key.
-        keys: Keeps the order of keys over several places; None where each has one.
-        native_keys: Whether librdkafka may place keyed records of some topics; see `leaves_keys`.
-        poller: Follows the topics that are written.
-        ask_for: Has it ask for another one.
-    """
-
-    poller: MetadataPoller
-    ask_for: Callable[[str], None]
+    turns: dict[str, Turn]  # by topic
+    cuts: ShortCuts  # how records go without being asked about; the producer's hot path reads it
+    by_turns: StickyPartitioner | None  # the partitioner, if its choice without a key holds for a whole turn
+    keyless: bool  # keyed records are placed and counted as if they had no key
+    keys: KeyOrder | None  # keeps the order of keys over several places; None where each has one
+    native_keys: bool  # librdkafka may place keyed records of some topics; see `leaves_keys`
+    poller: MetadataPoller  # follows the topics that are written
+    ask_for: Callable[[str], None]  # has it ask for another one
 
     def __init__(self, partitioner: Partitioner, config: Mapping[str, Any], *, chunks: bool) -> None:
-        """Make a chooser.
-
-        Args:
-            partitioner: Who is asked.
-            config: The producer's settings.
-            chunks: Whether records may be placed without our being asked for each.
-        """
-        self.turns: dict[str, Turn] = {}
-        self.cuts = ShortCuts()
-        self.keys: KeyOrder | None = None
+        """Make a chooser; with ``chunks`` records may be placed without our being asked for each."""
+        self.turns, self.cuts, self.keys = {}, ShortCuts(), None
         self.by_turns = _by_turns(partitioner)
         self.keyless = partitioner.ignores_keys
         self.native_keys = self.by_turns is not None and partitioner.keying.by_hash and not self.keyless
@@ -111,6 +98,10 @@ class Chooser:
     def must_place(self, topic: str, key: str | bytes | None) -> bool:
         """Return whether librdkafka must not place a record, as it would put its key elsewhere."""
         return key is not None and self._partitioner.requires_metadata(topic) and self.is_keyed(key)
+
+    def knows(self, topic: str) -> bool:
+        """Return whether the partitioner knows a topic."""
+        return self._partitioner.route(topic) is not None
 
     def leaves_keys(self, topic: str) -> bool:
         """Return whether a topic's keyed records are left to librdkafka: not where partitions are limited."""

@@ -168,14 +168,11 @@ class Login:
     """The login that a client was made with: what brokers say against it, and whether it was replaced since.
 
     A consumer's or producer's calls only say that no broker answers. Thread-safe.
-
-    Attributes:
-        refusal: What was said last; None if nothing was.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Remember the login of a client's settings; make one right before the client."""
-        self.refusal: KafkaError | None = None
+        self.refusal: KafkaError | None = None  # what was said last
         self._config = config
         self._made_with = login_of(config)
 

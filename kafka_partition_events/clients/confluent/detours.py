@@ -32,20 +32,13 @@ class Detours:
         *,
         count: int = 2,
     ) -> None:
-        """Prepare handles; none is made yet.
+        """Prepare so many handles with a producer's settings; none is made yet.
 
-        Args:
-            producer: The application's own handle.
-            config: Its settings.
-            cluster: Returns the latest snapshot.
-            suspects: Returns the brokers that are not to be asked for metadata.
-            throttled: Their ``throttle_cb``.
-            count: How many there may be; 0 where records may take the first handle only.
+        They are not to ask ``suspects`` for metadata; ``throttled`` is their ``throttle_cb``.
         """
-        self._config = {name: config[name] for name in config.keys() - _OF_THE_FIRST}
-        self._config["throttle_cb"] = throttled
-        self._cluster = cluster
-        self._suspects = suspects
+        own = {name: config[name] for name in config.keys() - _OF_THE_FIRST}
+        self._config = {**own, "throttle_cb": throttled}
+        self._cluster, self._suspects = cluster, suspects
         owner = weakref.ref(producer)
         self._by_number = {
             number: Detour(self._made, Producer.close, len, lambda: owner() is not None)

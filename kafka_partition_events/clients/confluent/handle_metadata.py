@@ -1,23 +1,37 @@
-"""Keeps a producer's own knowledge of its topics ahead of ours."""
+"""Keeps a producer's own knowledge of its topics ahead of ours, and waits for it where a record must."""
 
+import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.connection import asking_around
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.process import forget_in_children, leak
+
+CLOSED = "Producer has been closed"
+"""What a plain producer raises then, word for word."""
+
+METADATA_WAIT_S = 10.0
+"""How many seconds ``produce`` waits for the metadata of a topic whose keys librdkafka must not place.
+
+kafka-python's ``send`` and Java's wait as well, 60 seconds by default (``max.block.ms``)."""
 
 FEW = 8
 """Up to so many topics are asked for one by one."""
 
 _ATTEMPTS = 4
 _PAUSE_S = 0.02  # the first between two attempts; growth reaches the other brokers in 3 to 25 ms
+_LEARN_S = 2.0  # that a handle may take to learn of a partition, before the partitioner does
+_SEARCH_S = 0.05  # between two attempts to find a topic
 
 
 class HandleMetadata:
@@ -27,15 +41,32 @@ class HandleMetadata:
     ones only every five minutes. ``list_topics`` on the handle makes it ask; there is no other way. Asked for
     a topic by name, it may create it. So `ensure_known` names only what the cluster has just listed and the
     producer writes; if that was deleted in between, its next record would create it anyway.
+
+    It does not keep the producer alive.
     """
 
-    def __init__(self, producer: Producer, written: Container[str]) -> None:
-        """Prepare it; of topics that are not ``written`` the producer need not know."""
-        self._written = written
+    def __init__(self, producer: Producer, chooser: Chooser, poller: MetadataPoller) -> None:
+        self._chooser, self._poller = chooser, poller
         self._producer: Callable[[], Producer | None] = weakref.ref(producer)
         self._known: dict[str, tuple[int, str | None]] = {}
         self._calling = threading.Lock()
         self._released = threading.Event()
+        forget_in_children(self, HandleMetadata._forget)
+
+    def _forget(self) -> None:
+        """Leave the producer alone in a forked child, also when the interpreter ends there."""
+        if (producer := self._producer()) is not None:
+            leak(producer)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the handle is not touched any more."""
+        return self._released.is_set()
+
+    def learn(self, topics: Mapping[str, TopicInfo]) -> None:
+        """Take what a poll has found, before the partitioner does."""
+        with contextlib.suppress(MetadataFetchError):  # records fall back, and the next poll tries again
+            self.ensure_known(topics, time.monotonic() + _LEARN_S)
 
     def ensure_known(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
         """Return when the handle knows at least as many partitions of each topic.
@@ -43,10 +74,11 @@ class HandleMetadata:
         Raises:
             MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
         """
+        written = self._chooser
         for name in tuple(self._known):  # a thread that produces may add to it meanwhile
-            if name not in self._written:
+            if name not in written:
                 self._known.pop(name, None)
-        new = {name: info for name, info in topics.items() if self._is_news(info) and name in self._written}
+        new = {name: info for name, info in topics.items() if self._is_news(info) and name in written}
         pause = _PAUSE_S
         for attempt in range(_ATTEMPTS):
             if not new:
@@ -60,6 +92,35 @@ class HandleMetadata:
         if new:
             missing = ", ".join(f"{name} has {len(info.partitions)} partitions" for name, info in new.items())
             raise MetadataFetchError(f"the producer's own metadata lags behind: {missing}")
+
+    def wait_for_topic(self, topic: str, timeout: float) -> None:
+        """Return when partitioner and handle know the topic; one that is missing is created where it may be.
+
+        Raises:
+            KafkaException: ``_UNKNOWN_TOPIC``: they do not, after so many seconds.
+            RuntimeError: the producer is closed (or its poller, a `PollerClosedError`): they never will.
+        """
+        deadline = time.monotonic() + timeout
+        while not self._finds(topic, deadline):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                why = self._poller.health.last_error
+                text = f"nothing is known of topic {topic}" + (f": {why}" if why else "")
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC, text))  # noqa: SLF001 - so named
+            self._poller.refresh(f"a record waits for topic {topic}", wait=left)
+            time.sleep(min(_SEARCH_S, max(0.0, deadline - time.monotonic())))
+
+    def _finds(self, topic: str, deadline: float) -> bool:
+        """Return whether partitioner and handle know a topic by now; the handle asks where they do not."""
+        if self.ended:
+            raise RuntimeError(CLOSED)
+        cluster = self._poller.cluster
+        with contextlib.suppress(MetadataFetchError):  # another attempt follows, as long as there is time
+            if cluster is not None and topic in cluster.by_topic and self._chooser.knows(topic):
+                self.ensure_known({topic: cluster.by_topic[topic]}, deadline)
+                return True
+            self.ask_for(topic, deadline)
+        return False
 
     def release(self) -> None:
         """Never touch the handle again; waits until a call on it that is under way has returned."""

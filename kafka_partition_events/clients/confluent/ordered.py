@@ -12,8 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from kafka_partition_events.clients.confluent import settings
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.ordered.asking import ASK_S, SLICE_S, Waits
-from kafka_partition_events.clients.ordered.order import Answer, Order, Question, Verdict
-from kafka_partition_events.clients.ordered.recent_ids import Place
+from kafka_partition_events.clients.ordered.order import Answer, Order, Place, Question, Verdict
 
 _SERVE_S: Final = 0.1  # between two polls of librdkafka while there is something to hand out without
 _HELD: Final = 100  # records of a partition that are held before it is paused, which costs a fetch

@@ -13,25 +13,22 @@ from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
 from confluent_kafka.cimpl import Producer
 
+from kafka_partition_events.clients.attaching import Plan, key_stats, rescue_stats
 from kafka_partition_events.clients.confluent import settings
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, Unmade, lost_broker
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.cleanup_policy import policies_by
 from kafka_partition_events.clients.confluent.detours import Detours
+from kafka_partition_events.clients.confluent.handle_metadata import CLOSED, HandleMetadata
+from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.confluent.stats import ProducerStats
-from kafka_partition_events.clients.confluent.subscription import CLOSED, ProducerSubscription
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.confluent.turns import CHUNK_S, ShortCuts, Turn
-from kafka_partition_events.clients.flight.detour import StandbyMode, checked_standby
-from kafka_partition_events.clients.flight.engine import Flight
-from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys, checked_keys
-from kafka_partition_events.clients.flight.key_order import KeyOrder
+from kafka_partition_events.clients.flight.detour import StandbyMode
+from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.record import Record
-from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import RescueMode, checked_mode
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.clients.flight.rescue import RescueMode
 from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.metadata.subscriptions import check_feeder
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 
@@ -120,66 +117,54 @@ class PartitioningProducer(Handle):
             kwargs, partitioner = {**kwargs, "partitioner": partitioner}, None
         given = settings.merged(config, kwargs)
         partitioner = self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
-        if not isinstance(partitioner, Partitioner):
-            raise ConfigurationError(
-                f"partitioner must be an object, such as AdaptivePartitioner(), not {partitioner!r}"
-            )
-        if poller is not None and poller_options:
-            raise ConfigurationError("poller_options are for the producer's own poller; give one of the two")
-        partitioner.routing.process.check()
-        check_feeder(partitioner, None if poller is None else poller.subscriptions)
+        plan = Plan.checked(
+            self, partitioner, rescue, standby, keys, poller, poller_options or {},
+            transaction=None if given.get("transactional.id") is None else "transactional.id",
+            acks=settings.acks(given), handles=2,
+            is_reported=not settings.is_true(given, "delivery.report.only.error"),
+        )  # fmt: skip
         full = settings.with_requests_in_flight(settings.with_hash(given, partitioner))
-        transaction = None if full.get("transactional.id") is None else "transactional.id"
-        acks = settings.acks(full)
-        mode = checked_mode(rescue, transaction=transaction, acknowledged=acks != "0")
-        tracks = not settings.is_true(full, "delivery.report.only.error")
-        if mode is not None and not tracks:
-            raise ConfigurationError(
-                "rescue can't be used with delivery.report.only.error: it needs every delivery report to "
-                "know which records are stuck. Remove the setting"
-            )
-        moves = checked_keys(keys, transaction, partitioner, acks=acks, is_reported=tracks)
-        way = checked_standby(standby, transaction, waits_for_replicas=acks == "all")
-        handles = 0 if way == "off" else 2
-        reports = ProducerReports(partitioner)  # the callbacks hold no reference to the producer
+        reports, suspects = plan.reports, partitioner.deliveries.suspects
 
-        def lost(error: KafkaError) -> None:
+        def lost(error: KafkaError) -> None:  # the callbacks hold no reference to the producer
             if (broker := lost_broker(error)) is not None:
                 reports.unreachable(broker)
 
         def throttled(throttle: ThrottleEvent) -> None:
-            reports.throttled(throttle.broker_id, throttle.throttle_time)
+            reports.deliveries.throttled(throttle.broker_id, throttle.throttle_time)
 
         full = settings.with_callback(full, "error_cb", lost)
         full = settings.with_callback(full, "throttle_cb", throttled)
         super().__init__(full)
-        self._chooser = chooser = Chooser(partitioner, full, chunks=mode is None)
+        self._chooser = chooser = Chooser(partitioner, full, chunks=plan.mode is None)
         self._turns: dict[str, Turn] = chooser.turns
         self._keyless = chooser.keyless
         self._next_poll = -math.inf
         self._take(chooser.cuts)
-        self._policies = policies = None if moves is None or moves.compacted_ok else policies_by(full)
-        self._subscription = subscription = ProducerSubscription(
-            self, partitioner, poller, full, poller_options or {}, chooser, reports.ended, policies
-        )
-        followed = self.poller = reports.poller = subscription.poller
-        tracker = partitioner.deliveries
-        tracker.wait_for_batches(settings.linger_seconds(full))
-        if acks == "all":
-            tracker.wait_for_replicas()
-        tracker.has_standby(handles)
+        source = None
+        if poller is None:
+            source = ConfluentMetadataSource(full, suspects=suspects)
+            poller = MetadataPoller(source, (), **(poller_options or {}))
+        self._source = source
+        followed = self.poller = chooser.poller = poller
+        self._metadata = metadata = HandleMetadata(self, chooser, followed)
         self._detours = detours = Detours(
-            self, full, lambda: followed.cluster, tracker.suspects, throttled, count=handles
+            self, full, lambda: followed.cluster, suspects, throttled, count=plan.further
         )
         self._adapter = adapter = ConfluentAdapter(
-            weakref.ref(self), chooser, subscription, detours, full.get("on_delivery"),
+            weakref.ref(self), chooser, metadata, detours, full.get("on_delivery"),
             settings.most_waiting(full), settings.delivery_seconds(full),
         )  # fmt: skip
-        self._flight = adapter.flight = flight = Flight(partitioner, adapter, reports, mode, tracks=tracks)
-        if (handles or moves is not None) and tracks:
-            may_move, probe = None if policies is None else policies.may_move, tracker.take_keyed_probe
-            chooser.keys = KeyOrder(chooser.close_short_cut, moves, may_move, probe, recalls=flight.hedges)
-            flight.keep_order(chooser.keys)
+        self._flight, self._follower, self._policies = plan.begin(
+            self, partitioner, adapter, followed, chooser.written, partial(policies_by, full),
+            linger_s=settings.linger_seconds(full), learn=metadata.learn,
+            close_short_cut=chooser.close_short_cut,
+        )  # fmt: skip
+        adapter.flight, chooser.ask_for = self._flight, self._follower.ask_for
+        if self._flight.keyed is not None:
+            chooser.keys = self._flight.keyed.order
+        if source is not None:
+            poller.start()
 
     # -- producing -----------------------------------------------------------------------------------
 
@@ -306,16 +291,12 @@ class PartitioningProducer(Handle):
             RuntimeError: the producer or its poller is closed.
         """
         self._chooser.turn(topic)
-        self._subscription.wait_for_topic(topic, timeout)
+        self._metadata.wait_for_topic(topic, timeout)
 
     @property
     def stats(self) -> ProducerStats:
         """What became of records whose partition was not given."""
-        stats, copies, order = self._chooser.stats, self._flight.copies, self._chooser.keys
-        if order is not None:
-            refused = () if self._policies is None else self._policies.refused
-            stats = evolve(stats, keys=evolve(order.stats, refused=refused))
-        return stats if copies is None else evolve(stats, rescue=copies.stats)
+        return evolve(self._chooser.stats, keys=key_stats(self), rescue=rescue_stats(self))
 
     # -- serving -----------------------------------------------------------------------------------
 
@@ -391,7 +372,8 @@ class PartitioningProducer(Handle):
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""
         super().set_sasl_credentials(username, password)
-        self._subscription.log_in(username, password)
+        if self._source is not None:
+            self._source.log_in(username, password)
         self._detours.log_in(username, password)
 
     # -- life ----------------------------------------------------------------------------------------
@@ -404,7 +386,7 @@ class PartitioningProducer(Handle):
         return bool(self._end(super().close))
 
     def _end(self, close: Callable[[], object]) -> object:
-        if self._subscription.ended:
+        if self._metadata.ended:
             return close()
         self._chooser.process.check()  # librdkafka would wait for its threads, which are the parent's
         try:
@@ -426,12 +408,13 @@ class PartitioningProducer(Handle):
                 self.flush()
         finally:
             self._detours.close()
-            self._subscription.end()
-            if self._policies is not None:  # which the subscription's poller asks
+            self._follower.leave()
+            self._metadata.release()  # a fetch that outlives the limit must not touch a closed handle
+            if self._policies is not None:  # which the poller asks
                 self._policies.close()
             self._next_poll = -math.inf  # the next one raises
 
 
 # A `__getattr__` of the class would do, too, and cost each record a fifth of the time of a plain `produce`.
-for _part in ("chooser", "adapter", "flight", "subscription", "detours", "policies"):
+for _part in ("chooser", "adapter", "flight", "metadata", "detours", "source"):
     setattr(PartitioningProducer, f"_{_part}", Unmade())

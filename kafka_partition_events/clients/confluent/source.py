@@ -19,7 +19,7 @@ from kafka_partition_events.clients.confluent.answers import (
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, time_left
 from kafka_partition_events.clients.confluent.handle_metadata import FEW
 from kafka_partition_events.clients.librdkafka import refuse_greenlets
-from kafka_partition_events.clients.refused_topics import RefusedTopics
+from kafka_partition_events.clients.rights import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation
@@ -67,16 +67,7 @@ class ConfluentMetadataSource:
         self._refusals = RefusedTopics()
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
-        """Ask the cluster once.
-
-        Args:
-            topics: The topics to ask for; None asks for all.
-            started_at: The poller's clock now.
-            timeout: Seconds after which to give up.
-
-        Raises:
-            MetadataFetchError: there was no answer, and why.
-        """
+        """See `MetadataSource.fetch`."""
         deadline = time.monotonic() + timeout
         answer = self._ask(topics, started_at, deadline)
         self._connection.succeeded()

@@ -25,7 +25,7 @@ from itertools import repeat
 from operator import length_hint
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from kafka_partition_events.clients.confluent.settings import LEAST_LINGER_S, linger_seconds, number
 from kafka_partition_events.clients.flight.key_order import NONE, KeyOrder
@@ -59,16 +59,13 @@ _WINDOW = 32
 
 @frozen
 class ShortCuts:
-    """How one producer's next records go without being asked about, by topic. Its hot path reads it.
+    """How one producer's next records go without being asked about, by topic. Its hot path reads it."""
 
-    Attributes:
-        unkeyed: The partitions of records without a key, or with one that is as good as none; taking one is
-            atomic. Empty: the partitioner is asked.
-        log_keys: Where librdkafka may place a record with a key: what takes the key once the record is handed
-            over, None if nothing need. An empty key is no short cut. A topic that is not there: it is asked.
-    """
-
+    # The partitions of records without a key, or with one that is as good as none; taking one is atomic.
+    # Empty: the partitioner is asked.
     unkeyed: dict[str, Iterable[int]] = field(factory=dict)
+    # Where librdkafka may place a record with a key: what takes the key once the record is handed over, None
+    # if nothing need. An empty key is no short cut. A topic that is not there: the partitioner is asked.
     log_keys: dict[str, Callable[[Any], None] | None] = field(factory=dict)
 
     def forget(self, topic: str) -> None:
@@ -79,15 +76,10 @@ class ShortCuts:
 
 @frozen
 class TurnLength:
-    """How long a turn lasts, in seconds.
+    """How long a turn lasts, in seconds."""
 
-    Attributes:
-        least: While brokers answer soon: within ``linger`` seconds after the linger itself.
-        most: While they take long.
-    """
-
-    least: float
-    most: float
+    least: float  # while brokers answer within ``linger`` seconds after the linger itself
+    most: float  # while they take long
     linger: float = 0.0
 
     def while_answers_take(self, seconds: float | None) -> float:
@@ -107,20 +99,16 @@ def turn_length(config: Mapping[str, Any]) -> TurnLength:
     return TurnLength(least, max(least, LONGEST_TURN_S), linger)
 
 
+@define(eq=False)
 class Chunk:
     """The next records, as many as will come in a given time by the last chunk.
 
     Without a lock: threads that renew one at the same time may misjudge its length.
     """
 
-    __slots__ = ("_began_at", "_size", "rest")
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._began_at = 0.0
-        self._size = 0
-        self.rest: Iterator[int] = iter(())
-        """What is left; taking from it is atomic."""
+    rest: Iterator[int] = field(factory=lambda: iter(()), init=False)  # taking from it is atomic
+    _began_at: float = field(default=0.0, init=False)
+    _size: int = field(default=0, init=False)
 
     @property
     def used(self) -> int:
@@ -147,17 +135,16 @@ class Chunk:
         self.rest = repeat(value, size - taken)
 
 
+@define(eq=False)
 class Pace:
     """How long one producer's chunks last, so that it begins about one in `CHUNK_S`, of whichever topics.
 
     Without a lock: threads that begin chunks at the same time may miscount a few.
     """
 
-    __slots__ = ("_begun", "_since", "seconds")
-
-    def __init__(self) -> None:
-        """Begin as with one topic."""
-        self.seconds, self._begun, self._since = CHUNK_S, 0, 0.0
+    seconds: float = field(factory=lambda: CHUNK_S, init=False)  # as with one topic
+    _begun: int = field(default=0, init=False)
+    _since: float = field(default=0.0, init=False)
 
     @property
     def least(self) -> int:
@@ -173,58 +160,37 @@ class Pace:
             self._begun, self._since = 0, now
 
 
+@define(eq=False)
 class Turn:
     """One topic's turn. Any thread may use it.
 
     Producers take each record's partition from `ShortCuts`, which is atomic without a lock. When it has no
     more, they `renew` it. Each record is counted once, by whichever thread it was taken.
-
-    Attributes:
-        counted_keys: The short cut of records with a key, while some keys are counted: says whether one is,
-            and takes the key of another one, whose record librdkafka may place, once it is handed over.
-        partition: Where the chunk goes, or the last record went if the partitioner is asked for each.
-        seen: The partitioner's routes when the chunk began.
     """
 
-    __slots__ = (
-        "__weakref__", "_avoided", "_capped", "_chunk", "_chunks", "_cuts", "_ends_at", "_length", "_lock",
-        "_pace", "_partitioner", "_rerouted", "_route", "_stay_with", "_topic", "counted_keys", "partition",
-        "seen",
-    )  # fmt: skip
+    _topic: str
+    _partitioner: Partitioner
+    _length: TurnLength
+    _pace: Pace  # of the producer's chunks, as far as the turn lasts; a turn lasts as long at least
+    _cuts: ShortCuts
+    _stay_with: StickyPartitioner | None = field(kw_only=True)  # None: it is asked for each record
+    _chunks: bool = field(default=True, kw_only=True)  # False: producers `renew` for each record
+    # While some keys are counted: says whether one is, and takes the key of another one, whose record
+    # librdkafka may place, once that is handed over.
+    counted_keys: tuple[Callable[[Any], bool], Callable[[Any], None]] | None = field(default=None, init=False)
+    partition: int = field(default=UNASSIGNED, init=False)  # of the chunk, or of the last record
+    seen: Mapping[str, Route] | None = field(default=None, init=False)  # the routes when the chunk began
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)  # a signal handler may produce
+    _route: Route | None = field(default=None, init=False)
+    _chunk: Chunk = field(factory=Chunk, init=False)
+    _ends_at: float = field(default=0.0, init=False)
+    _rerouted: int = field(default=0, init=False)
+    _avoided: int = field(default=0, init=False)
+    _capped: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        topic: str,
-        partitioner: Partitioner,
-        length: TurnLength,
-        pace: Pace,
-        cuts: ShortCuts,
-        *,
-        stay_with: StickyPartitioner | None,
-        chunks: bool = True,
-    ) -> None:
-        """Make a turn that hears of the partitioner's new routes.
-
-        Args:
-            topic: The turn's topic.
-            partitioner: Who chooses.
-            length: How long a turn lasts.
-            pace: How long the producer's chunks last, as far as the turn does; a turn lasts as long at least.
-            cuts: Where the producer takes its records' partitions from.
-            stay_with: Says to which partition the whole chunk goes; None: ``partitioner`` is asked for each
-                record.
-            chunks: Whether producers may take records from the chunk; else they `renew` it for each.
-        """
-        self._topic, self._partitioner, self._length, self._pace = topic, partitioner, length, pace
-        self._cuts, self._stay_with, self._chunks = cuts, stay_with, chunks
-        self.counted_keys: tuple[Callable[[Any], bool], Callable[[Any], None]] | None = None
-        self.partition = UNASSIGNED
-        self.seen: Mapping[str, Route] | None = None
-        self._lock = threading.RLock()  # a signal handler may produce in there
-        self._route: Route | None = None
-        self._chunk, self._ends_at = Chunk(), 0.0
-        self._rerouted = self._avoided = self._capped = 0
-        partitioner.routing.on_renewed(self.drop)
+    def __attrs_post_init__(self) -> None:
+        """Have the partitioner's new routes end the chunk."""
+        self._partitioner.routing.on_renewed(self.drop)
 
     def renew(self, count: int = 1) -> int:
         """Begin the next chunk, on another partition if the turn is over or the route has changed.

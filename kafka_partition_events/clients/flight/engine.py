@@ -179,14 +179,14 @@ class Flight:
         return taken
 
     def _must_place(self, order: KeyOrder, record: Record, route: Route | None) -> bool:
-        return self.reports.avoiding or order.must_place(record.topic, record.key, route)
+        return self.reports.deliveries.avoiding or order.must_place(record.topic, record.key, route)
 
     def places_keys(self, topic: str) -> bool:
         """Return whether some keyed records of a topic must be placed one by one."""
         if self.keyed is None:
             return False
         order, route = self.keyed.order, self._partitioner.route(topic)
-        return self.reports.avoiding or order.counts_some(topic) or order.places_all(route)
+        return self.reports.deliveries.avoiding or order.counts_some(topic) or order.places_all(route)
 
     def _route(self, topic: str, partition: int) -> Route | None:
         """Return a topic's route, if the partition is one of it."""
@@ -195,7 +195,7 @@ class Flight:
 
     def _handle(self, topic: str, partition: int, route: Route) -> int:
         """Return a further handle for a record that needs no suspect."""
-        handle = self.reports.handle
+        handle = self.reports.deliveries.handle
         return self._client.pick(handle, topic) if handle != FIRST and route.is_safe(partition) else FIRST
 
     def _report_sent(self, attempt: Attempt, route: Route | None) -> None:
@@ -289,7 +289,7 @@ class Flight:
     @property
     def is_idle(self) -> bool:
         """Whether nothing has to be judged or sent soon."""
-        return self.copies is None and not self.waiting and not self.reports.avoiding
+        return self.copies is None and not self.waiting and not self.reports.deliveries.avoiding
 
     def purge(self) -> None:
         """Let nothing be sent that waits now."""
@@ -314,7 +314,7 @@ class Flight:
 
     def _hedge(self) -> None:
         """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
-        if self._client.is_coming(self.reports.handle):
+        if self._client.is_coming(self.reports.deliveries.handle):
             return  # a moment later copies have a handle that is not blocked
         if (stuck := self.reports.stuck()) or self._copies.is_short:
             routes = {topic: self._partitioner.route(topic) for _, topic, _ in stuck}

@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from attrs import define, field
+
 from kafka_partition_events.clients.flight.key_log import (
     FAILED,
     NOTHING,
@@ -66,6 +68,7 @@ class _Next(NamedTuple):
     handle: int  # for records that need no suspect
 
 
+@define(eq=False)
 class KeyOrder:
     """The keys of one producer's records. Thread-safe.
 
@@ -83,36 +86,22 @@ class KeyOrder:
     it interrupts have no order.
     """
 
-    def __init__(
-        self,
-        close: Callable[[str], object],
-        moves: MoveKeys | None = None,
-        may_move: Callable[[str], bool] | None = None,
-        probe: Callable[[str, Route, int], int | None] = lambda *_: None,
-        *,
-        recalls: bool = False,
-    ) -> None:
-        """Begin with no keys.
+    _close: Callable[[str], object]  # closes a topic's short cut
+    moves: MoveKeys | None = None  # how keys move to other partitions; None: they stay
+    _may_move: Callable[[str], bool] | None = None  # whether a topic's keys may; None: all may
+    _probe: Callable[[str, Route, int], int | None] = lambda *_: None  # `DeliveryTracker.take_keyed_probe`
+    recalls: bool = field(default=False, kw_only=True)  # `recall` is used: each record is placed
+    waiting: int = field(default=0, init=False)  # how many records are held
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)
+    _topics: dict[str, TopicKeys] = field(factory=dict, init=False)
+    _ready: deque[tuple[str, bytes]] = field(factory=deque, init=False)  # whose first record may go
+    _awaiting: dict[tuple[str, bytes], int] = field(factory=dict, init=False)  # the log; when last asked
+    _reports: int = field(default=0, init=False)  # so many have come in, roughly
+    _displaced: int = field(default=0, init=False)  # keys that are away from home
 
-        Args:
-            close: Closes a topic's short cut.
-            moves: How keys move to other partitions; None: they stay.
-            may_move: Returns whether a topic's keys may; None: all may.
-            probe: `DeliveryTracker.take_keyed_probe`.
-            recalls: Whether `recall` is used, so that each record is placed, and no short cut opened.
-        """
-        self.moves = moves
-        self.recalls = recalls and moves is not None
-        self._close = close
-        self._may_move = may_move
-        self._probe = probe
-        self._lock = threading.RLock()
-        self._topics: dict[str, TopicKeys] = {}
-        self._ready: deque[tuple[str, bytes]] = deque()
-        self._awaiting: dict[tuple[str, bytes], int] = {}  # held for what was logged; when last asked about
-        self._reports = 0  # so many have come in, roughly
-        self._displaced = 0
-        self.waiting = 0
+    def __attrs_post_init__(self) -> None:
+        """Recall nothing where keys stay."""
+        self.recalls = self.recalls and self.moves is not None
 
     # -- while all go home by the first handle -------------------------------------------------------
 

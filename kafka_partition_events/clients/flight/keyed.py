@@ -95,7 +95,7 @@ class KeyedRecords:
         topic, home, by_further = it.record.topic, it.home, True
         while True:
             route = self._route(topic, home)
-            if (handle := self._reports.handle if by_further else FIRST) != FIRST:
+            if (handle := self._reports.deliveries.handle if by_further else FIRST) != FIRST:
                 handle = self._client.pick(handle, topic)
             was_sent = it.rescuable is not None and bool(it.rescuable.tried)
             placed = self.order.place(topic, key, home, route, handle, held=held, recalled=was_sent)
@@ -145,7 +145,9 @@ class KeyedRecords:
         now = self._clock()
         if self.order.moves is not None and now >= self._next_news:
             self._next_news = now + _NEWS_EVERY_S
-            self._reports.emit(self._episodes.news(self.order.counts, self._reports.suspects, now))
+            self._reports.emit(
+                self._episodes.news(self.order.counts, self._reports.deliveries.suspects(), now)
+            )
 
     def recall(self, stuck: Stuck) -> None:
         """Send again what waits for a suspect, key by key, from where no suspect is needed."""
@@ -168,7 +170,7 @@ class KeyedRecords:
             if not self._copies.has_budget or (is_any and self._clock() - begun > _RECALL_S):
                 break
             try:
-                if (handle := self._reports.handle) != FIRST:
+                if (handle := self._reports.deliveries.handle) != FIRST:
                     handle = self._client.pick(handle, topic)
             except self._client.no_room:
                 break  # until there is some: a copy would find none

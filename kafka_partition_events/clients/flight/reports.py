@@ -17,60 +17,41 @@ class ProducerReports:
 
     def __init__(self, partitioner: Partitioner, poller: MetadataPoller | None = None) -> None:
         self.poller = poller  # publishes the events that follow; None as long as there is none
-        self._deliveries = partitioner.deliveries
-        self._producer = self._deliveries.new_producer()
-
-    @property
-    def avoiding(self) -> bool:
-        """Whether any broker is suspect."""
-        return self._deliveries.avoiding
-
-    @property
-    def handle(self) -> int:
-        """The number of the handle for records that need no suspect."""
-        return self._deliveries.handle
-
-    @property
-    def suspects(self) -> frozenset[int]:
-        """The brokers that are to blame."""
-        return self._deliveries.avoidance.suspect
+        self.deliveries = partitioner.deliveries  # which knows the suspects
+        self._producer = self.deliveries.new_producer()
 
     def sent(self, attempt: Attempt, route: Route) -> None:
         """Note an attempt that is about to be handed to the client."""
         attempt.tracked = True
         needs, handle, producer = route.needs(attempt.partition), attempt.handle, self._producer
-        self._deliveries.sent(attempt.topic, attempt.partition, *needs, handle, producer)
+        self.deliveries.sent(attempt.topic, attempt.partition, *needs, handle, producer)
 
     def withdrawn(self, attempt: Attempt) -> None:
         """Take `sent` back: the client did not take it."""
         attempt.tracked = False
-        self._deliveries.withdrawn(attempt.topic, attempt.partition, attempt.handle, self._producer)
+        self.deliveries.withdrawn(attempt.topic, attempt.partition, attempt.handle, self._producer)
 
     def answered(self, attempt: Attempt, latency_s: float) -> None:
         """Note that a broker answered, well or not, so many seconds after the attempt was sent."""
         by = attempt.handle, self._producer
-        self.emit(self._deliveries.answered(attempt.topic, attempt.partition, latency_s, *by))
+        self.emit(self.deliveries.answered(attempt.topic, attempt.partition, latency_s, *by))
 
     def failed(self, attempt: Attempt) -> None:
         """Note that the client gave an attempt up without an answer."""
-        self.emit(self._deliveries.failed(attempt.topic, attempt.partition, attempt.handle, self._producer))
+        self.emit(self.deliveries.failed(attempt.topic, attempt.partition, attempt.handle, self._producer))
 
     def unreachable(self, broker: int) -> None:
         """Note that the client lost its connection to a broker, or could not make one."""
-        self.emit(self._deliveries.unreachable(broker))
-
-    def throttled(self, broker: int, seconds: float) -> None:
-        """Note that a broker lets the client wait for so long, for a quota: that is no silence."""
-        self._deliveries.throttled(broker, seconds)
+        self.emit(self.deliveries.unreachable(broker))
 
     def ended(self) -> None:
         """Note that nothing will be reported any more: the producer was closed, or dropped."""
-        self._deliveries.producer_ended(self._producer)
+        self.deliveries.producer_ended(self._producer)
 
     def has_in_flight(self, broker: int) -> bool:
         """Return whether a tracked record is in flight to a partition that a broker leads."""
         cluster = None if self.poller is None else self.poller.cluster
-        in_flight = self._deliveries.stats.outstanding
+        in_flight = self.deliveries.stats.outstanding
         return cluster is not None and any(
             count and (info := cluster.partition(place)) is not None and info.leader == broker
             for place, count in in_flight.items()
@@ -78,12 +59,12 @@ class ProducerReports:
 
     def polled(self) -> None:
         """Note that all reports that had come in were served; cheap to call often."""
-        if events := self._deliveries.polled():
+        if events := self.deliveries.polled():
             self.emit(events)
 
     def stuck(self) -> Stuck:
         """Return where records wait for a suspect."""
-        return self._deliveries.stuck() if self._deliveries.avoiding else {}
+        return self.deliveries.stuck() if self.deliveries.avoiding else {}
 
     def emit(self, events: Iterable[Event]) -> None:
         """Hand events to the poller; ask for a poll at once if a broker has become suspect."""

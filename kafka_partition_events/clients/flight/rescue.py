@@ -65,24 +65,34 @@ class RescueStats:
     held_bytes: int = 0
 
 
-def checked_mode(mode: str | None, *, transaction: str | None, acknowledged: bool) -> RescueMode | None:
+def checked_mode(
+    mode: str | None, *, transaction: str | None, acks: str, is_reported: bool
+) -> RescueMode | None:
     """Return the mode, or raise `ConfigurationError` where the producer's settings leave nothing to rescue.
 
     ``transaction``: the setting that makes the producer transactional; None when it is not.
-    ``acknowledged``: whether brokers acknowledge records (``acks`` is not 0).
+    ``is_reported``: whether each delivery is reported to the producer.
     """
     if mode is None:
         return None
     if mode not in get_args(RescueMode):
         raise ConfigurationError(f"rescue must be one of {', '.join(get_args(RescueMode))}, not {mode!r}")
+    why = None
     if transaction is not None:
-        raise ConfigurationError(
-            f"rescue can't be used with {transaction}: a copy may arrive beside its original, and a "
-            "transaction promises exactly one. Leave rescue out; abort and retry a transaction that fails"
+        why = (
+            f"{transaction}: a copy may arrive beside its original, and a transaction promises exactly one. "
+            "Leave rescue out; abort and retry a transaction that fails"
         )
-    if not acknowledged:
-        raise ConfigurationError(
-            "rescue can't be used with acks=0: no broker acknowledges a record then, so a lost one counts as "
-            "delivered and is never sent again. Use acks=1 or acks=all"
+    elif acks == "0":
+        why = (
+            "acks=0: no broker acknowledges a record then, so a lost one counts as delivered and is never "
+            "sent again. Use acks=1 or acks=all"
         )
+    elif not is_reported:
+        why = (
+            "delivery.report.only.error: it needs every delivery report to know which records are stuck. "
+            "Remove the setting"
+        )
+    if why is not None:
+        raise ConfigurationError(f"rescue can't be used with {why}")
     return mode  # type: ignore[return-value]

@@ -106,7 +106,7 @@ class Adapter(FutureAdapter):
         if record.key is not None:
             is_chosen_here = keyed is not None
         else:
-            handle = flight.reports.handle
+            handle = flight.reports.deliveries.handle
             is_chosen_here = handle != FIRST and self.pick(handle, record.topic) != FIRST
         if self._may_be_copied(record):
             record = record._replace(outcome=FutureProduceResult(TopicPartition(record.topic, None)))

@@ -82,10 +82,10 @@ def attach(
     )
     written, owner, cluster = topics_of(producer), weakref.ref(producer), cluster_of(producer)
     way = None
-    if plan.has_second:
+    if plan.further:
         way = detour(config, partitioner, poller, written, lambda: owner() is not None)
     adapter = Adapter(producer, partitioner, way)
-    adapter.flight, follower = plan.begin(
+    adapter.flight, follower, _ = plan.begin(
         producer, partitioner, adapter, poller, written, lambda: policies_over(cluster),
         linger_s=config["linger_ms"] / 1000,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from kafka_partition_events.clients.answers import NoAnswerError, first_answer, 
 from kafka_partition_events.clients.kafka_python.private import cluster_of
 from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words
 from kafka_partition_events.clients.librdkafka import up_to_date
-from kafka_partition_events.clients.refused_topics import RefusedTopics
+from kafka_partition_events.clients.rights import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.source import Observation
@@ -72,16 +72,9 @@ class KafkaPythonMetadataSource:
         self._complaints: dict[int | str, str] = {}
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
-        """Ask the cluster once.
+        """See `MetadataSource.fetch`.
 
-        Args:
-            topics: The topics to ask for; None asks for all. Those that a producer knows are asked for, too:
-                its metadata is replaced as a whole by what it learns.
-            started_at: The poller's clock now.
-            timeout: Seconds after which to give up.
-
-        Raises:
-            MetadataFetchError: there was no answer, or the producer could not learn of it, and why.
+        Topics that a producer knows are asked for, too: its metadata is replaced as a whole.
         """
         self._process.check()
         if topics is not None and self._taught is not None:

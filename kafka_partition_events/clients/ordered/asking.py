@@ -8,8 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Literal, Protocol, get_args
 
 from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
-from kafka_partition_events.clients.ordered.order import Answer, Head, Order, Question
-from kafka_partition_events.clients.ordered.recent_ids import Place
+from kafka_partition_events.clients.ordered.order import Answer, Head, Order, Place, Question
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 
@@ -38,15 +37,10 @@ class Enquirer(Protocol):
 
 
 class Waits:
-    """What a reader asks while something waits, and how it ends what waits for too long.
-
-    Args:
-        order: What waits.
-        open_: Makes the client that asks; called on the thread, when there is something to ask.
-        on_timeout: How a wait ends that is too long.
-    """
+    """What a reader asks while something waits, and how it ends what waits for too long."""
 
     def __init__(self, order: Order, open_: Callable[[], Enquirer], on_timeout: OnTimeout) -> None:
+        """``open_`` makes the client that asks, on the thread, when there is something to ask."""
         if on_timeout not in get_args(OnTimeout):
             raise ConfigurationError(
                 f"on_timeout must be one of {', '.join(get_args(OnTimeout))}, not {on_timeout!r}"

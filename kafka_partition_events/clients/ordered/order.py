@@ -15,7 +15,9 @@ from attrs import define, frozen
 
 from kafka_partition_events.clients.flight.predecessors import parse_after
 from kafka_partition_events.clients.flight.rescue import ID_HEADER
-from kafka_partition_events.clients.ordered.recent_ids import Place, RecentIds
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
 
 Headers = Sequence[tuple[str, object]] | None
 
@@ -28,6 +30,12 @@ GONE_AFTER_S: Final = 45.0
 
 A leader shows what it has acknowledged (``acks=1``) only when its followers have it, or after
 ``replica.lag.time.max.ms`` (30 s) without them."""
+
+
+REMEMBERED: Final = 100_000
+"""Ids, at least; twice as many at most, in about 35 MB."""
+
+_LONGEST = 64  # bytes of an id: others write headers, too
 
 
 class Verdict(Enum):
@@ -58,15 +66,10 @@ class Question:
 
 @frozen
 class Answer:
-    """What was found out; what could not be is left out.
+    """What was found out; what could not be is left out."""
 
-    Attributes:
-        committed: The next offset of the group by partition; negative where it has none.
-        log: The partition's first offset and the one after its last; 0 and 0 where there is no partition.
-    """
-
-    committed: dict[Place, int]
-    log: tuple[int, int] | None = None
+    committed: dict[Place, int]  # the next offset of the group by partition; negative where it has none
+    log: tuple[int, int] | None = None  # its first offset, and after its last; 0 and 0: there is no partition
 
 
 class Order:
@@ -75,15 +78,11 @@ class Order:
     The position of a partition is the first offset that has not been processed: what was handed out counts
     when the application asks for more (`settle`). Of partitions that this member has read nothing of, it is
     what the group has committed.
-
-    Attributes:
-        heads: What waits, by partition.
-        moved: When a record was last seen whose key had been elsewhere before.
     """
 
     def __init__(self, max_wait: float) -> None:
-        self.heads: dict[Place, Head] = {}
-        self.moved = _NEVER
+        self.heads: dict[Place, Head] = {}  # what waits, by partition
+        self.moved = _NEVER  # when a record was last seen whose key had been elsewhere before
         self._max_wait = max_wait
         self._ids = RecentIds()
         self._handed: dict[Place, int] = {}
@@ -195,6 +194,28 @@ class Order:
     def _position(self, place: Place) -> int:
         own = self._own.get(place)
         return max(self._committed.get(place, 0) if own is None else own, self._begins.get(place, 0))
+
+
+class RecentIds:
+    """The places of the latest records that were handed out, by id, in two generations."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        self._new: dict[bytes, tuple[Place, int]] = {}
+        self._old: dict[bytes, tuple[Place, int]] = {}
+
+    def is_copy(self, id_: bytes, place: Place, offset: int) -> bool:
+        """Return whether the record was handed out from elsewhere; where it is read again it is no copy."""
+        was = self._new.get(id_) or self._old.get(id_)
+        return was is not None and was != (place, offset)
+
+    def add(self, id_: bytes, place: Place, offset: int) -> None:
+        """Remember where a record was that is handed out."""
+        if len(id_) > _LONGEST:
+            return
+        self._new[id_] = place, offset
+        if len(self._new) >= self._remembered:
+            self._old, self._new = self._new, {}
 
 
 def _named(place: Place, headers: Headers) -> dict[Place, int]:

@@ -171,4 +171,4 @@ def test_a_mode_that_there_is_not_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="standby must be one of auto, off, not 'warm'"):
         checked_standby("warm", None, waits_for_replicas=True)
     with pytest.raises(ConfigurationError, match="rescue must be one of failed, hedge, not 'always'"):
-        checked_mode("always", transaction=None, acknowledged=True)
+        checked_mode("always", transaction=None, acks="all", is_reported=True)
