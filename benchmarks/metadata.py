@@ -11,7 +11,7 @@ from pathlib import Path
 from kafka_partition_events import Cluster, Node, Observation, PartitionInfo, TopicInfo, diff
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
-from kafka_partition_events.routing.table import RoutingTable, compile_table
+from kafka_partition_events.routing.table import Route, compile_routes
 
 TOPICS, PARTITIONS, BROKERS = 5_000, 40, 100
 
@@ -32,14 +32,16 @@ def observation(started_at: float, *, changed: bool) -> Observation:
     return Observation(started_at=started_at, nodes=nodes, topics=topics, cluster_id="bench")
 
 
-def step(cluster: Cluster, table: RoutingTable, seen: Observation, memory: Memory) -> tuple[int, list[float]]:
+def step(
+    cluster: Cluster, table: dict[str, Route], seen: Observation, memory: Memory
+) -> tuple[int, list[float]]:
     """Do what the poller does with an answer; return the number of events and the stages' seconds."""
     marks = [time.thread_time()]
     outcome = reconcile(cluster, seen, memory, seen.started_at)
     marks.append(time.thread_time())
     events = diff(cluster, outcome.cluster)
     marks.append(time.thread_time())
-    compile_table(outcome.cluster, None, table)
+    compile_routes(outcome.cluster, None, table)
     marks.append(time.thread_time())
     return len(events), [b - a for a, b in pairwise(marks)]
 
@@ -54,7 +56,7 @@ def one_process() -> None:
     """Measure in a process of its own, so that the peak memory is of this and nothing else."""
     idle_mb = peak_mb()
     first = reconcile(EMPTY, observation(0.0, changed=False), Memory(), 0.0)
-    table = compile_table(first.cluster)
+    table = compile_routes(first.cluster)
     seen = observation(1.0, changed=True)
     events, stages = step(first.cluster, table, seen, first.memory)
     full_mb = peak_mb()

@@ -71,10 +71,13 @@ if TYPE_CHECKING:
     from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
     from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
     from kafka_partition_events.partitioners.round_robin import RoundRobinPartitioner
-    from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
-    from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
+    from kafka_partition_events.partitioners.sticky import (
+        DefaultPartitioner,
+        StickyPartitioner,
+        UniformStickyPartitioner,
+    )
     from kafka_partition_events.routing.budget import BufferBudget
-    from kafka_partition_events.routing.table import Route, RoutingTable
+    from kafka_partition_events.routing.table import Route
 
 __version__ = "0.1.0"
 
@@ -132,7 +135,6 @@ __all__ = [
     "Role",
     "RoundRobinPartitioner",
     "Route",
-    "RoutingTable",
     "StickyPartitioner",
     "Suspicion",
     "TopicAdded",
@@ -170,10 +172,9 @@ _NAMES: Final = {
     "partitioners.base": "UNASSIGNED Partitioner",
     "partitioners.growth_safe": "GrowthSafePartitioner",
     "partitioners.round_robin": "RoundRobinPartitioner",
-    "partitioners.sticky": "DefaultPartitioner StickyPartitioner",
-    "partitioners.uniform_sticky": "UniformStickyPartitioner",
+    "partitioners.sticky": "DefaultPartitioner StickyPartitioner UniformStickyPartitioner",
     "routing.budget": "BufferBudget",
-    "routing.table": "Route RoutingTable",
+    "routing.table": "Route",
 }
 """The public names, by the module that each is imported from when it is asked for."""
 _HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -25,7 +25,6 @@ from kafka_partition_events.cli.spark.report import parse_days
 from kafka_partition_events.control.protocol import codec
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.observe.config import ConfigError, load_config
-from kafka_partition_events.outbox import Write
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.kafka import offsets_in
 from kafka_partition_events.spark.tables.counts import Counts
@@ -134,7 +133,7 @@ def stored_snapshot(content: bytes) -> None:
     whole = _json(encode_snapshot(Snapshot(attrs.evolve(CLUSTER, by_topic={}), NOW)))
     odd, sound = {NODES: content}, {NODES: whole, f"{TOPIC}orders": content}
     for values in (odd, sound):
-        _OUTBOX.write(Write(values={f"{TOPIC}orders": None, **values}))
+        _OUTBOX.write(values={f"{TOPIC}orders": None, **values})
         load_snapshot(_OUTBOX)
 
 

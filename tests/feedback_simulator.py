@@ -25,7 +25,7 @@ from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
-from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
+from kafka_partition_events.routing.table import NOTHING, Avoidance
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 from tests.deliveries_kit import judged
 

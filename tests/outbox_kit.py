@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox
 from kafka_partition_events.outbox.sqlite_file import connect
 from kafka_partition_events.outbox.sqlite_schema import SIZE
 
@@ -23,7 +23,6 @@ def entry(
     name: str = "partition.offline",
     key: str = "c|t",
     subject: str | None = "topic/t",
-    churn: bool = False,
     at: datetime = NOW,
     recorded_at: datetime | None = None,
     body: bytes = b"{}",
@@ -34,8 +33,6 @@ def entry(
         name=name,
         key=key,
         subject=subject,
-        severity=17,
-        churn=churn,
         at=at,
         recorded_at=at if recorded_at is None else recorded_at,
         body=body,
@@ -61,7 +58,7 @@ def scratch(kind: type[_Made], **options: Any) -> _Made:
 
 def append(outbox: SqliteOutbox, *entries: Entry | str) -> None:
     """Append entries in one write; a text stands for an entry with that id."""
-    outbox.write(Write(entries=[entry(e) if isinstance(e, str) else e for e in entries]))
+    outbox.write([entry(e) if isinstance(e, str) else e for e in entries])
 
 
 def ids(entries: Iterable[Entry]) -> list[str]:

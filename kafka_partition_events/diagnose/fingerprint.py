@@ -6,10 +6,6 @@ only if it explains more keys than chance would, once in 1,000 topics (`ERROR_RA
 Chernoff's, divided by the number of questions that are asked (Bonferroni). Then what is left unexplained is
 asked the same: by another hash, then by any hash when the topic had fewer partitions.
 
-A hash that is taken modulo n places a key anew with each n, so each n is a question of its own. A *monotone*
-hash ("rendezvous" of growth-safe keys) moves a key to a new partition or not at all when n grows, so most
-keys stay where they are. All fewer partitions are one question then: has some n above 1 put the key there?
-
 What is counted are *placements*, the different pairs of a key and a partition: records of one key are no
 independent evidence. Empty keys are left out, because clients differ about them.
 """
@@ -17,7 +13,7 @@ independent evidence. Empty keys are left out, because clients differ about them
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import get_args
@@ -37,9 +33,6 @@ _SEARCHED = 500
 _STEPS = 200
 
 _HASHES: tuple[HashName, ...] = get_args(HashName)
-
-MONOTONE: frozenset[str] = frozenset(f"rendezvous-{name}" for name in _HASHES)
-"""The known hashes that move a key to new partitions only, and so to none if there are no new ones."""
 
 HASHES: Mapping[str, KeyHash] = {str(name): key_hash(name) for name in _HASHES} | {
     f"rendezvous-{name}": jump_hash(name) for name in _HASHES
@@ -68,16 +61,11 @@ class Rule:
 
     Attributes:
         hash_name: The hash.
-        partitions: How many; None, for a monotone hash: any number from 2 to what the topic has.
+        partitions: How many: as many as the topic has, or fewer.
     """
 
     hash_name: str
-    partitions: int | None
-
-    def asked_with(self, partition: int) -> int:
-        """Return over how many partitions the hash is taken, for a key that is on this one."""
-        # A monotone hash puts a key on a partition when that is the newest one, or never.
-        return max(2, partition + 1) if self.partitions is None else self.partitions
+    partitions: int
 
 
 @frozen(kw_only=True)
@@ -142,8 +130,7 @@ def fingerprint(pairs: Iterable[Placement], partitions: int) -> Fingerprint:
     rules = _search(placements, partitions) if partitions > 1 else []
     findings = _findings(placements, partitions, rules)
     needed = needed_keys(partitions)
-    stays = any(rule.hash_name in MONOTONE for rule in rules)
-    overlooked = _overlooked(len(placements), partitions, mean_places(partitions) if stays else 1.0)
+    overlooked = _overlooked(len(placements), partitions)
     held = Counter(key for key, _ in placements)
     return Fingerprint(
         verdict=_verdict(findings, len(placements), needed, overlooked),
@@ -201,24 +188,27 @@ def _search(placements: Sequence[Placement], partitions: int) -> list[Rule]:
     """Find rules one by one: each explains more of what the ones before have left than chance would."""
     limit = _strictness(partitions)
     now = [Rule(name, partitions) for name in HASHES]
-    modulo = [name for name in HASHES if name not in MONOTONE]
-    grown = [Rule(name, None) for name in HASHES if name in MONOTONE]
-    earlier = [Rule(name, count) for count in range(partitions - 1, 1, -1) for name in modulo] + grown
     found: list[Rule] = []
     left = placements
     while left and len(found) < _MOST_RULES:
         # At random, because each tenth key of a sorted list may have a pattern like a hash's.
         some = random.Random(0).sample(left, min(len(left), _SEARCHED))
-        rule = _best(now, left, limit) or _best(earlier, some, limit)
+        rule = _best(now, left, limit) or _best(_earlier(partitions, found), some, limit)
         if rule is None:
             break
         found.append(rule)
         left = _unexplained(rule, left)
-    # What is left of a growth is few keys, too few to be a finding perhaps. Where a monotone hash is in use
-    # and explains all of them by fewer partitions, they are no sign of another writer.
-    settled = (each for each in grown if Rule(each.hash_name, partitions) in found)
-    found += [each for each in settled if left and not _unexplained(each, left)]
-    return [rule for rule in found if Rule(rule.hash_name, None) not in found or rule.partitions is None]
+    return found
+
+
+def _earlier(partitions: int, found: Sequence[Rule]) -> Iterator[Rule]:
+    """Yield the hashes when the topic had fewer partitions; rendezvous if it is followed now.
+
+    It leaves many keys where they are when a topic grows, so without that it was not followed before.
+    """
+    followed = {*_HASHES, *(rule.hash_name for rule in found)}
+    for count in range(partitions - 1, 1, -1):
+        yield from (Rule(name, count) for name in HASHES if name in followed)
 
 
 def _best(rules: Iterable[Rule], placements: Sequence[Placement], limit: float) -> Rule | None:
@@ -227,29 +217,19 @@ def _best(rules: Iterable[Rule], placements: Sequence[Placement], limit: float) 
     for rule in rules:
         # A partition that the rule can't reach is no evidence: so a writer who names partitions, always
         # the first ones perhaps, is not taken for a hash of fewer partitions.
-        within = [each for each in placements if rule.partitions is None or each[1] < rule.partitions]
+        within = [each for each in placements if each[1] < rule.partitions]
         if not within:
             continue
         hits = sum(_explains(rule, placement) for placement in within)
-        chance = _log_chance(hits, len(within), _mean_chance(rule, within))
+        chance = _log_chance(hits, len(within), 1 / rule.partitions)
         if chance <= least:
             best, least = rule, chance
     return best
 
 
-def _mean_chance(rule: Rule, placements: Sequence[Placement]) -> float:
-    """Return how likely a rule explains one of the placements by chance.
-
-    So many hits of different chances are no likelier than as many of their mean (Hoeffding 1956).
-    """
-    if rule.partitions is not None:
-        return 1 / rule.partitions
-    return sum(1 / rule.asked_with(partition) for _, partition in placements) / len(placements)
-
-
 def _explains(rule: Rule, placement: Placement) -> bool:
     key, partition = placement
-    return HASHES[rule.hash_name](key, rule.asked_with(partition)) == partition
+    return HASHES[rule.hash_name](key, rule.partitions) == partition
 
 
 def _unexplained(rule: Rule, placements: Iterable[Placement]) -> list[Placement]:
@@ -265,8 +245,7 @@ def _findings(
     if not rules:
         return ()
     patterns = [tuple(_explains(rule, placement) for rule in rules) for placement in placements]
-    likely = [1.0 if rule.partitions else 1 / mean_places(partitions) for rule in rules]
-    *shares, rest = _shares(Counter(patterns), [*likely, 1 / partitions])
+    *shares, rest = _shares(Counter(patterns), 1 / partitions)
     findings = []
     for place, (rule, share) in enumerate(zip(rules, shares, strict=True)):
         if share * len(placements) < 0.5:  # all that was placed before a growth fits the new count in part
@@ -288,21 +267,19 @@ def _findings(
     return tuple(sorted(findings, key=lambda finding: (finding.rule is None, -finding.share)))
 
 
-def _shares(patterns: "Counter[tuple[bool, ...]]", likely: Sequence[float]) -> list[float]:
+def _shares(patterns: "Counter[tuple[bool, ...]]", by_chance: float) -> list[float]:
     """Return the share of each rule, and last that of no rule, that make the patterns likeliest.
 
     Expectation maximization: what several could have placed is divided among them by their shares, and that
-    gives the next shares. ``likely`` says how likely each of them is to place a key on a place that it
-    explains: no rule does by chance, a hash for certain. With one rule alone this is
-    (explained - 1/n) / (1 - 1/n).
+    gives the next shares. A hash places a key where it says for certain, no rule does ``by_chance``. With one
+    rule alone this is (explained - 1/n) / (1 - 1/n).
     """
     parts = len(next(iter(patterns))) + 1
     shares = [1 / parts] * parts
     for _ in range(_STEPS):
         sums = [0.0] * parts
         for pattern, count in patterns.items():
-            fits = zip(shares, (*pattern, True), likely, strict=True)
-            weights = [share * could * how for share, could, how in fits]
+            weights = [share * could for share, could in zip(shares, (*pattern, by_chance), strict=True)]
             whole = sum(weights)
             for part, value in enumerate(weights):
                 sums[part] += count * value / whole
@@ -310,16 +287,11 @@ def _shares(patterns: "Counter[tuple[bool, ...]]", likely: Sequence[float]) -> l
     return shares
 
 
-def _overlooked(placements: int, partitions: int, places: float) -> float:
-    """Return the share of another rule whose every key may lie on one of the places that are explained."""
+def _overlooked(placements: int, partitions: int) -> float:
+    """Return the share of another rule whose every key may lie on the place that is explained."""
     if not placements or partitions == 1:
         return 1.0
-    return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - places / partitions))
-
-
-def mean_places(partitions: int) -> float:
-    """Return on how many partitions a monotone hash puts a key, from 2 up to so many; the mean."""
-    return 1 + sum(1 / count for count in range(3, partitions + 1))
+    return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - 1 / partitions))
 
 
 def _verdict(findings: Sequence[Finding], placements: int, needed: int | None, overlooked: float) -> Verdict:

@@ -106,17 +106,8 @@ def waits_for(partition: PartitionInfo) -> frozenset[int]:
 
 def blockers(info: TopicInfo) -> frozenset[int]:
     """Return the brokers each of which, if it hangs, blocks all partitions that have a leader."""
-    common: set[int] | None = None
-    for p in info.partitions:
-        if p.leader is None:
-            continue
-        if common is None:
-            common = {p.leader, *p.isr}
-        else:
-            common.intersection_update((p.leader, *p.isr))
-        if not common:
-            break  # which most topics that are spread come to soon
-    return frozenset(common or ())
+    needed = [brokers for p in info.partitions if (brokers := waits_for(p))]
+    return frozenset.intersection(*needed) if needed else frozenset()
 
 
 @frozen(kw_only=True)

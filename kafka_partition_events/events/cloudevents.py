@@ -38,9 +38,9 @@ from cloudevents.core.bindings.kafka import KafkaMessage, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from kafka_partition_events.events.event_json import encode_time
 from kafka_partition_events.events.facts import Facts, facts_of
-from kafka_partition_events.events.moments import encode_time
-from kafka_partition_events.events.names import is_churn, name_of, schema_of, severity_of
+from kafka_partition_events.events.names import name_of, schema_of, severity_of
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.outbox import Entry
 
@@ -132,14 +132,12 @@ def to_json(event: CloudEvent) -> bytes:
 
 def to_entry(event: Event, cloudevent: CloudEvent) -> Entry:
     """Return an event, with the CloudEvent that was made of it, as an entry of the journal."""
-    attributes, name = cloudevent.get_attributes(), name_of(event)
+    attributes = cloudevent.get_attributes()
     return Entry(
         id=attributes["id"],
-        name=name,
+        name=name_of(event),
         key=attributes["partitionkey"],
         subject=attributes.get("subject"),
-        severity=attributes["severitynumber"],
-        churn=is_churn(name),
         at=event.wall_time,
         recorded_at=datetime.fromisoformat(attributes["recordedtime"]),
         body=to_json(cloudevent),

@@ -9,7 +9,7 @@ since they looked at different moments, and whoever unfolds what both told has e
 The digest has an id of its own, the same for whoever grouped alike; it identifies the record, nothing else.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, NotRequired, TypedDict, cast
@@ -103,15 +103,13 @@ class Observed:
 def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
     """Return the entries of what a look found, in order; what belongs together is where its first one was.
 
-    Events of partitions say what caused them, as far as the same look tells: ``data.cause``. Those of a
-    broker that left or joined say how much followed from that: ``data.effects``, numbers of events by name.
+    Events of partitions say what caused them, as far as the same poll shows it: ``data.cause``.
 
     Args:
         look: What was found, of one look or of several.
         observer: Who found it.
     """
     news = _News(look)
-    effects: dict[tuple[int, _Cause], Counter[str]] = defaultdict(Counter)
     groups: dict[tuple[Any, ...], _Group] = {}
     for number, each in enumerate(look):
         event = each.event
@@ -119,13 +117,12 @@ def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
             groups[(number,)] = _Group(each)
             continue
         name, cause, facts = name_of(event), news.cause_of(event), facts_of(event)
-        effects[event.generation, cause][name] += 1
         # What nothing proves is identified by the observation, so one digest does not mix the two.
         proved = facts.transition is not None
         when = (event.generation, event.previous_at, event.wall_time, event.initial, each.blind)
         key = (name, event.topic, event.topic_id, cause, proved, *when, *each.labels.items())
         if (group := groups.get(key)) is None:
-            group = groups[key] = _Group(each, cause)
+            group = groups[key] = _Group(each, {"cause": None if cause is None else dict((cause,))})
         id_ = id_of(event, name, facts, observer)
         group.changes[id_] = {
             "id": id_,
@@ -136,7 +133,7 @@ def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
         }
     entries: list[Entry] = []
     for group in groups.values():
-        told = group.first.cloudevent(observer, **_more(group, effects))
+        told = group.first.cloudevent(observer, **group.labels)
         alone = to_entry(group.first.event, told)
         entries += [alone] if len(group.changes) < 2 else _digests(alone, told, list(group.changes.values()))
     return entries
@@ -150,7 +147,7 @@ class _Group:
     """What is told together: what its members have in common, by the first of them, and each one's own."""
 
     first: Observed
-    cause: _Cause = None
+    labels: Mapping[str, Any] = field(factory=dict)
     changes: dict[str, Change] = field(factory=dict)
 
 
@@ -181,18 +178,6 @@ class _News:
                     if broker in found and broker not in elsewhere.isr:
                         return "broker", broker
         return ("topic", event.topic) if (look, event.topic) in self._grown else None
-
-
-def _more(group: _Group, effects: Mapping[tuple[int, _Cause], Counter[str]]) -> dict[str, Any]:
-    """Return what the entries of a group say beside what it is."""
-    match group.first.event:
-        case ev.PartitionEvent():
-            return {"cause": None if group.cause is None else dict((group.cause,))}
-        case (ev.BrokerRemoved(old=node) | ev.BrokerAdded(new=node)) as event:
-            followed = effects.get((event.generation, ("broker", node.id)))
-            return {"effects": dict(sorted(followed.items()))} if followed else {}
-        case _:
-            return {}
 
 
 def _digests(alone: Entry, told: CloudEvent, changes: Sequence[Change]) -> Iterator[Entry]:

@@ -1,12 +1,11 @@
 """JSON of events, one flat object for each, and of their values: what commands print for programs. Pure."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 
-from kafka_partition_events.events.moments import encode_time
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.metadata.events import (
     BrokerLoad,
@@ -31,6 +30,11 @@ def encode_event(event: Event) -> dict[str, Any]:
     if isinstance(event, TopicRecreated):
         encoded["inferred"] = event.inferred
     return encoded
+
+
+def encode_time(moment: datetime) -> str:
+    """Return an aware time as ISO-8601 UTC with microseconds: ``2024-01-31T12:00:00.000000Z``."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def encode(value: object) -> Any:

@@ -8,8 +8,7 @@ from typing import Any, Final, TypedDict, cast
 
 from attrs import field, frozen
 
-from kafka_partition_events.events.event_json import encode
-from kafka_partition_events.events.moments import encode_time
+from kafka_partition_events.events.event_json import encode, encode_time
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.ranges import ranges

@@ -8,7 +8,7 @@ from kafka_partition_events.health.broker_state import BrokerState, Trust
 from kafka_partition_events.health.in_flight import MAIN, STANDBY, Subject
 from kafka_partition_events.health.observations import Observations
 from kafka_partition_events.metadata.events import Role
-from kafka_partition_events.routing.avoidance import Avoidance
+from kafka_partition_events.routing.table import Avoidance
 
 
 def what_to_avoid(

@@ -14,7 +14,7 @@ from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.health.slowness import Slowness
 from kafka_partition_events.health.stalls import find_stalls
 from kafka_partition_events.metadata.events import Clearance, Role, Suspicion
-from kafka_partition_events.routing.avoidance import NOTHING
+from kafka_partition_events.routing.table import NOTHING
 
 _ONE_REQUEST_S = 0.001  # what a connection answers closer together was one request, or several that came soon
 _LAG_S = 0.01  # a leader may be behind by so much: a turn lasts longer than it takes to catch up with that

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from kafka_partition_events.events.moments import encode_time
+from kafka_partition_events.events.event_json import encode_time
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.alert_board import Board

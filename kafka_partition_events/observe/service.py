@@ -30,7 +30,7 @@ from kafka_partition_events.observe.sources import (
     open_link,
     open_source,
 )
-from kafka_partition_events.outbox import ReaderStats, SqliteOutbox, Write
+from kafka_partition_events.outbox import ReaderStats, SqliteOutbox
 from kafka_partition_events.outbox.sqlite_file import held_alone
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
 from kafka_partition_events_listeners.prometheus.listener import UNKNOWN_CLUSTER, PrometheusListener
@@ -222,7 +222,7 @@ class Service:
         """
         how = f"{self._settings.kafka.client} {self._settings.observer.topics}".encode()
         before = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
-        self._outbox.write(Write(values={_LOOKED_AT: how}))
+        self._outbox.write(values={_LOOKED_AT: how})
         return load_snapshot(self._outbox) if before == how else None
 
     def _make_poller(self, open_source: OpenSource) -> MetadataPoller:

@@ -116,9 +116,8 @@ class SinkRunner:
             outbox.unsubscribe(gone)
         try:
             for sink in sinks:
-                # A new sink must not be told a week of the past; `kpe events replay` brings it.
                 self._deliverers[sink.name] = Deliverer(
-                    outbox, make(sink, kafka), retry=_patience(sink), from_start=False, clock=clock
+                    outbox, make(sink, kafka), retry=_patience(sink), clock=clock
                 )
         except BaseException:
             self.stop()

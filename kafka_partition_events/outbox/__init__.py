@@ -9,11 +9,9 @@ from kafka_partition_events.outbox.delivery import Deliverer, DeliveryStats
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import RetryPolicy
 from kafka_partition_events.outbox.sink import DeliveryError, Sink
-from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
-from kafka_partition_events.outbox.store import DeadLetter, ReaderStats, Write
+from kafka_partition_events.outbox.sqlite_outbox import ReaderStats, SqliteOutbox
 
 __all__ = [
-    "DeadLetter",
     "Deliverer",
     "DeliveryError",
     "DeliveryStats",
@@ -22,5 +20,4 @@ __all__ = [
     "RetryPolicy",
     "Sink",
     "SqliteOutbox",
-    "Write",
 ]

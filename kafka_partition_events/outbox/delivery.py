@@ -17,7 +17,6 @@ from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
 from kafka_partition_events.outbox.sink import DeliveryError, Sink
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
-from kafka_partition_events.outbox.store import Write
 from kafka_partition_events.process import OwnProcess
 
 _LOOK_S: Final = 0.5
@@ -69,17 +68,17 @@ class Deliverer:
         sink: Sink,
         *,
         retry: RetryPolicy | None = None,
-        from_start: bool = True,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
         """Make a deliverer; from now on the outbox keeps what the sink has not got.
 
+        A sink that the outbox does not know yet gets what is recorded from now on.
+
         Args:
             outbox: Where the entries are. Close it after the deliverer.
             sink: Where they go. It is the deliverer's from now on, which closes it.
             retry: How patient to be.
-            from_start: Whether a sink that the outbox does not know yet gets what is there already.
             clock: Times delays and ages; the system's by default.
             rng: Source of the jitter.
 
@@ -99,11 +98,11 @@ class Deliverer:
         # From here on the worker's own: up to where the target is done, what it refused, and how far that is
         # durable; failures in a row; what others may read.
         self._done = self._settled = 0
-        self._refused: tuple[Entry, str] | None = None
+        self._refused: Entry | None = None
         self._failures = 0
         self._raised = ("", 0)  # the entry that a bug was met with last, and how often
         self._stats = DeliveryStats()
-        outbox.subscribe(self._name, from_start=from_start)
+        outbox.subscribe(self._name)
 
     def start(self) -> None:
         """Start the thread, unless it was started or the deliverer closed before.
@@ -197,7 +196,7 @@ class Deliverer:
         except Exception as caught:  # noqa: BLE001 - a bug of the sink's is not the end of its thread
             error = self._unexpected(caught, entries)
         decision = decide(self._policy, self._failures, len(entries), error, self._rng.random())
-        self._log(error, decision)
+        self._log(entries, error, decision)
         self._note(entries, error, decision)
         with contextlib.suppress(OutboxError):  # the next step begins with it again, and reports it
             self._settle()
@@ -224,7 +223,7 @@ class Deliverer:
             failures = {**stats.failures, error.reason: stats.failures.get(error.reason, 0) + 1}
             stats = evolve(stats, failures=failures)
             if decision.refused:
-                self._refused = entries[decision.delivered], error.reason
+                self._refused = entries[decision.delivered]
         self._failures = decision.failures
         self._stats = evolve(stats, state="backing_off" if decision.failures else "delivering")
 
@@ -235,13 +234,13 @@ class Deliverer:
         hear the same entries again with each retry.
         """
         if self._done > self._settled:
-            self._outbox.write(Write(cursors={self._name: self._done}))
+            self._outbox.write(cursors={self._name: self._done})
             self._settled = self._done
         if self._refused is not None:
-            self._outbox.refuse(self._name, *self._refused)
+            self._outbox.refuse(self._name, self._refused)
             self._refused = None
 
-    def _log(self, error: DeliveryError | None, decision: Decision) -> None:
+    def _log(self, entries: Sequence[Entry], error: DeliveryError | None, decision: Decision) -> None:
         log = _log.bind(sink=self._name)
         if error is None:
             if self._failures:
@@ -249,7 +248,7 @@ class Deliverer:
             return
         log = log.bind(reason=error.reason, error=str(error))
         if decision.refused:
-            log.warning("entry_refused")
+            log.warning("entry_refused", id=entries[decision.delivered].id)
         else:
             log.warning("delivery_failed", failures=decision.failures, delay_s=decision.delay)
 

@@ -14,8 +14,6 @@ class Entry:
         name: The event's name without prefix and version, such as ``partition.offline``.
         key: What is kept in order: the CloudEvent's ``partitionkey``, also the Kafka record's key.
         subject: The CloudEvent's subject; None for the whole cluster.
-        severity: OpenTelemetry's severity number.
-        churn: Whether it goes first when there is no room: leaders and replica sets that moved.
         at: The upper bound of when it happened, aware, UTC.
         recorded_at: When it was recorded, aware, UTC.
         body: The CloudEvent, UTF-8.
@@ -26,8 +24,6 @@ class Entry:
     name: str
     key: str
     subject: str | None = None
-    severity: int
-    churn: bool = False
     at: datetime
     recorded_at: datetime
     body: bytes

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
+
+from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox import sqlite_schema as sql
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.sqlite_file import connect, explained, open_file
-from kafka_partition_events.outbox.store import MAX_DEAD_LETTERS, DeadLetter, ReaderStats, Write
 from kafka_partition_events.process import OwnProcess, forget_in_children, leak
 
 _PAGE: Final = 500
@@ -22,6 +24,23 @@ _PAGE: Final = 500
 _CHUNK: Final = 20
 """How many entries are dropped before the size is looked at again."""
 _LAST_CHARACTER: Final = "\U0010ffff"
+
+
+@frozen(kw_only=True)
+class ReaderStats:
+    """How a reader is doing.
+
+    Attributes:
+        waiting: Entries that it is not done with.
+        oldest: When the oldest of them was recorded, aware, UTC; None if none waits.
+        dropped: Entries that had to go before it had read them, ever.
+        dead: Entries that it gave up, ever.
+    """
+
+    waiting: int = 0
+    oldest: datetime | None = None
+    dropped: int = 0
+    dead: int = 0
 
 
 class SqliteOutbox:
@@ -32,9 +51,8 @@ class SqliteOutbox:
     What `write` has returned for is there after the process was killed. After a loss of power the last
     writes may be missing, but whole writes, in reverse order (SQLite's WAL with ``synchronous=NORMAL``).
 
-    Bounds are kept by `write` when it appends. By age everything goes; by size churn first, then dead
-    letters, then structural entries, each oldest first. The size is that of the pages in use: the file is
-    at most one write larger, the ``-wal`` file beside it some 16 MiB.
+    Bounds are kept by `write` when it appends: the oldest entries go. The size is that of the pages in use:
+    the file is at most one write larger, the ``-wal`` file beside it some 16 MiB.
 
     One connection, guarded by a lock: an append of 2,000 holds it for some 40 ms.
 
@@ -60,7 +78,7 @@ class SqliteOutbox:
             path: The file, in a directory that exists; not on a network share, where SQLite's WAL fails.
             max_bytes: How large it may grow.
             max_age_s: How long entries are kept, in seconds since they were recorded.
-            clock: Tells ages and dates dead letters; the system's by default.
+            clock: For ages; the system's by default.
 
         Raises:
             ConfigurationError: a bound is not above 0.
@@ -85,33 +103,39 @@ class SqliteOutbox:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def write(self, write: Write, /) -> None:
-        """Do all of it, or nothing."""
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        cursors: Mapping[str, int] = MappingProxyType({}),
+        values: Mapping[str, bytes | None] = MappingProxyType({}),
+    ) -> None:
+        """Make durable what belongs together: all of it, or nothing.
+
+        Args:
+            entries: To be appended; their ``seq`` is assigned. An id that is there already is ignored.
+            cursors: Up to which entry each reader is done. A cursor never goes back.
+            values: Small states by name, such as ``topic/orders``; None removes one.
+        """
         with self._transaction() as db:
-            for reader, cursor in write.cursors.items():
+            for reader, cursor in cursors.items():
                 _advance(db, reader, cursor)
-            for name, value in write.values.items():
+            for name, value in values.items():
                 if value is None:
                     db.execute("DELETE FROM small_states WHERE name = ?", (name,))
                 else:
                     db.execute(sql.SET, (name, value))
-            if write.entries:
-                db.executemany(sql.APPEND, map(sql.to_row, write.entries))
-                # Only who appends keeps the bounds: a process that adds a silence may know others.
+            if entries:
+                db.executemany(sql.APPEND, map(sql.to_row, entries))
+                # Only who appends keeps the bounds: another process may know others.
                 self._prune(db)
 
-    def subscribe(self, reader: str, *, from_start: bool = True) -> None:
-        """Make a reader known; one that is known already keeps its cursor.
-
-        Args:
-            reader: Its name.
-            from_start: Whether a new reader begins with the oldest entry; else with the next one.
-        """
+    def subscribe(self, reader: str) -> None:
+        """Make a reader known: it begins with the next entry. One that is known already keeps its cursor."""
         with self._transaction() as db:
-            cursor = 0 if from_start else _last_seq(db)
             db.execute(
                 "INSERT INTO readers (name, cursor) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-                (reader, cursor),
+                (reader, _last_seq(db)),
             )
 
     def unsubscribe(self, reader: str) -> None:
@@ -120,22 +144,18 @@ class SqliteOutbox:
             _reader(db, reader)
             db.execute("DELETE FROM readers WHERE name = ?", (reader,))
 
-    def refuse(self, reader: str, entry: Entry, reason: str) -> None:
-        """Put an entry to the dead letters and the reader's cursor behind it, both or none."""
+    def refuse(self, reader: str, entry: Entry) -> None:
+        """Make an entry a dead letter, and put the reader's cursor behind it, both or none."""
         with self._transaction() as db:
             _advance(db, reader, entry.seq)
             db.execute("UPDATE readers SET dead = dead + 1 WHERE name = ?", (reader,))
-            letter = (reader, reason, sql.to_micros(self._clock.now()), entry.seq, *sql.to_row(entry))
-            number = db.execute(sql.BURY, letter).lastrowid or 0
-            db.execute("DELETE FROM dead_letters WHERE number <= ?", (number - MAX_DEAD_LETTERS,))
+            db.execute("UPDATE entries SET refused = 1 WHERE seq = ?", (entry.seq,))
 
     def _prune(self, db: sqlite3.Connection) -> None:
         too_old = sql.to_micros(self._clock.now() - self._max_age)
         while _drop(db, sql.AGED, too_old):
             pass
-        while _size(db) > self._max_bytes and (
-            _drop(db, sql.OLDEST_CHURN) or _drop_dead_letters(db) or _drop(db, sql.OLDEST)
-        ):
+        while _size(db) > self._max_bytes and _drop(db, sql.OLDEST):
             pass
 
     # -- reading -------------------------------------------------------------------------------------
@@ -152,14 +172,10 @@ class SqliteOutbox:
             rows = db.execute(sql.READ, (cursor, limit))
             return [sql.to_entry(row) for row in rows]
 
-    def dead_letters(self, reader: str | None = None) -> Sequence[DeadLetter]:
-        """Return the last dead letters of a reader, or of all, oldest first."""
+    def dead_letters(self) -> Sequence[Entry]:
+        """Return the entries that some reader gave up, in order, as far as they are still there."""
         with self._connection() as db:
-            rows = db.execute(sql.DEAD_LETTERS, (reader, reader))
-            return [
-                DeadLetter(reader=by, reason=reason, at=sql.to_moment(refused_at), entry=sql.to_entry(row))
-                for by, reason, refused_at, *row in rows
-            ]
+            return [sql.to_entry(row) for row in db.execute(sql.DEAD_LETTERS)]
 
     def values(self, prefix: str) -> Mapping[str, bytes]:
         """Return the small states whose names begin so."""
@@ -196,19 +212,13 @@ class SqliteOutbox:
         except sqlite3.Error as error:
             raise explained(self.path, error) from error
 
-    def entry(self, id_: str) -> Entry | None:
-        """Return an entry by its id."""
-        with self._connection() as db:
-            row = db.execute(sql.BY_ID, (id_,)).fetchone()
-            return None if row is None else sql.to_entry(row)
-
     def stats(self, reader: str) -> ReaderStats:
         """Return how a reader is doing."""
         with self._connection() as db:
             cursor, dropped, dead = _reader(db, reader)
             [waiting] = db.execute(sql.COUNT_AFTER, (cursor,)).fetchone()
             oldest = _recorded_after(db, cursor)
-            return ReaderStats(cursor=cursor, waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
+            return ReaderStats(waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
 
     @property
     def last_seq(self) -> int:
@@ -289,7 +299,3 @@ def _drop(db: sqlite3.Connection, query: str, *parameters: int) -> bool:
 def _last_seq(db: sqlite3.Connection) -> int:
     row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
     return 0 if row is None else int(row[0])
-
-
-def _drop_dead_letters(db: sqlite3.Connection) -> bool:
-    return db.execute(sql.DROP_DEAD_LETTERS, (_CHUNK,)).rowcount > 0

@@ -19,17 +19,18 @@ class DamageFoundError(sqlite3.DatabaseError):
 
 
 APPLICATION_ID: Final = 0x6B70656F  # "kpeo": tells our files from other people's SQLite files
-VERSION: Final = 2
-_ENTRY: Final = """
-    id TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, subject TEXT,
-    severity INTEGER NOT NULL, churn INTEGER NOT NULL, at INTEGER NOT NULL, recorded_at INTEGER NOT NULL,
-    body BLOB NOT NULL
-"""
+VERSION: Final = 3
 SCHEMA: Final = (
     # AUTOINCREMENT: were the place of a dropped entry given away again, cursors would be ahead of entries.
-    f"CREATE TABLE entries (seq INTEGER PRIMARY KEY AUTOINCREMENT, {_ENTRY})",
-    "CREATE UNIQUE INDEX entries_id ON entries (id)",
-    "CREATE INDEX entries_churn ON entries (churn) WHERE churn = 1",
+    """
+    CREATE TABLE entries (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, key TEXT NOT NULL, subject TEXT,
+        at INTEGER NOT NULL, recorded_at INTEGER NOT NULL, refused INTEGER NOT NULL DEFAULT 0,
+        body BLOB NOT NULL
+    )
+    """,
+    "CREATE INDEX entries_refused ON entries (refused) WHERE refused = 1",
     """
     CREATE TABLE readers (
         name TEXT PRIMARY KEY, cursor INTEGER NOT NULL,
@@ -37,34 +38,17 @@ SCHEMA: Final = (
     )
     """,
     "CREATE TABLE small_states (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
-    f"""
-    CREATE TABLE dead_letters (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, reader TEXT NOT NULL, reason TEXT NOT NULL,
-        refused_at INTEGER NOT NULL, seq INTEGER NOT NULL, {_ENTRY}
-    )
-    """,
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
 
-_COLUMNS: Final = "id, name, key, subject, severity, churn, at, recorded_at, body"
-_PLACES: Final = ", ".join("?" * 9)
-APPEND: Final = f"INSERT INTO entries ({_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (id) DO NOTHING"
+_COLUMNS: Final = "id, name, key, subject, at, recorded_at, body"
+APPEND: Final = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 SELECT: Final = f"SELECT seq, {_COLUMNS} FROM entries"
 READ: Final = f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?"
-BY_ID: Final = f"{SELECT} WHERE id = ?"
 COUNT_AFTER: Final = "SELECT count(*) FROM entries WHERE seq > ?"
 RECORDED_AFTER: Final = "SELECT recorded_at FROM entries WHERE seq > ? ORDER BY seq LIMIT 1"
-BURY: Final = (
-    f"INSERT INTO dead_letters (reader, reason, refused_at, seq, {_COLUMNS}) VALUES (?, ?, ?, ?, {_PLACES})"
-)
-DEAD_LETTERS: Final = (
-    f"SELECT reader, reason, refused_at, seq, {_COLUMNS} FROM dead_letters"
-    " WHERE ? IS NULL OR reader = ? ORDER BY number"
-)
-DROP_DEAD_LETTERS: Final = (
-    "DELETE FROM dead_letters WHERE number IN (SELECT number FROM dead_letters ORDER BY number LIMIT ?)"
-)
+DEAD_LETTERS: Final = f"{SELECT} WHERE refused = 1 ORDER BY seq"
 SET: Final = "INSERT INTO small_states VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 VALUES: Final = "SELECT name, CAST(value AS BLOB) FROM small_states WHERE name >= ? AND name < ?"
 SIZE: Final = """
@@ -72,16 +56,12 @@ SIZE: Final = """
     FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size
 """
 OLDEST: Final = "SELECT seq FROM entries ORDER BY seq LIMIT ?"
-OLDEST_CHURN: Final = "SELECT seq FROM entries WHERE churn = 1 ORDER BY seq LIMIT ?"
 # Entries lie in the order in which they were recorded, more or less. Looking at some of the oldest, and not
-# at the very oldest alone, one entry from a clock that was ahead does not keep those behind it. What somebody
+# at the very oldest alone, one entry from a clock that was ahead does not keep those behind it. What a reader
 # has yet to read is not dropped for its age, which a clock that is set may make up, but for want of room.
 AGED: Final = """
-    SELECT seq FROM (SELECT seq, recorded_at, churn FROM entries ORDER BY seq LIMIT ?) AS old
-    WHERE recorded_at < ? AND (
-        churn = 1
-        OR NOT EXISTS (SELECT 1 FROM readers WHERE cursor < old.seq)
-    )
+    SELECT seq FROM (SELECT seq, recorded_at FROM entries ORDER BY seq LIMIT ?) AS old
+    WHERE recorded_at < ? AND NOT EXISTS (SELECT 1 FROM readers WHERE cursor < old.seq)
 """
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -112,8 +92,6 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
         entry.name,
         entry.key,
         entry.subject,
-        int(entry.severity),
-        int(entry.churn),
         to_micros(entry.at),
         to_micros(entry.recorded_at),
         entry.body,
@@ -126,19 +104,15 @@ def to_entry(row: Sequence[Any]) -> Entry:
     Raises:
         DamageFoundError: it is none, for SQLite keeps any type in any column.
     """
-    seq, id_, name, key, subject, severity, churn, at, recorded_at, body = row
+    seq, id_, name, key, subject, at, recorded_at, body = row
     texts = (id_, name, key) if subject is None else (id_, name, key, subject)
-    if not (
-        all(isinstance(text, str) for text in texts) and isinstance(body, bytes) and type(severity) is int
-    ):
+    if not (all(isinstance(text, str) for text in texts) and isinstance(body, bytes)):
         raise DamageFoundError(f"row {seq} of a table of entries has values of other types")
     return Entry(
         id=id_,
         name=name,
         key=key,
         subject=subject,
-        severity=severity,
-        churn=bool(churn),
         at=to_moment(at),
         recorded_at=to_moment(recorded_at),
         body=body,

@@ -1,1 +1,1 @@
-"""Partitioners for confluent-kafka and kafka-python producers: one file each."""
+"""Partitioners for confluent-kafka, kafka-python and aiokafka producers."""

@@ -11,7 +11,7 @@ from kafka_partition_events.metadata.events import CapLifted, CapReached, Event
 from kafka_partition_events.process import OwnProcess, forget_in_children
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited, limited_topic, unseen_routes
-from kafka_partition_events.routing.table import Route, RoutingTable, compile_route, compile_table
+from kafka_partition_events.routing.table import Route, compile_route, compile_routes
 
 
 class ClientCluster(Protocol):
@@ -39,6 +39,7 @@ class Routes:
         budget: The cap; a new one holds from the next snapshot on.
         current: By topic. All that a choice reads; replaced, never changed in place.
         deliveries: Says which brokers to avoid.
+        generation: Which snapshot the routes are of; None without one.
         limits: What is left alone; see `limit`.
         process: Where the partitioner was made; it chooses there and nowhere else.
         racks: The racks of the brokers, as far as the snapshot has them.
@@ -49,14 +50,16 @@ class Routes:
         self.budget = budget
         self.current: Mapping[str, Route] = {}
         self.deliveries = DeliveryTracker(self.renew, name=name)
+        self.generation: int | None = None
         self.limits: Limits = NO_LIMITS
         self.racks: Mapping[int | None, str | None] = {}
         self._name = name
         self._cluster: Cluster | None = None
-        self._table: RoutingTable | None = None
+        self._table: Mapping[str, Route] | None = None
         self._unseen: Mapping[str, Route] = {}
         self.process = OwnProcess(name())
-        self._of_argument = ArgumentRoutes(self.renew, self.process)
+        self._of_argument: dict[str, Route] = {}
+        self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
         self._on_renewed: set[weakref.WeakMethod[Callable[[], None]]] = set()
         self._by_topic: list[dict[str, Any]] = []
         self._compiling = threading.Lock()
@@ -67,14 +70,8 @@ class Routes:
 
     def _forget(self) -> None:
         """Begin without routes in a forked child: none is compiled there, see `OwnProcess`."""
-        self._table, self.current, self._unseen = None, {}, {}
-        self._of_argument.forget()
-
-    @property
-    def generation(self) -> int | None:
-        """Which snapshot the routes are of; None without one."""
-        table = self._table
-        return None if table is None else table.generation
+        self._table = self.generation = None
+        self.current, self._unseen, self._of_argument = {}, {}, {}
 
     def of(self, topic: str, cluster: "ClientCluster | None" = None) -> Route | None:
         """Return a topic's route: of the snapshot, or of ``cluster``, or None when neither is there.
@@ -88,7 +85,31 @@ class Routes:
         if cluster is None:
             self.process.check()
             return self._unseen.get(topic)
-        return self._of_argument.route(topic, cluster)
+        return self._by_argument(topic, cluster)
+
+    def _by_argument(self, topic: str, cluster: ClientCluster) -> Route:
+        """Return the topic's route for as long as the cluster object's metadata does not change.
+
+        kafka-python's object is live: the routes are dropped when it was updated. Of other objects none are
+        kept. Raises `ValueError` for an unknown topic, as kafka-python's partitioners do.
+        """
+        routes: dict[str, Route] = {}
+        if isinstance(cluster, WatchableCluster):
+            if cluster not in self._watched:  # a second listener by another thread does no harm
+                cluster.add_listener(self._argument_changed)
+                self._watched.add(cluster)
+            # Taken before the cluster and the limits are read: where these change in between, a new
+            # dictionary takes its place, and this old route goes into one that is not read any more.
+            routes = self._of_argument
+        route = routes.get(topic)
+        if route is None:
+            self.process.check()
+            route = routes[topic] = compile_route(limited_topic(_topic_info(topic, cluster), self.limits))
+        return route
+
+    def _argument_changed(self, _updated: object) -> None:
+        self._of_argument = {}
+        self.renew()
 
     def by_topic(self) -> dict[str, Any]:
         """Return a new dictionary by topic, for what is known of each: what is there goes with its topic."""
@@ -127,8 +148,7 @@ class Routes:
                 return ()
             self.limits = limits
             self._unseen = unseen_routes(limits)
-            self._of_argument.limits = limits
-            self._of_argument.forget()
+            self._of_argument = {}
             caps = self._compile_table()
         self.renew(wait=True)
         return caps
@@ -136,14 +156,13 @@ class Routes:
     def _compile_table(self) -> tuple[Event, ...]:
         """Compile the table of what is known now; return what follows for the cap."""
         self.process.check()
-        before, table = self._table, None
-        if self._cluster is not None:
-            known = before.routes if before else {}
-            table = compile_table(limited(self._cluster, self.limits, known), self.budget, before)
-        self._table = table
-        if table is None or self.budget is None:
+        before, cluster = self._table or {}, self._cluster
+        if cluster is None:
+            self._table = self.generation = None
             return ()
-        return tuple(_cap_changes(self._name(), before, table))
+        self._table = compile_routes(limited(cluster, self.limits, before), self.budget, before)
+        self.generation = cluster.generation  # after the table, which is never older
+        return () if self.budget is None else tuple(_cap_changes(self._name(), before, self._table))
 
     def renew(self, *, wait: bool = False) -> None:
         """Derive the routes from what is known now: the table, or the argument's routes; and what to avoid.
@@ -171,52 +190,10 @@ class Routes:
     def _derive(self) -> None:
         self._changed = False
         table, avoidance = self._table, self.deliveries.avoidance
-        routes: Mapping[str, Route] = self._of_argument.routes if table is None else table.routes
+        routes: Mapping[str, Route] = self._of_argument if table is None else table
         if table is not None and avoidance:
             routes = {topic: route.avoiding(avoidance) for topic, route in routes.items()}
         self.current = routes
-
-
-class ArgumentRoutes:
-    """Routes for as long as the cluster object's metadata does not change. Thread-safe.
-
-    kafka-python's object is live: the routes are dropped when it was updated. Of other objects none are kept.
-    """
-
-    def __init__(self, on_dropped: Callable[[], None], process: OwnProcess) -> None:
-        self._process = process
-        self.routes: dict[str, Route] = {}
-        self.limits: Limits = NO_LIMITS
-        self._on_dropped = on_dropped
-        self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
-
-    def route(self, topic: str, cluster: ClientCluster) -> Route:
-        """Return the topic's route.
-
-        Raises:
-            ValueError: the cluster does not know the topic, as kafka-python's partitioners raise.
-        """
-        routes: dict[str, Route] = {}
-        if isinstance(cluster, WatchableCluster):
-            if cluster not in self._watched:  # a second listener by another thread does no harm
-                cluster.add_listener(self._drop)
-                self._watched.add(cluster)
-            # Taken before the cluster is read: if an update comes between, `_drop` puts a new dictionary in
-            # place, and this old route goes into one that is not read any more.
-            routes = self.routes
-        route = routes.get(topic)
-        if route is None:
-            self._process.check()
-            route = routes[topic] = compile_route(limited_topic(_topic_info(topic, cluster), self.limits))
-        return route
-
-    def forget(self) -> None:
-        """Drop all routes; one that is being compiled goes into a dictionary that is not read any more."""
-        self.routes = {}
-
-    def _drop(self, _updated: object) -> None:
-        self.routes = {}
-        self._on_dropped()
 
 
 def _topic_info(topic: str, cluster: ClientCluster) -> TopicInfo:
@@ -229,10 +206,10 @@ def _topic_info(topic: str, cluster: ClientCluster) -> TopicInfo:
     return TopicInfo(topic, partitions)
 
 
-def _cap_changes(name: str, before: RoutingTable | None, after: RoutingTable) -> list[Event]:
+def _cap_changes(name: str, before: Mapping[str, Route], after: Mapping[str, Route]) -> list[Event]:
     events: list[Event] = []
-    for topic, route in after.routes.items():
-        old = before.routes.get(topic) if before else None
+    for topic, route in after.items():
+        old = before.get(topic)
         if old is route:
             continue
         about: dict[str, Any] = {"topic": topic, "topic_id": route.info.topic_id, "partitioner": name}

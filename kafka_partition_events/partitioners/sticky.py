@@ -1,6 +1,6 @@
-"""KIP-480: unkeyed records stick to one partition until a batch is full, then move to another."""
+"""KIP-480: records stick to one partition until a batch is full, then move to another."""
 
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from attrs import define, evolve
 
@@ -158,3 +158,30 @@ class DefaultPartitioner(StickyPartitioner):
 
     The same choice as `StickyPartitioner`. If you do not know which, use this.
     """
+
+
+class UniformStickyPartitioner(StickyPartitioner):
+    """Keys are ignored: all records stick to one partition until a batch is full (KIP-480).
+
+    For applications that use keys for something else than placing records: those of one key lose their order.
+    A budget also caps keyed records. By ``hash_name`` confluent-kafka places records of an unknown topic.
+
+    kafka-python says when an unkeyed record finds the batch full, and never says so of keyed ones: these
+    move on after ``turn_bytes``, which are counted here. On confluent-kafka turns go by time instead, see
+    `PartitioningProducer`. Unlike Kafka's own, it also moves when its partition goes offline.
+    """
+
+    ignores_keys = True
+
+    turn_bytes: ClassVar[int] = BATCH_BYTES
+    """How many bytes go to one partition in a row, the last of them of a keyed record: what fills a batch."""
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        """Return the partition that all records stick to now."""
+        place = self._place(topic, route)
+        # An unkeyed record that moved on here would open a batch, so kafka-python would have it move once
+        # more: of two partitions back to where it was, and the other one would get nothing (KAFKA-9965).
+        if key is not None and place.bytes >= self.turn_bytes:
+            place = self._begin(topic, route, place)
+        place.bytes += record_bytes(key, value)
+        return place.partition

@@ -8,6 +8,7 @@ on as many partitions as its memory affords.
 import hashlib
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from attrs import field, frozen
@@ -18,22 +19,16 @@ from kafka_partition_events.metadata.cluster import Cluster
 
 @frozen
 class Share:
-    """What one topic is granted.
+    """What one topic is granted, if that is not all of it.
 
     Attributes:
         chosen: Ids of the partitions of first choice, ascending.
         ranking: Every partition of the topic in this instance's order of preference; the first online ones
-            that are not chosen stand in for chosen ones that are offline. None when all are chosen.
+            that are not chosen stand in for chosen ones that are offline.
     """
 
     chosen: tuple[int, ...]
-    ranking: tuple[int, ...] | None = None
-
-
-Admission = Mapping[str, Share]
-"""What each topic is granted."""
-
-NO_ADMISSION: Admission = MappingProxyType({})
+    ranking: tuple[int, ...]
 
 
 def _read_only(limits: Mapping[str, int]) -> Mapping[str, int]:
@@ -90,36 +85,22 @@ class BufferBudget:
             return None
         return self.buffer_memory // self.batch_size
 
-    def admit(self, cluster: Cluster, before: Admission = NO_ADMISSION) -> Admission:
-        """Grant every topic its partitions: one at least, even beyond the budget: each record can be sent.
+    def admit(self, cluster: Cluster) -> Mapping[str, Share]:
+        """Return the share of each topic that does not get all its partitions, but one at least.
 
-        Without a past, memory is shared evenly between the topics. Growth alone takes nothing that was
-        granted, it gets what is left. With a topic more all is shared again: a producer sees its topics one
-        by one, and which one it writes first must not matter.
-
-        Args:
-            cluster: The topics that the producer writes.
-            before: What the last call granted.
+        Memory is shared evenly between the topics. What is granted follows from the cluster alone, so it does
+        not matter which topic was seen first, or in which run. A topic that grows may take from others.
         """
         counts = {n: len(t.partitions) for n, t in cluster.by_topic.items() if not t.internal}
         wanted = {n: min(count, self.max_partitions.get(n, count)) for n, count in counts.items()}
-        if counts.keys() - before.keys():  # a topic more: shared as if all had been known at once
-            before = {}
-        held = {n: min(len(before[n].chosen), wanted[n]) if n in before else 0 for n in counts}
-        granted = wanted if self.affordable is None else share_out(self.affordable, wanted, held)
-        return {n: self._choose(n, counts[n], granted[n], before.get(n)) for n in counts}
-
-    def _choose(self, topic: str, count: int, granted: int, before: Share | None) -> Share:
-        if granted >= count:
-            return Share(tuple(range(count)))
-        ranking = before.ranking if before else None
-        if ranking is None or len(ranking) != count:
-            ranking = _shuffled(f"{self.instance_id}\0{topic}", count)
-        kept = [p for p in (before.chosen if before else ()) if p < count][:granted]
-        new = [p for p in ranking if p not in kept][: granted - len(kept)]
-        return Share(tuple(sorted([*kept, *new])), ranking)
+        granted = wanted if self.affordable is None else share_out(self.affordable, wanted)
+        rankings = {
+            n: _shuffled(f"{self.instance_id}\0{n}", counts[n]) for n in counts if granted[n] < counts[n]
+        }
+        return {n: Share(tuple(sorted(ranking[: granted[n]])), ranking) for n, ranking in rankings.items()}
 
 
+@lru_cache(maxsize=64)
 def _shuffled(seed: str, count: int) -> tuple[int, ...]:
     """Return so many partitions, sorted by a hash of the seed and their id: each process gets the same."""
     seeded = hashlib.blake2b(f"{seed}\0".encode(), digest_size=8)
@@ -132,20 +113,11 @@ def _shuffled(seed: str, count: int) -> tuple[int, ...]:
     return tuple(sorted(range(count), key=score))
 
 
-def share_out(total: int, wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
-    """Give everyone what they hold, at least one, and share the rest evenly among those who want more.
-
-    Args:
-        total: How many partitions there are to give; who holds more, or nothing yet, may take it beyond that.
-        wanted: How many each topic has.
-        held: How many each of them was granted before, at most as many as it has.
-    """
-    granted = {name: max(1, held[name]) for name in wanted}
-    left = total - sum(granted.values())
-    hungry = sorted((name for name in wanted if wanted[name] > granted[name]), key=lambda n: (wanted[n], n))
-    while hungry and left > 0:
-        name = hungry.pop(0)  # the most modest first: what it does not take is left to the others
-        more = min(wanted[name] - granted[name], max(1, left // (len(hungry) + 1)))
-        granted[name] += more
-        left -= more
+def share_out(total: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """Share evenly among all, at least one each, even beyond the total."""
+    granted: dict[str, int] = {}
+    # The most modest first: what it does not take is left to the others.
+    for name in sorted(wanted, key=lambda name: (wanted[name], name)):
+        granted[name] = max(1, min(wanted[name], total // (len(wanted) - len(granted))))
+        total -= granted[name]
     return granted

@@ -32,10 +32,12 @@ def jump_hash(hash_name: HashName) -> KeyHash:
     Raises:
         ConfigurationError: there is no hash of that name.
     """
-    return _jumping(key_hash(hash_name))
+    return jumping(key_hash(hash_name))
 
 
-def _jumping(hashed: Callable[[_Key, int], int]) -> Callable[[_Key, int], int]:
+def jumping(hashed: Callable[[_Key, int], int]) -> Callable[[_Key, int], int]:
+    """Return what finds the bucket of a hash of 64 bits, of 4,194,304 at most: Guava's doubles round then."""
+
     def place(key: _Key, count: int) -> int:
         # Guava runs the generator x -> 2862933555777941757 x + 1 and divides by its upper 31 bits plus 1.
         # Here runs x + 2**33, whose upper 31 bits are that sum; where Guava's overflows and it stays in the
@@ -53,8 +55,3 @@ def _jumping(hashed: Callable[[_Key, int], int]) -> Callable[[_Key, int], int]:
         return bucket
 
     return place
-
-
-jump: Callable[[int, int], int] = _jumping(lambda hashed, _width: hashed)
-"""Returns the bucket of a number (64 bits, signed or unsigned), of so many: 1 to 4,194,304, which is where
-Guava's doubles begin to round. O(log count)."""

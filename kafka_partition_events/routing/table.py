@@ -6,12 +6,44 @@ Choosing a partition reads tuples that were computed when the metadata changed, 
 
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
-from kafka_partition_events.routing.avoidance import Avoidance
-from kafka_partition_events.routing.budget import NO_ADMISSION, Admission, BufferBudget, Share
+from kafka_partition_events.routing.budget import BufferBudget, Share
+
+
+@frozen
+class Avoidance:
+    """What to keep unkeyed records from. Where only this is left it is used nevertheless.
+
+    Attributes:
+        leaders: Brokers that do not answer for partitions that they lead.
+        replicas: Brokers that hold up partitions that they follow.
+        blocked: Brokers whose connection is held up by a record that waits for another broker (head-of-line
+            blocking).
+        down: Those of ``leaders`` that the client cannot even connect to.
+        partitions: Topics and partitions that take nothing although their brokers answer for others.
+    """
+
+    leaders: frozenset[int] = frozenset()
+    replicas: frozenset[int] = frozenset()
+    blocked: frozenset[int] = frozenset()
+    down: frozenset[int] = frozenset()
+    partitions: frozenset[tuple[str, int]] = frozenset()
+    suspect: frozenset[int] = field(init=False)
+    """The brokers that are to blame, as leaders or as replicas."""
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "suspect", self.leaders | self.replicas)
+
+    def __bool__(self) -> bool:
+        return bool(self.suspect or self.blocked or self.partitions)
+
+
+NOTHING = Avoidance()
+"""Where every broker is trusted."""
 
 
 @frozen(eq=False)
@@ -20,7 +52,7 @@ class Route:
 
     Attributes:
         info: What the route was compiled from.
-        share: What the budget granted, None without a budget.
+        share: What the budget granted; None: all.
         all: Every partition.
         online: Those with a leader.
         admitted: Those that the budget chose; all without a budget.
@@ -143,14 +175,14 @@ def compile_route(info: TopicInfo, share: Share | None = None) -> Route:
     online = tuple(p.partition for p in info.partitions if p.leader is not None)
     if len(online) == len(every):
         online = every
-    if share is None or share.ranking is None:
+    if share is None:
         return Route(info, share, every, online, every, online)
     return Route(info, share, every, online, share.chosen, _placed(share, share.chosen, online))
 
 
 def _placed(share: Share | None, admitted: tuple[int, ...], up: tuple[int, ...]) -> tuple[int, ...]:
     """Return the admitted partitions among those that are up, and stand-ins for the others."""
-    if share is None or share.ranking is None:
+    if share is None:
         return up
     there = _as_set(up)
     present = [p for p in admitted if p in there]
@@ -161,34 +193,21 @@ def _placed(share: Share | None, admitted: tuple[int, ...], up: tuple[int, ...])
     return tuple(sorted(present))
 
 
-@frozen(eq=False)
-class RoutingTable:
-    """All routes of one generation. ``routes`` must not be changed by readers."""
-
-    generation: int
-    routes: Mapping[str, Route]
-    admission: Admission = NO_ADMISSION
-
-
-def compile_table(
-    cluster: Cluster, budget: BufferBudget | None = None, before: RoutingTable | None = None
-) -> RoutingTable:
+def compile_routes(
+    cluster: Cluster, budget: BufferBudget | None = None, before: Mapping[str, Route] = MappingProxyType({})
+) -> dict[str, Route]:
     """Compile every route; topics that did not change keep their `Route` object.
 
     Args:
         cluster: The snapshot.
         budget: The cap; None admits every partition.
-        before: The table to be replaced, whose grants are kept and whose routes are reused.
+        before: The routes to be replaced.
     """
-    admission = NO_ADMISSION
-    if budget is not None:
-        admission = budget.admit(cluster, before.admission if before else NO_ADMISSION)
-    known: Mapping[str, Route] = before.routes if before else {}
+    shares = {} if budget is None else budget.admit(cluster)
     routes: dict[str, Route] = {}
     for name, info in cluster.by_topic.items():
-        share = admission.get(name)
-        route = known.get(name)
+        share, route = shares.get(name), before.get(name)
         if route is None or route.info is not info or route.share != share:
             route = compile_route(info, share)
         routes[name] = route
-    return RoutingTable(cluster.generation, routes, admission)
+    return routes

@@ -35,7 +35,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Resync
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox
 from kafka_partition_events_listeners.cloudevents_listener import Labels, ObservingListener
 
 NODES: Final = "nodes"
@@ -178,7 +178,7 @@ class JournalListener(ObservingListener):
     def _write(self) -> None:
         self._tried_at = self._clock.monotonic()
         try:
-            self._outbox.write(Write(entries=tuple(self._waiting), values=self._values()))
+            self._outbox.write(tuple(self._waiting), values=self._values())
         except OutboxError as error:
             self._fail(str(error))
             return
@@ -194,7 +194,7 @@ class JournalListener(ObservingListener):
         if self._last_error is None:
             _log.error("journal_not_written", error=error, waiting=len(self._waiting))
         self._last_error = error
-        kept = _newest(self._waiting, MAX_WAITING)
+        kept = self._waiting[-MAX_WAITING:]
         self._lost += len(self._waiting) - len(kept)
         self._waiting = kept
 
@@ -282,18 +282,6 @@ def _from_rows(document: Any, seen: dict[tuple[Any, ...], tuple[int, ...]]) -> T
         both = brokers(replicas), brokers(isr)
         partitions.append(PartitionInfo(name, number, leader, *both, leader_epoch=leader_epoch))
     return TopicInfo(name, tuple(partitions), topic_id)
-
-
-def _newest(entries: Sequence[Entry], limit: int) -> list[Entry]:
-    """Return the entries that stay when there is room for so many: churn goes first, then the oldest."""
-    excess = len(entries) - limit
-    kept: list[Entry] = []
-    for entry in entries:
-        if entry.churn and excess > 0:
-            excess -= 1
-        else:
-            kept.append(entry)
-    return kept[max(0, excess) :]
 
 
 def _json(document: Mapping[str, object]) -> bytes:

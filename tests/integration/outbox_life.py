@@ -17,7 +17,6 @@ from kafka_partition_events.outbox import (
     Entry,
     RetryPolicy,
     SqliteOutbox,
-    Write,
 )
 
 KEYS = ("k0", "k1", "k2", "k3")
@@ -60,20 +59,20 @@ def entry(key: str, number: int) -> Entry:
     """Return a key's n-th entry, which is the same in every life but for the time."""
     id_ = f"{key}-{number}"
     body = f"{id_} ".encode() * random.Random(id_).randint(1, 400)
-    return Entry(id=id_, name="n", key=key, severity=9, at=BEGAN, recorded_at=BEGAN, body=body)
+    return Entry(id=id_, name="n", key=key, at=BEGAN, recorded_at=BEGAN, body=body)
 
 
 def append_for_ever(outbox: SqliteOutbox, written: Record, rng: random.Random) -> None:
     """Append each key's entries one after the other; how far they are is part of each write."""
     numbers = {name.removeprefix("next/"): int(value) for name, value in outbox.values("next/").items()}
     for key, number in numbers.items():  # what a restarted observer derives again
-        outbox.write(Write(entries=[entry(key, n) for n in range(max(0, number - 5), number)]))
+        outbox.write([entry(key, n) for n in range(max(0, number - 5), number)])
     while True:
         entries = []
         for key in rng.choices(KEYS, k=rng.randint(1, 12)):
             entries.append(entry(key, numbers.get(key, 0)))
             numbers[key] = numbers.get(key, 0) + 1
-        outbox.write(Write(entries=entries, values={f"next/{key}": b"%d" % n for key, n in numbers.items()}))
+        outbox.write(entries, values={f"next/{key}": b"%d" % n for key, n in numbers.items()})
         written.add(e.id for e in entries)
         time.sleep(0.001)
 

@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from kafka_partition_events.outbox import SqliteOutbox, Write
+from kafka_partition_events.outbox import SqliteOutbox
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, entry
 
@@ -58,7 +58,7 @@ def test_a_process_that_only_looks_sees_whole_writes_and_hinders_nobody(path: Pa
         outbox.subscribe("a")
         for number in range(0, 3000, 10):
             entries = [entry(str(n)) for n in range(number, number + 10)]
-            outbox.write(Write(entries=entries, cursors={"a": number}))
+            outbox.write(entries, cursors={"a": number})
         out, errors = reader.communicate(timeout=60)
         assert reader.returncode == 0, errors
     looks = json.loads(out)

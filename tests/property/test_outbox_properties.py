@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, entry, ids, size_of
 from tests.property.examples import scaled
@@ -19,9 +19,8 @@ MAX_BYTES = 120 * 1024
 
 batches = st.lists(
     st.builds(
-        lambda number, churn, size: entry(str(number), churn=churn, body=b"x" * size),
+        lambda number, size: entry(str(number), body=b"x" * size),
         st.integers(0, 99),
-        st.booleans(),
         st.integers(0, 3000),
     ),
     max_size=15,
@@ -36,7 +35,6 @@ class Kept:
 
     seq: float
     id: str
-    churn: bool
 
 
 @define
@@ -56,7 +54,7 @@ class OutboxMachine(RuleBasedStateMachine):
         self.kept: list[Kept] = []
         self.readers: dict[str, Reader] = {}
         self.small: dict[str, bytes] = {}
-        self.dead: list[tuple[str, str]] = []
+        self.dead: set[str] = set()
         self.open()
 
     def open(self) -> None:
@@ -66,23 +64,17 @@ class OutboxMachine(RuleBasedStateMachine):
     def append(self, entries: list[Entry]) -> None:
         known = {k.id for k in self.kept}
         fresh = {e.id: e for e in reversed(entries) if e.id not in known}
-        self.outbox.write(Write(entries=entries))
+        self.outbox.write(entries)
         # Those of this write have no place that the model knows: all are after every cursor.
-        added = [Kept(math.inf, e.id, e.churn) for e in entries if fresh.get(e.id) is e]
+        added = [Kept(math.inf, e.id) for e in entries if fresh.get(e.id) is e]
         self.prune([*self.kept, *added])
 
     def prune(self, before: Sequence[Kept]) -> None:
-        after = [Kept(e.seq, e.id, e.churn) for e in self.outbox.history()]
+        after = [Kept(e.seq, e.id) for e in self.outbox.history()]
         left = {k.id for k in after}
         dropped = [k for k in before if k.id not in left]
-        order = [k.id for k in before]
-        assert [order.index(k.id) for k in after] == sorted(order.index(k.id) for k in after)
-        for churn in (True, False):
-            of_kind = [k for k in before if k.churn == churn]
-            assert [k for k in dropped if k.churn == churn] == of_kind[
-                : sum(k.churn == churn for k in dropped)
-            ], "oldest first"
-        assert all(k.churn for k in dropped) or not any(k.churn for k in after), "churn first"
+        assert [k.id for k in before] == [k.id for k in (*dropped, *after)], "oldest first"
+        self.dead &= left
         self.check_bound(len(before), len(after))
         for reader in self.readers.values():
             reader.dropped += sum(k.seq > reader.cursor for k in dropped)
@@ -91,11 +83,11 @@ class OutboxMachine(RuleBasedStateMachine):
     def check_bound(self, before: int, after: int) -> None:
         raise NotImplementedError
 
-    @rule(name=readers, from_start=st.booleans())
-    def subscribe(self, name: str, from_start: bool) -> None:
-        self.outbox.subscribe(name, from_start=from_start)
+    @rule(name=readers)
+    def subscribe(self, name: str) -> None:
+        self.outbox.subscribe(name)
         if name not in self.readers:
-            self.readers[name] = Reader(0 if from_start or not self.kept else int(self.kept[-1].seq))
+            self.readers[name] = Reader(self.outbox.last_seq)
 
     def waiting(self, reader: Reader) -> list[Kept]:
         return [k for k in self.kept if k.seq > reader.cursor]
@@ -108,18 +100,18 @@ class OutboxMachine(RuleBasedStateMachine):
         if reader is None or not entries:
             return
         if refuse:
-            self.outbox.refuse(name, entries[0], "no")
+            self.outbox.refuse(name, entries[0])
             reader.cursor = entries[0].seq
             reader.dead += 1
-            self.dead.append((name, entries[0].id))
+            self.dead.add(entries[0].id)
         else:
-            self.outbox.write(Write(cursors={name: entries[-1].seq}, values={"y": value}))
+            self.outbox.write(cursors={name: entries[-1].seq}, values={"y": value})
             reader.cursor = entries[-1].seq
             self.small["y"] = value
 
     @rule(name=names, value=st.none() | st.binary(max_size=3))
     def put(self, name: str, value: bytes | None) -> None:
-        self.outbox.write(Write(values={name: value}))
+        self.outbox.write(values={name: value})
         self.small.pop(name, None)
         if value is not None:
             self.small[name] = value
@@ -164,10 +156,9 @@ class SqliteMachine(OutboxMachine):
         assert size_of(self.outbox) <= MAX_BYTES
 
     @invariant()
-    def dead_letters_are_the_newest(self) -> None:
+    def dead_letters_are_those_of_the_entries_that_are_left(self) -> None:
         if hasattr(self, "kept"):
-            found = [(d.reader, d.entry.id) for d in self.outbox.dead_letters()]
-            assert found == self.dead[len(self.dead) - len(found) :]
+            assert ids(self.outbox.dead_letters()) == [k.id for k in self.kept if k.id in self.dead]
 
     def teardown(self) -> None:
         super().teardown()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events import BufferBudget, Cluster, RoundRobinPartitioner, StickyPartitioner
-from kafka_partition_events.routing.table import compile_table
+from kafka_partition_events.routing.table import Route, compile_routes
 from kafka_partition_events.testing.scripted import cluster_of
 
 leaders = st.lists(st.sampled_from([1, 2, 3, None]), min_size=1, max_size=24)
@@ -24,11 +24,11 @@ budgets = st.none() | st.builds(
 def test_routes_name_existing_ids_and_are_never_empty(
     history: list[Cluster], budget: BufferBudget | None
 ) -> None:
-    table = None
+    table: dict[str, Route] = {}
     for cluster in history:
-        table = compile_table(cluster, budget, table)
-        assert table.routes.keys() == cluster.by_topic.keys()
-        for name, route in table.routes.items():
+        table = compile_routes(cluster, budget, table)
+        assert table.keys() == cluster.by_topic.keys()
+        for name, route in table.items():
             every = set(range(len(cluster.by_topic[name].partitions)))
             online = cluster.available_partitions_for_topic(name)
             assert set(route.all) == every
@@ -42,12 +42,12 @@ def test_routes_name_existing_ids_and_are_never_empty(
 
 @given(st.lists(snapshots, min_size=1, max_size=6), budgets)
 def test_the_cap_holds_whatever_happened_before(history: list[Cluster], budget: BufferBudget | None) -> None:
-    table = None
+    table: dict[str, Route] = {}
     for cluster in history:
-        table = compile_table(cluster, budget, table)
+        table = compile_routes(cluster, budget, table)
         if budget is None:
             continue
-        for name, route in table.routes.items():
+        for name, route in table.items():
             limit = budget.max_partitions.get(name, route.count)
             assert len(route.admitted) <= max(1, limit)
             assert len(route.admitted_online) <= len(route.admitted)
@@ -55,9 +55,9 @@ def test_the_cap_holds_whatever_happened_before(history: list[Cluster], budget: 
 
 @given(snapshots, budgets)
 def test_compiling_the_same_again_reuses_every_route(cluster: Cluster, budget: BufferBudget | None) -> None:
-    table = compile_table(cluster, budget)
-    again = compile_table(cluster, budget, table)
-    assert all(again.routes[name] is route for name, route in table.routes.items())
+    table = compile_routes(cluster, budget)
+    again = compile_routes(cluster, budget, table)
+    assert all(again[name] is route for name, route in table.items())
 
 
 @given(st.lists(snapshots, min_size=1, max_size=5), st.booleans())

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.outbox import Write
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from tests.outbox_kit import scratch_journal
 
@@ -43,7 +42,7 @@ def changed(draw: st.DrawFn) -> Any:
 @given(st.one_of(ODD, changed()))
 def test_nothing_odd_comes_out_and_nothing_is_raised(topic: Any) -> None:
     outbox = scratch_journal()
-    outbox.write(Write(values={NODES: NOTHING.encode(), f"{TOPIC}orders": json.dumps(topic).encode()}))
+    outbox.write(values={NODES: NOTHING.encode(), f"{TOPIC}orders": json.dumps(topic).encode()})
     found = load_snapshot(outbox)
     if found is None:
         return
@@ -59,7 +58,7 @@ def test_nothing_odd_comes_out_and_nothing_is_raised(topic: Any) -> None:
 @pytest.mark.parametrize("rows", [ROWS, {**ROWS, "partitions": []}])
 def test_what_was_written_comes_back(rows: Any) -> None:
     outbox = scratch_journal()
-    outbox.write(Write(values={NODES: NOTHING.encode(), f"{TOPIC}orders": json.dumps(rows).encode()}))
+    outbox.write(values={NODES: NOTHING.encode(), f"{TOPIC}orders": json.dumps(rows).encode()})
     found = load_snapshot(outbox)
     assert found is not None
     partitions = found[0].by_topic["orders"].partitions

@@ -12,7 +12,7 @@ from attrs import define, field
 from kafka_partition_events import DefaultPartitioner, MetadataPoller
 from kafka_partition_events.clients.aiokafka import attach
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
-from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
+from kafka_partition_events.routing.table import NOTHING, Avoidance
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import until

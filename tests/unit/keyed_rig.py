@@ -18,7 +18,7 @@ from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.kafka_python import attach, key_stats, second
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
-from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
+from kafka_partition_events.routing.table import NOTHING, Avoidance
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 from tests.unit.kafka_python_kit import FakeProducer

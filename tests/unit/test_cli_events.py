@@ -15,7 +15,7 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.events import replay as replaying
 from kafka_partition_events.cli.events.recorded import parse_moment
 from kafka_partition_events.cli.services.services import Services
-from kafka_partition_events.outbox import DeliveryError, Entry, SqliteOutbox, Write
+from kafka_partition_events.outbox import DeliveryError, Entry, SqliteOutbox
 from kafka_partition_events.testing import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, entry
 
@@ -42,9 +42,9 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "outbox.db"
     with contextlib.closing(SqliteOutbox(path, clock=ManualClock())) as outbox:
         outbox.subscribe("pager")
-        outbox.write(Write(entries=HISTORY))
+        outbox.write(HISTORY)
         for buried in outbox.read("pager", 2):
-            outbox.refuse("pager", buried, "http_400")
+            outbox.refuse("pager", buried)
     return path
 
 
@@ -146,7 +146,7 @@ def test_follow_shows_what_comes(
     following.start()
     clock.wait_for_waiters(1)
     with contextlib.closing(SqliteOutbox(path, clock=clock)) as outbox:
-        outbox.write(Write(entries=[event("f")]))
+        outbox.write([event("f")])
     while following.is_alive():
         clock.advance(1)
         following.join(0.01)

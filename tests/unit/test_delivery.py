@@ -9,7 +9,7 @@ import pytest
 import structlog.testing
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
-from kafka_partition_events.outbox import Deliverer, DeliveryError, RetryPolicy, SqliteOutbox, Write
+from kafka_partition_events.outbox import Deliverer, DeliveryError, RetryPolicy, SqliteOutbox
 from kafka_partition_events.outbox.retry import Decision, decide
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, append, ids, scratch, scratch_journal
@@ -35,15 +35,15 @@ class FragileOutbox(SqliteOutbox):
     full = False
     damaged = False
 
-    def write(self, write: Write, /) -> None:
-        if self.full and write.cursors:
+    def write(self, *entries: Any, **parts: Any) -> None:
+        if self.full and parts.get("cursors"):
             raise OutboxError("full")
-        super().write(write)
+        super().write(*entries, **parts)
 
-    def refuse(self, reader: str, entry: Any, reason: str) -> None:
+    def refuse(self, reader: str, entry: Any) -> None:
         if self.full:
             raise OutboxError("full")
-        super().refuse(reader, entry, reason)
+        super().refuse(reader, entry)
 
     def read(self, reader: str, limit: int) -> Any:
         if self.damaged:
@@ -58,8 +58,8 @@ class Delivery:
         self.clock = ManualClock(wall=NOW)
         self.outbox = scratch(FragileOutbox, clock=self.clock)
         self.sink = ScriptedSink(*script)
-        if waiting:
-            append(self.outbox, *waiting)
+        self.outbox.subscribe("scripted")
+        append(self.outbox, *waiting)
         self.deliverer = Deliverer(
             self.outbox,
             self.sink,
@@ -123,9 +123,9 @@ class TestDelivery:
 
     def test_begins_where_another_process_stopped(self) -> None:
         outbox = scratch_journal(clock=ManualClock(wall=NOW))
-        append(outbox, "1", "2", "3", "4")
         outbox.subscribe("scripted")
-        outbox.write(Write(cursors={"scripted": outbox.read("scripted", 2)[-1].seq}))
+        append(outbox, "1", "2", "3", "4")
+        outbox.write(cursors={"scripted": outbox.read("scripted", 2)[-1].seq})
         sink = ScriptedSink()
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
         deliverer.start()
@@ -187,7 +187,7 @@ class TestDeadLetters:
         assert delivery.sink.next_call() == ["1", "2", "3"]
         assert delivery.sink.next_call() == ["3"]
         delivery.pause()
-        assert [(d.entry.id, d.reason) for d in delivery.outbox.dead_letters()] == [("2", "http_400")]
+        assert ids(delivery.outbox.dead_letters()) == ["2"]
         stats = delivery.deliverer.stats
         assert (stats.delivered, stats.failures, stats.state) == (2, {"http_400": 1}, "idle")
 
@@ -199,7 +199,7 @@ class TestDeadLetters:
         assert tries == [["1"]] * 9, "alone"
         assert delivery.sink.next_call() == ["2"]
         delivery.pause()
-        assert [(d.entry.id, d.reason) for d in delivery.outbox.dead_letters()] == [("1", "error")]
+        assert ids(delivery.outbox.dead_letters()) == ["1"]
         assert delivery.deliverer.stats.failures == {"error": 10}
 
     def test_are_never_what_failed_in_company_only(self, make: Any) -> None:
@@ -235,7 +235,7 @@ class TestOutboxInTrouble:
             assert delivery.waiting() == []
         assert delivery.sink.calls.empty()
         assert delivery.deliverer.stats.failures == {"outbox": 4, "http_400": 1}
-        assert ids(d.entry for d in delivery.outbox.dead_letters()) == ["2"]
+        assert ids(delivery.outbox.dead_letters()) == ["2"]
 
     def test_is_waited_for(self, make: Any) -> None:
         delivery = make()
@@ -299,8 +299,8 @@ class TestClosing:
 
     def test_leaves_behind_a_call_that_takes_too_long_and_what_comes_after_it(self) -> None:
         outbox, sink = scratch_journal(clock=ManualClock(wall=NOW)), GatedSink()
-        append(outbox, "1", "2")
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
+        append(outbox, "1", "2")
         deliverer.start()
         assert sink.next_call() == ["1"]
         assert deliverer.stats.state == "delivering"

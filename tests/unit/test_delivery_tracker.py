@@ -13,7 +13,7 @@ from kafka_partition_events.health.tracker import LEAST_INTERVAL_S, DeliveryTrac
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.events import Role
 from kafka_partition_events.partitioners.adaptive import TopicPace
-from kafka_partition_events.routing.table import Route, compile_table
+from kafka_partition_events.routing.table import Route, compile_routes
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.threads_kit import together
@@ -78,7 +78,7 @@ class Front:
 
 
 def route(front: Front, topic: str = "t") -> Route:
-    return compile_table(CLUSTER).routes[topic].avoiding(front.deliveries.avoidance)
+    return compile_routes(CLUSTER)[topic].avoiding(front.deliveries.avoidance)
 
 
 def test_records_are_outstanding_from_sent_to_answered_failed_or_withdrawn() -> None:

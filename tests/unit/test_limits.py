@@ -19,7 +19,7 @@ from kafka_partition_events import (
     UniformStickyPartitioner,
 )
 from kafka_partition_events.routing.limits import NO_LIMITS, limited
-from kafka_partition_events.routing.table import compile_table
+from kafka_partition_events.routing.table import compile_routes
 from kafka_partition_events.testing.scripted import cluster_of
 
 SIX = cluster_of({"orders": [1, 2, 3] * 2, "other": [1, 2, 3]})
@@ -52,9 +52,9 @@ class TestASnapshotUnderLimits:
         assert not NO_LIMITS
 
     def test_keeps_routes_while_nothing_within_the_limit_changes(self) -> None:
-        before = compile_table(limited(SIX, HELD, {}))
-        after = compile_table(limited(TWELVE, HELD, before.routes), None, before)
-        assert after.routes["orders"] is before.routes["orders"]
+        before = compile_routes(limited(SIX, HELD, {}))
+        after = compile_routes(limited(TWELVE, HELD, before), None, before)
+        assert after["orders"] is before["orders"]
 
 
 @pytest.fixture(params=MAKERS)

@@ -31,7 +31,7 @@ BUILT_IN: dict[str, Callable[[], Partitioner]] = {
     "default": DefaultPartitioner,
     "sticky, crc32": lambda: StickyPartitioner(hash_name="crc32"),
     "uniform sticky": UniformStickyPartitioner,
-    "uniform sticky, small batches": lambda: UniformStickyPartitioner(batch_bytes=1),
+    "uniform sticky, small batches": type("Small", (UniformStickyPartitioner,), {"turn_bytes": 1}),
     "round robin": RoundRobinPartitioner,
     "adaptive": AdaptivePartitioner,
     "adaptive, ignore keys": lambda: AdaptivePartitioner(ignore_keys=True),

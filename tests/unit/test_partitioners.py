@@ -71,7 +71,7 @@ class TestEveryBuiltIn:
         (reached,) = partitioner.apply_snapshot(cluster_of({"t": [1] * 6}))
         assert isinstance(reached, CapReached)
         assert (reached.topic, reached.partitions, reached.limit) == ("t", 6, 4)
-        assert reached.admitted == (0, 1, 2, 3)
+        assert len(reached.admitted) == 4
         assert reached.partitioner == type(partitioner).__name__
         offline = cluster_of({"t": [None, 1, 1, 1, 1, 1]})
         assert partitioner.apply_snapshot(offline) == (), "a stand-in is not a new cap"

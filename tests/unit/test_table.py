@@ -4,15 +4,14 @@ import pytest
 
 from kafka_partition_events import BufferBudget
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.avoidance import NOTHING, Avoidance
-from kafka_partition_events.routing.table import Route, compile_table
+from kafka_partition_events.routing.table import NOTHING, Avoidance, Route, compile_routes
 from kafka_partition_events.testing.scripted import PartitionSpec, cluster_of
 
 CAPPED = BufferBudget(max_partitions={"orders": 4}, instance_id="a")
 
 
 def route(cluster: Cluster, budget: BufferBudget | None = None, topic: str = "orders") -> Route:
-    return compile_table(cluster, budget).routes[topic]
+    return compile_routes(cluster, budget)[topic]
 
 
 def test_all_tuples_are_one_object_when_everything_is_online_and_admitted() -> None:
@@ -24,34 +23,33 @@ def test_all_tuples_are_one_object_when_everything_is_online_and_admitted() -> N
 
 
 def test_an_online_partition_stands_in_for_an_admitted_one_that_is_offline() -> None:
-    healthy = compile_table(cluster_of({"orders": [1] * 12}), CAPPED)
-    chosen = healthy.routes["orders"].admitted
+    healthy = compile_routes(cluster_of({"orders": [1] * 12}), CAPPED)
+    chosen = healthy["orders"].admitted
     lost = chosen[0]
     leaders = [None if p == lost else 1 for p in range(12)]
-    broken = compile_table(cluster_of({"orders": leaders}), CAPPED, healthy)
-    r = broken.routes["orders"]
+    broken = compile_routes(cluster_of({"orders": leaders}), CAPPED, healthy)
+    r = broken["orders"]
     assert r.admitted == chosen
     assert lost not in r.admitted_online
     assert len(r.admitted_online) == 4
     assert set(chosen) - {lost} < set(r.admitted_online)
     assert r.rerouted
 
-    healed = compile_table(cluster_of({"orders": [1] * 12}), CAPPED, broken)
-    assert healed.routes["orders"].usable == chosen
+    healed = compile_routes(cluster_of({"orders": [1] * 12}), CAPPED, broken)
+    assert healed["orders"].usable == chosen
 
 
 def test_topics_that_did_not_change_keep_their_route() -> None:
     before_cluster = cluster_of({"orders": [1] * 12, "payments": [1, 1]})
-    before = compile_table(before_cluster, CAPPED)
+    before = compile_routes(before_cluster, CAPPED)
     after_cluster = Cluster(
         nodes=before_cluster.nodes,
         by_topic={**before_cluster.by_topic, "payments": cluster_of({"payments": [1]}).by_topic["payments"]},
         generation=2,
     )
-    after = compile_table(after_cluster, CAPPED, before)
-    assert after.generation == 2
-    assert after.routes["orders"] is before.routes["orders"]
-    assert after.routes["payments"] is not before.routes["payments"]
+    after = compile_routes(after_cluster, CAPPED, before)
+    assert after["orders"] is before["orders"]
+    assert after["payments"] is not before["payments"]
 
 
 class TestAvoiding:

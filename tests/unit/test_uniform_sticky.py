@@ -3,19 +3,22 @@
 import random
 from collections import Counter
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-from kafka_partition_events import ConfigurationError, UniformStickyPartitioner
-from kafka_partition_events.partitioners.sticky import record_bytes
+from kafka_partition_events import UniformStickyPartitioner
+from kafka_partition_events.partitioners.sticky import BATCH_BYTES, record_bytes
 from tests import partitioner_kit as kit
 
 RECORD = record_bytes(b"k", b"v")
 
 
-def with_table(*leaders: int | None, **options: Any) -> UniformStickyPartitioner:
-    return kit.with_table(UniformStickyPartitioner(**{"rng": random.Random(3)} | options), *leaders)
+def with_table(*leaders: int | None, turn_bytes: int = BATCH_BYTES) -> UniformStickyPartitioner:
+    class Made(UniformStickyPartitioner):
+        pass
+
+    Made.turn_bytes = turn_bytes
+    return kit.with_table(Made(rng=random.Random(3)), *leaders)
 
 
 def ask(partitioner: UniformStickyPartitioner, key: bytes | None = b"k", value: bytes = b"v") -> int:
@@ -39,7 +42,7 @@ def send(partitioner: UniformStickyPartitioner, batches: dict[int, int], key: by
 
 class TestBatches:
     def test_hold_keyed_records_of_any_key_until_they_are_full(self) -> None:
-        partitioner = with_table(1, 2, 3, batch_bytes=10 * RECORD)
+        partitioner = with_table(1, 2, 3, turn_bytes=10 * RECORD)
         asked = [ask(partitioner, key=b"%d" % (number % 7)) for number in range(100)]
         runs = [asked[i : i + 10] for i in range(0, 100, 10)]
         assert all(len(set(run)) == 1 for run in runs)
@@ -54,10 +57,6 @@ class TestBatches:
         assert ask(partitioner) == moved
         partitioner.on_new_batch("t", None, stuck)  # a second thread saw the same full batch
         assert ask(partitioner) == moved
-
-    def test_must_have_a_size(self) -> None:
-        with pytest.raises(ConfigurationError, match="batch_bytes must be at least 1, not 0"):
-            UniformStickyPartitioner(batch_bytes=0)
 
 
 class TestOnKafkaPython:
@@ -90,7 +89,7 @@ class TestOnKafkaPython:
 
 class TestChanges:
     def test_a_batch_goes_on_when_something_else_changes(self) -> None:
-        partitioner = with_table(1, 2, 3, batch_bytes=10 * RECORD)
+        partitioner = with_table(1, 2, 3, turn_bytes=10 * RECORD)
         asked = [ask(partitioner) for _ in range(4)]
         kit.with_table(partitioner, 1, 2, 3, 1, 2, 3)
         asked += [ask(partitioner) for _ in range(6)]
@@ -99,7 +98,7 @@ class TestChanges:
 
     def test_a_clients_turn_is_no_record_and_ends_by_move_on(self) -> None:
         """`PartitioningProducer` asks for turns that go by time."""
-        partitioner = with_table(1, 2, 3, batch_bytes=1)
+        partitioner = with_table(1, 2, 3, turn_bytes=1)
         turn = [partitioner.partition("t", None, None, None, None, None) for _ in range(100)]
         assert len(set(turn)) == 1
         partitioner.move_on("t", turn[0])

@@ -19,7 +19,7 @@ from kafka_partition_events.cli.common.output import (
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Sample, SampledRecord, Services
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.diagnose.fingerprint import MONOTONE, Finding, Fingerprint, Verdict, fingerprint
+from kafka_partition_events.diagnose.fingerprint import Finding, Fingerprint, Verdict, fingerprint
 from kafka_partition_events.routing.hashing import HashName
 
 EXIT_CODES = {
@@ -201,12 +201,12 @@ class _Diagnosis:
             return "no known rule"
         if not self._of_fewer(finding):
             return finding.rule.hash_name
-        return f"{finding.rule.hash_name} of {finding.rule.partitions or 'fewer'} partitions"
+        return f"{finding.rule.hash_name} of {finding.rule.partitions} partitions"
 
     def _of_fewer(self, finding: Finding) -> bool:
-        """Tell whether it was, or may have been, with fewer partitions than the topic has now."""
+        """Return whether it was with fewer partitions than the topic has now."""
         rule = finding.rule
-        return rule is not None and (rule.partitions or 0) < self._found.partitions
+        return rule is not None and rule.partitions < self._found.partitions
 
     def _example(self, finding: Finding) -> SampledRecord | None:
         """Return the latest record of the example's key on the example's partition."""
@@ -219,14 +219,11 @@ class _Diagnosis:
     def _advice(self) -> Iterator[str]:
         found = self._found
         names = found.hash_names
-        of_fewer = {f.rule.hash_name for f in found.findings if f.rule is not None and self._of_fewer(f)}
-        if of_fewer - MONOTONE:
+        if any(map(self._of_fewer, found.findings)):
             yield (
                 "Fewer partitions: written before the topic grew, or by writers that have not noticed it or "
                 "keep their keys where they were, by key_partitions."
             )
-        if of_fewer & MONOTONE:
-            yield ("Rendezvous leaves most keys where they are when the topic grows.")
         if found.verdict is Verdict.DISAGREE:
             yield "Records of one key may be on several partitions then, without order among them."
             if len(names) > 1:

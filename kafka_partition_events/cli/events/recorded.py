@@ -108,7 +108,7 @@ class Past(Recorded):
             return self.entries(outbox, now, until=until)
         if self.since or self.until or self.type_ or self.topics:
             raise CliError("--dead goes alone: it is all that sinks gave up")
-        return iter({letter.entry.id: letter.entry for letter in outbox.dead_letters()}.values())
+        return iter(outbox.dead_letters())
 
 
 def parse_moment(text: str, now: datetime) -> datetime:

@@ -14,8 +14,7 @@ from kafka_partition_events.metadata.cluster import is_topic_name
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events.partitioners.sticky import StickyPartitioner
-from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
+from kafka_partition_events.partitioners.sticky import StickyPartitioner, UniformStickyPartitioner
 from kafka_partition_events.process import OwnProcess, forget_in_children
 
 MAX_IDLE_S = 300.0

@@ -13,8 +13,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.routing.avoidance import Avoidance
-from kafka_partition_events.routing.table import compile_route
+from kafka_partition_events.routing.table import Avoidance, compile_route
 from kafka_partition_events.spark.errors import SparkJobError, UnknownPartitionError
 
 ClusterSource = Cluster | str | Mapping[str, Any]

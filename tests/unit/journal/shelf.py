@@ -3,7 +3,8 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.cluster import Cluster
@@ -11,7 +12,7 @@ from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.outbox import Entry, SqliteOutbox, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
@@ -19,6 +20,13 @@ from kafka_partition_events_listeners.journal import JournalListener, load_snaps
 WAIT_S = 10.0
 LOOKS_EVERY = timedelta(seconds=10)
 FULL = OutboxError("events.db: the disk is full; free some space")
+
+
+class Write(NamedTuple):
+    """What was written together."""
+
+    entries: Sequence[Entry]
+    values: Mapping[str, bytes | None]
 
 
 class Shelf(SqliteOutbox):
@@ -29,11 +37,18 @@ class Shelf(SqliteOutbox):
         self.trouble: OutboxError | None = None
         self._values: dict[str, bytes] = {}
 
-    def write(self, write: Write, /) -> None:
+    def write(
+        self,
+        entries: Sequence[Entry] = (),
+        *,
+        cursors: Mapping[str, int] = MappingProxyType({}),
+        values: Mapping[str, bytes | None] = MappingProxyType({}),
+    ) -> None:
+        assert not cursors
         if self.trouble is not None:
             raise self.trouble
-        self.writes.append(write)
-        for name, value in write.values.items():
+        self.writes.append(Write(entries, values))
+        for name, value in values.items():
             if value is None:
                 self._values.pop(name, None)
             else:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from kafka_partition_events.events.digests import Observed, fold
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.outbox import Entry, Write
+from kafka_partition_events.outbox import Entry
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events_listeners import journal as journal_module
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
@@ -112,7 +112,7 @@ class TestTheStoredSnapshot:
         self, shelf: Shelf, clock: ManualClock, damaged: dict[str, bytes]
     ) -> None:
         JournalListener(shelf, clock=clock).on_settled(snapshot(orders=[1]), at(1))
-        shelf.write(Write(values=damaged))
+        shelf.write(values=damaged)
         with capture_logs() as logs:
             assert load_snapshot(shelf) is None
         assert [entry["event"] for entry in logs] == ["stored_snapshot_unreadable"]
@@ -176,7 +176,7 @@ class TestAnOutboxInTrouble:
         ]
         assert logs[0]["error"] == str(FULL)
 
-    def test_makes_churn_go_first_then_the_oldest(
+    def test_makes_the_oldest_go(
         self, shelf: Shelf, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("kafka_partition_events_listeners.journal.MAX_WAITING", 4)
@@ -188,7 +188,7 @@ class TestAnOutboxInTrouble:
             journal.on_settled(new, at(new.generation))
             clock.advance(PAUSE_S)
         names = [entry.name for entry in journal._waiting]
-        assert names == ["broker.joined", "topic.created", "topic.created", "topic.created"]
+        assert names == ["leadership.moved", "leadership.moved", "topic.created", "topic.created"]
         assert (journal.stats.lost, journal.stats.waiting) == (4, 4)
         shelf.trouble = None
         journal.on_settled(clusters[-1], at(9))

@@ -1,7 +1,6 @@
 """What nobody saw: a restart, or a backlog that was dropped. The stored snapshot tells what became of it."""
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.outbox import Write
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
@@ -30,7 +29,7 @@ class TestARestart:
         lived = len(shelf.entries)
         shelf.trouble = FULL
         survivor = Shelf()
-        survivor.write(Write(values=shelf.values("")))
+        survivor.write(values=shelf.values(""))
         _, other = world.observer(down)
         assert other.stats.waiting == 3
         waiting = [entry.id for entry in other._waiting if entry.name != "metadata.recovered"]
