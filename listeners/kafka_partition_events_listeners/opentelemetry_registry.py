@@ -11,7 +11,6 @@ from prometheus_client import Metric
 
 _CONVENTIONS: Final = {
     "topic": "messaging.destination.name",
-    "partition": "messaging.destination.partition.id",
 }
 """What the semantic conventions for messaging call a label."""
 

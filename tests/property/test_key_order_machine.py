@@ -140,8 +140,10 @@ class Producers(RuleBasedStateMachine):
     def begin(self, room: int) -> None:
         machine = self
 
-        class Reports:
+        class Deliveries:
             """What the failure detector says."""
+
+            suspects = frozenset
 
             @property
             def avoiding(self) -> bool:
@@ -150,6 +152,11 @@ class Producers(RuleBasedStateMachine):
             @property
             def handle(self) -> int:
                 return machine.handle
+
+        class Reports:
+            """What one producer brings it."""
+
+            deliveries = Deliveries()
 
             def sent(self, attempt: Attempt, route: Route) -> None:
                 attempt.tracked = True
@@ -160,7 +167,6 @@ class Producers(RuleBasedStateMachine):
             def stuck(self) -> dict[tuple[int, str, int], int | None]:
                 return machine.stuck
 
-            suspects = frozenset[int]()
             answered = failed = polled = lambda *_args: None
 
             def emit(self, events: Iterable[Event]) -> None:

@@ -31,9 +31,9 @@ class TestDurations:
 def test_a_deliverer_counts_how_long_each_entry_took_that_the_target_has() -> None:
     clock = ManualClock(wall=NOW)
     outbox = scratch_journal(clock=clock)
-    append(outbox, *(entry(f"{s} s", recorded_at=NOW - timedelta(seconds=s)) for s in (0.25, 7, 8)))
     has_two = DeliveryError("the third was too much", reason="http_413", delivered=2, refused=True)
     deliverer = Deliverer(outbox, ScriptedSink(has_two), clock=clock)
+    append(outbox, *(entry(f"{s} s", recorded_at=NOW - timedelta(seconds=s)) for s in (0.25, 7, 8)))
     assert deliverer.stats.delays == NO_DELAYS
     deliverer.start()
     deliverer.close()

@@ -1,6 +1,6 @@
 """What OpenTelemetry's traces say of records that go otherwise than the application sent them.
 
-It is looked for, and never imported: an application that is traced has it. Spans and attributes are there
+It is never imported here: an application that is traced has done that. Spans and attributes are there
 where the application has a span that records while it sends; names are those of the semantic conventions for
 messaging, and ``kpe.`` before what these do not know.
 """
