@@ -9,9 +9,7 @@ from typing import Final, Protocol
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from prometheus_client import Metric
 
-_CONVENTIONS: Final = {
-    "topic": "messaging.destination.name",
-}
+_CONVENTIONS: Final = {"topic": "messaging.destination.name"}
 """What the semantic conventions for messaging call a label."""
 
 _SERIES: Final = {"counter": ("_total",), "gauge": ("",), "histogram": ("_count", "_sum")}
