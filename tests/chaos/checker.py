@@ -82,9 +82,18 @@ def acknowledged_records_are_there(history: History) -> Iterator[Violation]:
                 name, at = f"{run.name}/{sent.number}", (sent.partition, sent.offset)
                 told = sent.partition is not None and sent.offset is not None and sent.offset >= 0
                 if name not in known[id(life)]:
-                    yield Violation("lost", f"{name} of {sent.topic}, acknowledged at {at}", sent.at)
+                    kind = "inferred" if _is_inferred(run, sent) else "lost"
+                    yield Violation(kind, f"{name} of {sent.topic}, acknowledged at {at}", sent.at)
                 elif told and life.rows.get((sent.partition or 0, sent.offset or 0)) != name:
                     yield Violation("elsewhere", f"{name} of {sent.topic} is not at {at}", sent.at)
+
+
+def _is_inferred(run: Run, sent: Sent) -> bool:
+    """Return whether no broker acknowledged a record: librdkafka took that from the answer to a later one.
+
+    See docs/decisions/2026-11-24-first-batch.md; a plain idempotent producer does the same.
+    """
+    return promises(run).librdkafka and promises(run).idempotent and sent.offset is None
 
 
 def nothing_is_there_that_nobody_sent(history: History) -> Iterator[Violation]:

@@ -83,11 +83,15 @@ def capped(beyond: int) -> History:
 SERVED = [sent(n, ("orders", "volatile")[n % 2], at=735.0 + n / 10) for n in range(4)]
 KEYED = [sent(number, key="k") for number in range(3)]
 TWO, GATED = (sent(0), sent(1)), sent(0, "gated")
+INFERRED = sent(0, offset=None)
 ELSEWHERE, NAMED = {(0, 0): 0, (3, 1): 1}, {(0, 0): {"gated-c.1/0"}}
 CASES: list[tuple[Check, History, list[str]]] = [
     (checker.acknowledged_records_are_there, seen("ours-c", *TWO), []),
     (checker.acknowledged_records_are_there, seen("ours-c", *TWO, there={(0, 0): 0}), ["lost"]),
     (checker.acknowledged_records_are_there, seen("ours-c", *TWO, there=ELSEWHERE), ["elsewhere"]),
+    (checker.acknowledged_records_are_there, seen("hedge-c", INFERRED, there={}), ["inferred"]),
+    (checker.acknowledged_records_are_there, seen("ours-c", INFERRED, there={}), ["lost"]),
+    (checker.acknowledged_records_are_there, seen("hedge-k", INFERRED, there={}), ["lost"]),
     (checker.acknowledged_records_are_there, seen("ours-c", sent(0, at=CREATED - 1), there={}), []),
     (checker.nothing_is_there_that_nobody_sent, seen("ours-c", *TWO), []),
     (checker.nothing_is_there_that_nobody_sent, seen("ours-c", *TWO, there={(0, 7): 7}), ["invented"]),
