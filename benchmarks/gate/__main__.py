@@ -65,9 +65,8 @@ def main(words: Sequence[str] | None = None) -> int:
         complete = True
         for brokers in sorted({SCENARIOS[name].brokers for name in left}):
             with KafkaCluster(brokers, broker_config=GROUPS) as data, Control(data) as control:
-                bench = Bench(
-                    data, control, AdminClient({"bootstrap.servers": data.bootstrap_servers, "log_level": 2})
-                )
+                admin = AdminClient({"bootstrap.servers": data.bootstrap_servers, "log_level": 2})
+                bench = Bench(data, control, admin)
                 for name in [name for name in left if SCENARIOS[name].brokers == brokers]:
                     size = _QUICK_SIZE if arguments.quick else AT_ONCE
                     result = _measured(bench, SCENARIOS[name], left[name], batches, size)

@@ -34,9 +34,9 @@ class OpenTelemetryRegistry:
         poller.register(PrometheusListener(poller, registry=registry))
 
     An instrument has its family's name without what OpenTelemetry says by kind and unit, and what its
-    exporters to Prometheus put back: ``kpe_polls_total`` is ``kpe_polls``, ``kpe_metadata_age_seconds`` is
-    ``kpe_metadata_age`` in ``s``. No instrument reads a histogram: it becomes two counters, ``_count`` and
-    ``_sum``. Labels are attributes; topic and partition have the names of the semantic conventions.
+    exporters to Prometheus put back: ``kpe_polls_total`` is ``kpe_polls``, ``kpe_journal_behind_seconds`` is
+    ``kpe_journal_behind`` in ``s``. No instrument reads a histogram: it becomes two counters, ``_count`` and
+    ``_sum``. Labels are attributes; ``topic`` has the name of the semantic conventions.
 
     OpenTelemetry takes no instrument back: those whose collectors were unregistered have no values.
     Thread-safe.
