@@ -32,14 +32,14 @@ def observation(started_at: float, *, changed: bool) -> Observation:
     return Observation(started_at=started_at, nodes=nodes, topics=topics, cluster_id="bench")
 
 
-def step(old: Cluster, routes: dict[str, Route], seen: Observation, memory: Memory) -> tuple[int, list[float]]:
+def step(old: Cluster, table: dict[str, Route], seen: Observation, memory: Memory) -> tuple[int, list[float]]:
     """Do what the poller does with an answer; return the number of events and the stages' seconds."""
     marks = [time.thread_time()]
     outcome = reconcile(old, seen, memory, seen.started_at)
     marks.append(time.thread_time())
     events = diff(old, outcome.cluster)
     marks.append(time.thread_time())
-    compile_routes(outcome.cluster, None, routes)
+    compile_routes(outcome.cluster, None, table)
     marks.append(time.thread_time())
     return len(events), [b - a for a, b in pairwise(marks)]
 
