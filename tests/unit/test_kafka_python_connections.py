@@ -10,7 +10,11 @@ from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner
 from kafka_partition_events.clients.flight.record import Attempt
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.kafka_python import second as module
-from kafka_partition_events.clients.kafka_python.private import ask_healthy, watch_connections
+from kafka_partition_events.clients.kafka_python.private import (
+    ask_healthy,
+    pause_while_connecting,
+    watch_connections,
+)
 from kafka_partition_events.clients.kafka_python.second import detour
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.kafka_python_kit import FakeManager, FakeProducer
@@ -85,6 +89,12 @@ def test_no_suspect_is_asked_as_long_as_there_are_others() -> None:
     assert manager.least_loaded_node() == 1
     manager.least_loaded = None
     assert manager.least_loaded_node() is None
+
+
+def test_a_connection_that_is_not_ready_is_waited_for_and_in_milliseconds() -> None:
+    client = pause_while_connecting(FakeManager())
+    client.resting.add(2)  # for a second, which kafka-python's sender takes for a millisecond
+    assert [client.connection_delay(node) for node in (1, 2)] == [20.0, 1000.0]
 
 
 # -- the second producer ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
 from kafka_partition_events.clients.kafka_python.private import (
     ask_healthy,
     cluster_of,
+    pause_while_connecting,
     topics_of,
     watch_connections,
 )
@@ -91,7 +92,7 @@ def attach(
     )  # fmt: skip
     copies, reports = adapter.flight.copies, adapter.flight.reports
     keep_sending(producer)
-    ask_healthy(producer._sender._client, partitioner.deliveries.suspects)
+    pause_while_connecting(ask_healthy(producer._sender._client, partitioner.deliveries.suspects))
     watch_connections(producer, reports.unreachable, reports.has_in_flight)
     adapter.take_part(producer, follower.leave)
     if copies is not None:

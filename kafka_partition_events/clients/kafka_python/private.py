@@ -9,6 +9,7 @@ Of kafka-python 3.0; there is no other way:
 5. ``KafkaProducer._sender._client._manager``, its ``get_connection`` and ``closed``;
    ``KafkaConnection.close_future`` and ``init_future``: connections that are lost, or can't be made. Its
    ``least_loaded_node`` and ``connection_delay``: which broker is asked for metadata, and a producer id.
+   ``KafkaNetClient.connection_delay``: for how long ``Sender`` waits (dpkp/kafka-python#1907).
 6. ``KafkaProducer._serialize``: what was serialized here is not to be serialized by ``send``.
 7. ``KafkaProducer._transaction_manager`` with ``reset_producer_id``, ``_enqueue_request``,
    ``_current_state`` and ``_lock``; ``._sender`` with ``_create_produce_requests``, ``_in_flight_batches``
@@ -26,12 +27,14 @@ Of kafka-python 3.0; there is no other way:
 import random
 import weakref
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from kafka import KafkaProducer
 from kafka.errors import RequestTimedOutError
 
 from kafka_partition_events.clients.embedding import embed
+
+_PAUSE_MS: Final = 20.0
 
 
 def partition_of(future: Any) -> int | None:
@@ -84,6 +87,24 @@ def ask_healthy(client: Any, suspects: Callable[[], Collection[int]]) -> Any:
         return random.choice(well) if well else node
 
     embed(manager, least_loaded_node=least_loaded_node)
+    return client
+
+
+def pause_while_connecting(client: Any) -> Any:
+    """Have a client's I/O thread pause while a connection is not ready to send; return the client.
+
+    While one is being made, or has as many requests in flight as it may, kafka-python 3.0 tries again at
+    once; and where it is to wait it takes seconds for ms. Beside a broker that hangs that is 20,000 times a
+    second, for which the application's threads and a second producer's wait. What makes the connection ready
+    ends the pause.
+    """
+    kind = type(client)
+
+    def connection_delay(client: Any, node_id: object) -> float:
+        delay_s: float = kind.connection_delay(client, node_id)
+        return max(_PAUSE_MS, 1000 * delay_s)
+
+    embed(client, connection_delay=connection_delay)
     return client
 
 

@@ -14,7 +14,7 @@ from kafka_partition_events.clients.flight.client import HandleClosedError
 from kafka_partition_events.clients.flight.detour import Detour, healthy
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
-from kafka_partition_events.clients.kafka_python.private import ask_healthy
+from kafka_partition_events.clients.kafka_python.private import ask_healthy, pause_while_connecting
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
@@ -96,7 +96,11 @@ def detour(
     """Prepare a second producer, with the first one's settings and topics; none is made yet."""
     theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
     client, suspects = config["kafka_client"], partitioner.deliveries.suspects
-    own = {"kafka_client": lambda **settings: ask_healthy(client(**settings), suspects), **_OF_ITS_OWN}
+
+    def client_of_ours(**settings: Any) -> Any:
+        return pause_while_connecting(ask_healthy(client(**settings), suspects))
+
+    own = {"kafka_client": client_of_ours, **_OF_ITS_OWN}
     fixed = {**theirs, "client_id": f"{config['client_id']}-standby-1", **own}
 
     def make() -> Second:
