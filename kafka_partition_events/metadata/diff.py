@@ -1,6 +1,6 @@
 """The difference of two snapshots as events. Pure.
 
-``apply(old, diff(old, new)) == new`` and ``diff(x, x) == ()`` hold for any snapshots, with `testing.apply`.
+For any snapshots ``apply(old, diff(old, new)) == new`` and ``diff(x, x) == ()`` (``tests/replay.py``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

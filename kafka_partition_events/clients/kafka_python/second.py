@@ -30,7 +30,8 @@ _OF_ITS_OWN: Final[Mapping[str, Any]] = {
 
 _LEARN_S: Final = (0.5, 1.0, 2.0)
 """How long a new one may take until it can send; where a broker hangs, the next one asks another."""
-_ASK_EVERY_S: Final = 0.05  # between two questions for a topic
+_LEARN_STEP_S: Final = 0.005
+_ASK_EVERY_S: Final = 0.05  # between two questions for a topic on the way of records
 
 
 class Second:
@@ -58,9 +59,14 @@ class Second:
             return True
         if (now := time.monotonic()) >= self._ask_at.get(topic, 0.0):
             self._ask_at[topic] = now + _ASK_EVERY_S
-            with suppress(Exception):  # it was not known by now, or is refused: the first producer says so
-                self.producer.partitions_for(topic)
-                self._known.add(topic)
+            self.learn(topic)
+        return topic in self._known
+
+    def learn(self, topic: str) -> bool:
+        """Ask for a topic, for a millisecond; return whether it is known."""
+        with suppress(Exception):  # it is not known by now, or is refused: the first producer says so
+            self.producer.partitions_for(topic)
+            self._known.add(topic)
         return topic in self._known
 
     def send(self, record: Record, partition: int) -> Any:
@@ -110,10 +116,10 @@ def detour(
             second = Second({**fixed, **({"bootstrap_servers": servers} if servers else {})})
             until = time.monotonic() + seconds
             while True:
-                missing = [topic for topic in wanted if not second.knows(topic)]
+                missing = [topic for topic in wanted if not second.learn(topic)]
                 if (second.can_send and not missing) or time.monotonic() >= until:
                     break
-                time.sleep(_ASK_EVERY_S / 2)
+                time.sleep(_LEARN_STEP_S)
             if second.can_send and len(missing) < max(1, len(wanted)):  # one that is refused is no reason
                 return second
             second.producer.close(0)
