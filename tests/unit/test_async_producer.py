@@ -32,6 +32,7 @@ class Served:
         self.config, self.options = config, options
         self.partitioner, self.poller, self.stats = object(), object(), object()
         self.taken: list[tuple[Any, ...]] = []
+        self.values: list[str] = []  # of all that it has taken
         self.unserved: list[tuple[Any, ...]] = []
         self.closed = self.flushed = 0
         self.waits = False
@@ -53,6 +54,7 @@ class Served:
             if len(self) >= self.room:
                 raise BufferError("queue full")
             self.taken.append(record)
+            self.values.append(record[1])
 
     def report(self, count: int = 1, error: KafkaError | None = None) -> None:
         """Have the reports of the oldest records served by the thread that polls."""
@@ -209,6 +211,22 @@ class TestRoom:
                 await producer.poll(0.001)
             await asyncio.wait(tasks)
             assert order == [str(n) for n in range(count)]
+
+    @on_a_loop
+    async def test_nobody_gets_in_before_who_waits(
+        self, made: list[Served], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Served, "room", 3)
+        async with Front({}) as producer:
+            tasks = []
+            for number in range(200):  # one more comes at each turn of the loop
+                tasks.append(asyncio.create_task(producer.send("t", str(number))))
+                await asyncio.sleep(0)
+                made[0].report(number % 2)
+            while not all(task.done() for task in tasks):
+                made[0].report(1)
+                await producer.poll(0.001)
+            assert made[0].values == [str(number) for number in range(200)]
 
     @on_a_loop
     async def test_a_record_that_an_empty_queue_has_no_room_for_is_refused(

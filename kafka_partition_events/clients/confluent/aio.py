@@ -112,6 +112,7 @@ class AsyncPartitioningProducer:
         self._thread = DeliveryThread(producer, reports)
         self._closing = False
         self._room = asyncio.Lock()  # of who waits for room in the queue
+        self._waiting = 0  # how many do: between two of them the lock is free for a moment
         weakref.finalize(self, self._thread.stop).atexit = False
 
     # -- producing -----------------------------------------------------------------------------------
@@ -148,12 +149,16 @@ class AsyncPartitioningProducer:
         future: asyncio.Future[Message] = reports.loop.create_future()
         report = partial(reports.put, future, callback or on_delivery or self._default)
         send = partial(producer.produce, topic, value, key, partition, report, None, timestamp, headers)
-        if self._room.locked() or not self._sent(send):
-            async with self._room:  # one at a time, in the order in which they came
-                was_alone = False
-                while not self._sent(send, is_alone=was_alone):
-                    was_alone = not reports.outstanding
-                    await (asyncio.sleep(_LAST_S) if was_alone else reports.news.wait())
+        if self._waiting or not self._sent(send):
+            self._waiting += 1
+            try:
+                async with self._room:  # one at a time, in the order in which they came
+                    was_alone = False
+                    while not self._sent(send, is_alone=was_alone):
+                        was_alone = not reports.outstanding
+                        await (asyncio.sleep(_LAST_S) if was_alone else reports.news.wait())
+            finally:
+                self._waiting -= 1
         return future
 
     def _sent(self, send: Callable[[], object], *, is_alone: bool = False) -> bool:
