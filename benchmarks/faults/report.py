@@ -291,9 +291,7 @@ def _of_keyed(results: Mapping[str, Result]) -> str:
 
 
 def _in_main_layout(results: Mapping[str, Result], suffix: str) -> dict[str, Result]:
-    faults = [
-        fault for fault in _README_ROWS if not suffix or fault != "link-throttled"
-    ]  # 200 records/s fit in
+    faults = [fault for fault in _README_ROWS if not suffix or fault != "link-throttled"]  # 200/s fit in
     named = {fault: f"{MAIN}-{fault}{suffix}" for fault in faults}
     return {fault: results[name] for fault, name in named.items() if name in results}
 
