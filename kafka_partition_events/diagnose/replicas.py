@@ -68,10 +68,7 @@ class TopicOutages:
 def outages_of(info: TopicInfo, min_insync_replicas: int | None = None) -> TopicOutages:
     """Return what of a topic can be written if one broker fails.
 
-    Args:
-        info: The topic.
-        min_insync_replicas: As the topic has it. None: unknown; then every partition with a leader
-            counts as one that can be written now.
+    Where ``min_insync_replicas`` is unknown (None), each partition with a leader can be written now.
     """
     least = min_insync_replicas or 1
     waits = [brokers for p in info.partitions if (brokers := waits_for(p)) and len(brokers) >= least]
@@ -106,8 +103,13 @@ def waits_for(partition: PartitionInfo) -> frozenset[int]:
 
 def blockers(info: TopicInfo) -> frozenset[int]:
     """Return the brokers each of which, if it hangs, blocks all partitions that have a leader."""
-    needed = [brokers for p in info.partitions if (brokers := waits_for(p))]
-    return frozenset.intersection(*needed) if needed else frozenset()
+    needed = (brokers for p in info.partitions if (brokers := waits_for(p)))
+    common = next(needed, frozenset())
+    for brokers in needed:
+        common &= brokers
+        if not common:
+            break  # which most topics that are spread come to soon
+    return common
 
 
 @frozen(kw_only=True)
@@ -146,9 +148,7 @@ def outages(topics: Iterable[TopicInfo], min_insync_replicas: Mapping[str, int])
 
     The worst is the one of which most cannot be written now, or has no safe alternative; then by share.
 
-    Args:
-        topics: The topics.
-        min_insync_replicas: As the topics have it; one that is missing is unknown.
+    ``min_insync_replicas`` is as the topics have it; one that is missing is unknown.
     """
     found = [outages_of(info, min_insync_replicas.get(info.name)) for info in topics]
     return tuple(sorted(found, key=_badness))

@@ -57,10 +57,10 @@ class Second:
         """Return whether a topic can be written without waiting; if not, it is learned meanwhile."""
         if topic in self._known:
             return True
-        if (now := time.monotonic()) >= self._ask_at.get(topic, 0.0):
-            self._ask_at[topic] = now + _ASK_EVERY_S
-            self.learn(topic)
-        return topic in self._known
+        if (now := time.monotonic()) < self._ask_at.get(topic, 0.0):
+            return False
+        self._ask_at[topic] = now + _ASK_EVERY_S
+        return self.learn(topic)
 
     def learn(self, topic: str) -> bool:
         """Ask for a topic, for a millisecond; return whether it is known."""
