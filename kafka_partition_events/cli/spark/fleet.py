@@ -114,7 +114,7 @@ def fleet_command(
     with needing(EXTRAS):
         from kafka_partition_events.spark.ingest.sources import KafkaSource
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline
-        from kafka_partition_events.spark.session import LASTING, opened_session
+        from kafka_partition_events.spark.session import BRIEF, LASTING, opened_session
     source = partial(KafkaSource, bootstrap=bootstrap, max_per_batch=max_per_batch)
     events, control = source(topic=events_topic, options=options), None
     if control_prefix is not None:
@@ -126,7 +126,7 @@ def fleet_command(
         if address is not None:
             progress = opened.enter_context(metrics_at(address, progress))
         progress.tell("starting Spark")
-        session = opened_session(cores=CORES, name="kpe spark fleet", settings=LASTING)
+        session = opened_session(cores=CORES, name="kpe spark fleet", settings=BRIEF if once else LASTING)
         fleet = Fleet(out=out, work=work, target=promised)
         pipeline = Pipeline(opened.enter_context(session), fleet, progress)
         with _stopped_by_signals(pipeline.stop):

@@ -44,9 +44,9 @@ def maintain_command(
     configure_logs(verbose=verbose)
     with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline
-        from kafka_partition_events.spark.session import LASTING, opened_session
+        from kafka_partition_events.spark.session import opened_session
     progress = Lines(tell)
     progress.tell("starting Spark")
-    with opened_session(cores=CORES, name="kpe spark maintain", settings=LASTING) as spark:
+    with opened_session(cores=CORES, name="kpe spark maintain") as spark:
         fleet = Fleet(out=out, work=work)
         Pipeline(spark, fleet, progress).maintain(None if keep is None else timedelta(days=keep))
