@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.gold import blind, outages, partition_counts
 from kafka_partition_events.spark.gold.clusters import Clusters
-from kafka_partition_events.spark.gold.intervals import HOUR_US
+from kafka_partition_events.spark.gold.intervals import DAY_US, HOUR_US
 from kafka_partition_events.spark.tables.days import Hours
 
 _PRODUCERS: Final = (
@@ -93,8 +93,8 @@ def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
     moment = F.unix_micros("at")
     stop, lasting = name == "metadata.unavailable", name.isin(*blind.LASTING)
     ends = lasting & ~stop
-    # So long after a summary its observer is taken to watch.
-    reach = blind.PERIODS * F.coalesce(blind.period(), F.lit(0))
+    # So long after it its observer is taken to watch: after a summary, and at most after others.
+    reach = F.coalesce(blind.PERIODS * blind.period(), F.lit(DAY_US))
     in_blind = clusters.touches_blind(moment, moment + reach + 1)
     seen = (blind.looks() & clusters.touches_blind(F.unix_micros("prev_at"), moment)) | (
         ((name == blind.HEARTBEAT) | ends) & in_blind

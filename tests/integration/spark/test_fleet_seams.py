@@ -56,8 +56,9 @@ def stories() -> dict[str, Story]:
     def of(cluster: str) -> dict[str, Any]:
         return {"cluster": cluster}
 
-    cause, midnight, again, stop, split, beats, producers, both = (
-        of(name) for name in ("cause", "midnight", "again", "stop", "split", "beats", "producers", "both")
+    cause, midnight, again, stop, split, beats, word, producers, both = (
+        of(name)
+        for name in ("cause", "midnight", "again", "stop", "split", "beats", "word", "producers", "both")
     )
     second: dict[str, Any] = {"observer": "b", **both}
     once_more: dict[str, Any] = {"topic": "t", "topic_id": "t-2", "after": {"count": 3}, "id_": "R", **again}
@@ -128,6 +129,16 @@ def stories() -> dict[str, Story]:
                 moved("t", 0, moment("10:34"), 1, 2, **beats),
             ],
             [beat(moment(f"10:{minute:02}"), observer="b", **beats) for minute in (5, 10, 15, 20, 25)],
+            [],
+        ),
+        # A word of the second observer comes late: it watched when the first one lost the cluster.
+        "word": (
+            [
+                beat(moment("08:35"), observer="b", **word),
+                unavailable(moment("08:50"), moment("08:51"), **word),
+                recovered(moment("08:50"), moment("09:05"), **word),
+            ],
+            [created("t", moment("08:44"), 3, observer="b", **word)],
             [],
         ),
         # Producers rescue records while no observer says anything.
