@@ -13,7 +13,8 @@ from typing import Any, Final
 _NEVER: Final = 2**62
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = 1_000_000
-_HOUR, _DAY, _WINDOW = 3600 * _SECOND, 86_400 * _SECOND, 300 * _SECOND
+_HOUR, _DAY, _WINDOW, _USUAL = 3600 * _SECOND, 86_400 * _SECOND, 300 * _SECOND, 300 * _SECOND
+_LOST: Final = "metadata.unavailable"
 _BODIES: Final = {"cluster.summary"}
 _DIGESTS: Final = {
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
@@ -237,41 +238,41 @@ def _blind(observed: Iterable[Observation], until: Mapping[str, int]) -> dict[st
 
 
 def _unanswered(observed: Iterable[Observation], until: Mapping[str, int]) -> Iterator[Row]:
-    """Return cluster, begin and end of the times in which all that watched it had said that it is lost."""
+    """Return cluster, begin and end of the times in which an observer had lost it, and none watched it."""
     clusters: dict[str, list[Observation]] = defaultdict(list)
     for one in observed:
         clusters[one["cluster"]].append(one)
     for cluster, events in clusters.items():
-        words = [one for one in events if one["name"] in _LASTING | _BODIES]
-        heard = sorted(one["at"] for one in words if one["name"] != "metadata.unavailable")
-        watched = [_span(one) for one in events if one["name"] not in _NO_LOOK and not one["gap"]]
-        lost: list[Span] = []
-        for observer in {one["observer"] for one in words}:
-            own = [one for one in words if one["observer"] == observer]
-            for one, span in _told_by(own, heard):
-                (lost if one["name"] == "metadata.unavailable" else watched).append(span)
-        seen = [span for span in watched if None not in span and span[0] < span[1]]
-        for begin, end in _joined(_without(lost, seen)):
-            if begin < until[cluster]:
+        reports: dict[str, list[Observation]] = defaultdict(list)
+        for one in events:
+            if one["name"] in _LASTING | _BODIES:
+                reports[one["observer"]].append(one)
+        answers = {one["at"] for own in reports.values() for one in own if one["name"] != _LOST}
+        seen = (one for one in events if one["name"] not in _NO_LOOK and not one["gap"])
+        times = {False: [_span(one) for one in seen if one["prev"] is not None], True: []}
+        for own in reports.values():
+            for lost, span in _as_reported(own, answers):
+                times[lost].append(span)
+        for begin, end in _joined(_without(times[True], times[False])):
+            if begin <= until[cluster]:
                 yield cluster, _moment(begin), None if end == _NEVER else _moment(end)
 
 
-def _told_by(words: list[Observation], heard: Sequence[int]) -> Iterator[tuple[Observation, Span]]:
-    """Return each word of an observer, and for how long it has lost the cluster, or watches it."""
-    words.sort(key=lambda one: (one["at"], one["name"]))
-    period = None
-    for one, next_ in zip(words, [*words[1:], None], strict=True):
-        period = _period(one) or period
-        back = next_ if next_ is not None and next_["name"] == "metadata.recovered" else None
-        if one["name"] == "metadata.unavailable":
-            later = (at for at in heard if at > one["at"])
-            yield one, (one["at"], min(later, default=_NEVER) if back is None else back["at"])
-        elif period is not None:
-            end = one["at"] + 2 * period
-            if next_ is not None:
-                seen = next_["at"] if back is None or back["prev"] is None else back["prev"]
-                end = min(end, seen)
-            yield one, (one["at"], end)
+def _as_reported(reports: Iterable[Observation], answers: Iterable[int]) -> Iterator[tuple[bool, Span]]:
+    """Return whether an observer has lost the cluster or watches it, and from which report until when."""
+    by_moment: dict[int, list[Observation]] = defaultdict(list)
+    for one in reports:
+        by_moment[one["at"]].append(one)
+    period = _USUAL
+    for at, next_at in pairwise([*sorted(by_moment), _NEVER]):
+        recoveries = [one for one in by_moment.get(next_at, ()) if one["name"] == "metadata.recovered"]
+        period = max((known for one in by_moment[at] if (known := _period(one)) is not None), default=period)
+        if any(one["name"] == _LOST for one in by_moment[at]):
+            others = (answer for answer in answers if answer > at)
+            yield True, (at, next_at if recoveries else min(others, default=_NEVER))
+        else:
+            unseen = (one["prev"] for one in recoveries if one["prev"] is not None)
+            yield False, (at, max(at, min(at + 2 * period, next_at, *unseen)))
 
 
 def _period(one: Observation) -> int | None:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.gold.clusters import Clusters
-from kafka_partition_events.spark.gold.intervals import micros
+from kafka_partition_events.spark.gold.intervals import SECOND_US, micros
 from kafka_partition_events.spark.tables.days import Hours, since
 from kafka_partition_events.spark.tables.state import Blind
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
@@ -35,11 +35,12 @@ _NO_LOOK: Final = (
 )  # fmt: skip
 """Events whose bounds are not two good looks in a row."""
 
-
 PERIODS: Final = 2
 """So many periods of `HEARTBEAT` may pass until the next one: then nobody looked."""
 HEARTBEAT: Final = "cluster.summary"
 """What an observer tells each few minutes as long as it looks."""
+_USUAL: Final = 300 * SECOND_US
+"""The period of an observer without summaries."""
 
 
 def looks() -> Column:
@@ -160,17 +161,17 @@ def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
 
     With ``metadata.unavailable`` an observer has lost the cluster until its ``metadata.recovered``; if its
     next word is another one, until the next one of any observer. Words are the events of `LASTING`, and
-    summaries. After others it watches until its next one (of ``metadata.recovered``: until ``prev_at``), but
-    not for longer than `PERIODS` of its summaries. The cluster answers nobody where one has lost it and none
-    watches, by words or by bounds without gap.
+    summaries; of those of one moment, a recovery is the first. After others it watches until its next one
+    (of ``metadata.recovered``: until ``prev_at``), but not for longer than `PERIODS` of its summaries. The
+    cluster answers nobody where one has lost it and none watches, by words or by bounds without gap.
 
     Args:
         told: ``cluster_id, observer, name, gap, prev_at, at, body``; events, doubles or not.
         clusters: With the last news of each.
     """
-    by_observer = "OVER (PARTITION BY cluster_id, observer ORDER BY end, name)"
-    later = "OVER (PARTITION BY cluster_id ORDER BY end RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
     is_back = "name = 'metadata.recovered'"
+    by_observer = f"OVER (PARTITION BY cluster_id, observer ORDER BY end, name = '{_LOST}', NOT {is_back})"
+    later = "OVER (PARTITION BY cluster_id ORDER BY end RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
     words = (
         _bounded(told.where(F.col("name").isin(*LASTING, HEARTBEAT)), "observer")
         .distinct()
@@ -179,17 +180,16 @@ def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
             f"lead(IF({is_back}, end, NULL)) {by_observer} AS by_itself",
             f"min(IF(name != '{_LOST}', end, NULL)) {later} AS by_anybody",
             f"lead(IF({is_back}, coalesce(begin, end), end)) {by_observer} AS saw_until",
-            f"end + {PERIODS} * last(period, true) {by_observer} AS silent",
+            f"end + {PERIODS} * coalesce(last(period, true) {by_observer}, {_USUAL}) AS silent",
         )
     )
     lost_until = f"coalesce(by_itself, by_anybody, {micros(_NEVER)}) AS end"
-    watched_until = "IF(saw_until < silent, saw_until, silent) AS end"
     lost = words.where("is_lost").selectExpr("cluster_id", "begin", lost_until)
-    watched = words.where("NOT is_lost").selectExpr("cluster_id", "begin", watched_until)
+    watched = words.where("NOT is_lost").selectExpr("cluster_id", "begin", "least(saw_until, silent) AS end")
     looks_ = _bounded(told.where(looks())).select("cluster_id", *_BOUNDS)
     seen = watched.unionByName(looks_).where("begin < end").distinct()
     found = clusters.known(_covered(_edges(lost, 1, 0).unionByName(_edges(seen, 0, 1))))
-    return found.where("begin < until").select("cluster_id", *_BOUNDS)
+    return found.where("begin <= until").select("cluster_id", *_BOUNDS)
 
 
 def rows_of(spark: SparkSession, out: Iterable[Blind]) -> DataFrame:

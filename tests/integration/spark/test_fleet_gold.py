@@ -184,19 +184,37 @@ def test_a_cluster_is_out_where_all_that_watch_it_say_so(spark: "SparkSession") 
         *told_by("b", "silent", "09:55", "10:00"),
         *told_by("a", "open", lost="19:01"),
         *told_by("b", "open", "19:00", lost="19:02"),
+        # It is the last news.
+        *told_by("a", "last", lost="20:00"),
+        # The second one saw nothing since 10:00, and has its next summary with its next answer.
+        *told_by("a", "resumed", lost="10:02", back="10:30"),
+        *told_by("b", "resumed", "10:00", "10:20"),
+        recovered(moment("10:00"), moment("10:20"), observer="b", cluster="resumed"),
+        # What has changed meanwhile comes with the recovery, and is no other answer.
+        *told_by("a", "changed", lost="10:01", back="10:30"),
+        *told_by("b", "changed", "10:05"),
+        left(1, moment("10:30"), prev_at=moment("10:00"), gap=True, cluster="changed"),
+        # Neither has summaries; the first answer ends it all the same.
+        *told_by("a", "quiet", lost="10:01", back="10:20"),
+        *told_by("b", "quiet", lost="10:02", back="10:25"),
         *told_by("a", "moved", lost="10:01", back="10:30"),
         moved("t", 0, moment("10:20"), 1, 2, prev_at=moment("10:10"), observer="b", cluster="moved"),
     ]
     told, until = computed(sightings(spark, records)), moment("20:00")
-    names = ("alone", "both", "watched", "died", "silent", "open", "moved")
+    names = {row["cluster_id"] for row in rows(told)}
     found = rows(rows_of(spark, spans_of(outages(told, Clusters(until=dict.fromkeys(names, until))))))
     assert [tuple(row.values()) for row in found] == [
         ("alone", moment("10:01"), moment("10:30")),
         ("both", moment("10:02"), moment("10:20")),
+        ("changed", moment("10:01"), moment("10:05")),
+        ("changed", moment("10:15"), moment("10:30")),
         ("died", moment("10:01"), moment("14:00")),
+        ("last", moment("20:00"), None),
         ("moved", moment("10:01"), moment("10:10")),
         ("moved", moment("10:20"), moment("10:30")),
         ("open", moment("19:02"), None),
+        ("quiet", moment("10:01"), moment("10:20")),
+        ("resumed", moment("10:02"), moment("10:20")),
         ("silent", moment("10:10"), moment("10:30")),
     ]
     assert shown("cluster_outages", found) == expected(records, until)["cluster_outages"]

@@ -3,7 +3,7 @@
 import random
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,9 +12,11 @@ from tests.fleet_kit import (
     DAY,
     TABLES,
     Inputs,
+    beat,
     gold_table,
     grown,
     inputs,
+    left,
     moment,
     moved,
     of_sighting,
@@ -59,6 +61,15 @@ def records() -> list[bytes]:
         records.append(unavailable(begin, begin + timedelta(seconds=5), cluster=cluster))
         brokers = [{"broker": 1, "leaders": number, "replicas": 3}]
         records.append(record("cluster.summary", some_time(), cluster=cluster, brokers=brokers))
+    for _ in range(80):  # three observers of a third cluster; not all that they wrote is there
+        begin, second = some_time(), timedelta(seconds=1)
+        back = begin + chance.randrange(60, 9000) * second
+        how: dict[str, Any] = {"cluster": "c-2", "observer": chance.choice("abc")}
+        written = [
+            unavailable(begin, begin + 10 * second, **how), recovered(begin, back, **how), beat(back, **how),
+            left(1, back, prev_at=begin, gap=True, **how), beat(begin, **how),
+        ]  # fmt: skip
+        records += chance.sample(written, 4)
     return records
 
 
