@@ -1,16 +1,20 @@
 """What the engine of records asks of a client whose records have futures: kafka-python, and aiokafka."""
 
+import random
 import time
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import Any, ClassVar, Final
 
-from kafka_partition_events.clients.choice import Choice
 from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
 from kafka_partition_events.clients.flight.detour import Detour
 from kafka_partition_events.clients.flight.engine import Flight
-from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord
-from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.health.in_flight import STANDBY
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.sticky import StickyPartitioner
+
+_DRAWS: Final = 8  # to find a partition where a record has not been; with few partitions there may be none
 
 
 class FutureAdapter(ABC):
@@ -18,53 +22,69 @@ class FutureAdapter(ABC):
 
     Attributes:
         errors: The client's module of errors; aiokafka's began as a copy of kafka-python's.
-        choose: Asks the partitioner.
+        closed: What the client raises of a producer that is closed.
+        detours: The second handle, by its number.
         most_held_s: For how many seconds a record may wait before it is handed over.
     """
 
     no_room: ClassVar[tuple[type[BaseException], ...]] = ()
     errors: ClassVar[Any]
+    closed: ClassVar[type[BaseException]]
     flight: Flight
 
-    def __init__(
-        self, partitioner: Partitioner, known: Any, most_held_s: float, detour: Detour[Any] | None
-    ) -> None:
+    def __init__(self, partitioner: Partitioner, known: Any, most_held_s: float, detour: Detour[Any]) -> None:
         self._partitioner = partitioner
-        self.choose = Choice(partitioner, known, self._take_turns)
+        self._known = known  # the client's metadata, which decides where there is no snapshot
+        # A partitioner that has to be informed when a batch ends (KIP-480):
+        is_sticky = type(partitioner).on_new_batch is StickyPartitioner.on_new_batch
+        self._sticky = partitioner if is_sticky and isinstance(partitioner, StickyPartitioner) else None
         self.most_held_s = most_held_s
-        self._detour: Detour[Any] | None = detour
+        self._detour, self.detours = detour, {STANDBY: detour}
 
     @abstractmethod
     def _take_turns(self, record: Record, partition: int) -> int:
-        """See `Choice`."""
+        """Return where a record without a key goes, which sticks to a partition: a batch may end there."""
 
     @abstractmethod
     def _resolve(self, outcome: Any, arrived: Any, error: BaseException | None) -> None:
         """Resolve the future that the application was given in place of the client's."""
 
-    @abstractmethod
-    def _closed(self) -> BaseException:
-        """Return what the client raises of a producer that is closed."""
+    def knows(self, topic: str) -> Any:
+        """Return the client's metadata if it has a topic; else None."""
+        return None if self._known.partitions_for_topic(topic) is None else self._known
 
-    def pick(self, handle: int, topic: str) -> int:
-        """Return the handle to be used: the first, if the second does not know the topic by now."""
-        second = None if self._detour is None else self._detour.handle()
-        return FIRST if second is None or not second.knows(topic) else handle
+    def move_on(self, topic: str, partition: int) -> bool:
+        """Have records without a key stick to another partition; return whether they stuck to this one."""
+        return self._sticky is not None and self._sticky.move_on(topic, partition, self.knows(topic))
 
-    def is_coming(self, handle: int) -> bool:
-        """Return whether the second handle is being made."""
-        detour = self._detour
-        return handle != FIRST and detour is not None and detour.handle() is None and detour.is_coming
+    def choose(self, record: Record, tried: Collection[int] = ()) -> int:
+        """Return the partition of a record; see `Client.choose`."""
+        topic, value, key = record.topic, record.value, record.key
+        choose = self._partitioner.partition
+        if key is not None and (home := choose(topic, key, key, None, value, None)) != UNASSIGNED:
+            return home
+        known = self.knows(topic)
+        partition = choose(topic, key, key, None, value, known)
+        if key is not None:  # the poller has ended
+            return partition
+        if partition in tried and (route := self._partitioner.route(topic, known)) is not None:
+            drawn = random.choices(route.usable, k=_DRAWS)
+            return next((other for other in drawn if other not in tried), drawn[-1])
+        return partition if self._sticky is None else self._take_turns(record, partition)
+
+    def may_take(self, handle: Any, topic: str) -> bool:
+        """Return whether the second handle knows the topic by now."""
+        return bool(handle.knows(topic))
 
     def _send_by_second(self, record: Record, partition: int) -> Any:
-        if self._detour is None or (second := self._detour.open) is None:
+        if (second := self._detour.open) is None:
             raise HandleClosedError
         return second.send(record, partition)
 
     def _may_be_copied(self, record: Record) -> bool:
         """Return whether the application needs a future of ours: a record may be sent more than once."""
         if record.key is None:
-            return self.flight.copies is not None
+            return self.flight.rescue is not None
         return self.flight.keyed is not None and self.flight.keyed.order.recalls
 
     def reject(self, record: Record, _home: int, error: BaseException) -> None:
@@ -73,7 +93,7 @@ class FutureAdapter(ABC):
             why = f"for {self.most_held_s} s it waited for an earlier record of its key"
             error = self.errors.KafkaTimeoutError(why)
         elif isinstance(error, PurgedError):
-            error = self._closed()
+            error = self.closed("the producer is closed")
         self._resolve(record.outcome, None, error)
 
     def is_too_large(self, error: BaseException) -> bool:

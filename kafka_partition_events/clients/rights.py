@@ -7,9 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kafka_partition_events.acls import Right, as_command
-from kafka_partition_events.log import get_logger
-
-_log = get_logger(__name__)
 
 _REFUSALS: Final = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
@@ -66,24 +63,6 @@ def principal(config: Mapping[str, Any]) -> str | None:
     if protocol != "ssl":
         return "User:ANONYMOUS"
     return None if _CERTIFICATES & config.keys() else "User:ANONYMOUS"
-
-
-class RefusedTopics:
-    """Logs which topics metadata is refused of, once for each, and what right is lacking. For one thread.
-
-    An event has no more than Kafka's error (`MetadataRejected`).
-    """
-
-    def __init__(self) -> None:
-        self._reported: set[str] = set()
-
-    def report(self, errors: Mapping[str, str], config: Mapping[str, Any] | None) -> None:
-        """Log what is refused now, and was not the last time, of an answer's ``errors`` by topic."""
-        refused = {topic: error for topic, error in errors.items() if is_refusal(error)}
-        for topic in sorted(refused.keys() - self._reported):
-            why = lacking(refused[topic], [Right(("Describe",), "topic", topic)], config)
-            _log.warning("topic_refused", topic=topic, error=why)
-        self._reported = set(refused)
 
 
 def _in_words(right: Right) -> str:

@@ -16,7 +16,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.acls import Right
-from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, is_of_the_group
+from kafka_partition_events.clients.confluent.answers import ELECTING, error_name
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting, login_of
 from kafka_partition_events.clients.rights import is_refusal
@@ -174,7 +174,7 @@ class CompactedTopic:
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
             self._next[place] = max(self._next.get(place, 0), message.offset() or 0)
             ended.add(place)
-        elif not is_of_the_group(error):
+        elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group that is not used
             with self._naming(place[0]):
                 raise KafkaException(error)
 

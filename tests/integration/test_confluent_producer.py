@@ -9,7 +9,6 @@ import pytest
 
 from kafka_partition_events import (
     GrowthSafePartitioner,
-    MetadataFetchError,
     MetadataPoller,
     Partitioner,
     RoundRobinPartitioner,
@@ -170,9 +169,6 @@ def test_what_is_sent_before_the_handle_knows_of_growth_is_not_refused(
         assert error is None
         told[message.key()] = message.partition()
 
-    def lags(_metadata: HandleMetadata, _topics: Any, _deadline: float) -> None:
-        raise MetadataFetchError("lags behind")
-
     source = ConfluentMetadataSource({"bootstrap.servers": kafka_cluster.bootstrap_servers})
     poller = MetadataPoller(source, [topic])  # this thread polls
     producer = make(partitioner(), poller)
@@ -180,7 +176,7 @@ def test_what_is_sent_before_the_handle_knows_of_growth_is_not_refused(
     producer.produce(topic, b"v")
     assert producer.flush(LIMIT_S) == 0  # the handle knows two partitions now
     with monkeypatch.context() as patched:
-        patched.setattr(HandleMetadata, "ensure_known", lags)
+        patched.setattr(HandleMetadata, "ask_for", lambda *_: {})
         kafka_cluster.grow_topic(topic, 4)
         await_table(producer, topic, 4)
     batch = [{"value": b"v", "key": key} for key in keys[:40]]

@@ -246,7 +246,7 @@ CORE = {
     "routing": (607, 607),
     "health": (1_675, 1_400),
     "partitioners": (997, 997),
-    "clients": (8_778, 4_300),
+    "clients": (8_368, 4_300),
 }
 """All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and
 asyncio. The first number only ever falls; a raise needs a decision that names what goes instead."""

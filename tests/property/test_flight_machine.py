@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
+from unittest.mock import patch
 
 from attrs import define, field
 from hypothesis import settings
@@ -10,13 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kafka_partition_events import UNASSIGNED, AdaptivePartitioner, Event
+from kafka_partition_events.clients.flight import copies
 from kafka_partition_events.clients.flight.client import HandleClosedError
 from kafka_partition_events.clients.flight.copies import Stuck
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord
 from kafka_partition_events.clients.flight.reports import ProducerReports
-from kafka_partition_events.clients.flight.rescue import ID_HEADER, RescueLimits
+from kafka_partition_events.clients.flight.rescue import ID_HEADER
 from kafka_partition_events.routing.table import Route
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.property.examples import scaled
@@ -42,14 +45,9 @@ class Reports(ProducerReports):
 
     def __init__(self, partitioner: AdaptivePartitioner) -> None:
         super().__init__(partitioner)
-        self.wanted = FIRST
         self.known: Counter[Attempt] = Counter()
         self.where_stuck: Stuck = {}
         self.events: list[Event] = []
-
-    @property
-    def handle(self) -> int:
-        return self.wanted
 
     def sent(self, attempt: Attempt, route: Route) -> None:
         attempt.tracked = True
@@ -90,11 +88,15 @@ class Library:
     def choose(self, record: Record, tried: Collection[int] = ()) -> int:
         return self.partitioner.partition(record.topic, None, record.key, None, record.value, None)
 
-    def pick(self, handle: int, topic: str) -> int:
-        return handle if handle in self.open else FIRST
+    @property
+    def detours(self) -> dict[int, Any]:
+        return {
+            n: SimpleNamespace(handle=lambda is_open=n in self.open: is_open or None, is_coming=False)
+            for n in HANDLES[1:]
+        }
 
-    def is_coming(self, handle: int) -> bool:
-        return False
+    def may_take(self, handle: int, topic: str) -> bool:
+        return True
 
     def hand_over(self, record: Record, attempt: Attempt) -> None:
         refusal = self.refusals.pop(0) if self.refusals else None
@@ -142,15 +144,17 @@ REFUSALS = st.lists(
 class FlightMachine(RuleBasedStateMachine):
     @initialize(
         rescue=st.sampled_from([None, "failed", "hedge"]),
-        limits=st.builds(
-            RescueLimits,
-            share=st.sampled_from([0.1, 1.0]),
-            burst=st.sampled_from([1, 3, 100]),
-            attempts=st.integers(2, 4),
-            held_bytes=st.sampled_from([2_000, 1_000_000]),
-        ),
-    )
-    def begin(self, rescue: Any, limits: RescueLimits) -> None:
+        limits=st.fixed_dictionaries({
+            "SHARE": st.sampled_from([0.1, 1.0]),
+            "BURST": st.sampled_from([1, 3, 100]),
+            "ATTEMPTS": st.integers(2, 4),
+            "HELD_BYTES": st.sampled_from([2_000, 1_000_000]),
+        }),
+    )  # fmt: skip
+    def begin(self, rescue: Any, limits: dict[str, Any]) -> None:
+        patched = patch.multiple(copies, **limits)
+        patched.start()
+        self.stop = patched.stop
         self.now = 0.0
         self.partitions = 4
         self.partitioner = AdaptivePartitioner(hash_name="murmur2")
@@ -161,7 +165,6 @@ class FlightMachine(RuleBasedStateMachine):
             cast("Any", self.library),
             self.reports,
             rescue,
-            limits,
             clock=lambda: self.now,
         )
         self.library.flight = self.flight
@@ -231,7 +234,7 @@ class FlightMachine(RuleBasedStateMachine):
     def trouble(self, spared: set[int], handle: int) -> None:
         waiting = [attempt for _, attempt in self.library.in_flight if attempt.partition not in spared]
         self.reports.where_stuck = {(a.handle, a.topic, a.partition): 1 for a in waiting}
-        self.reports.wanted = handle
+        self.partitioner.deliveries.handle = handle
 
     @rule(refusals=REFUSALS, seconds=st.sampled_from([0.0, 0.001, 0.01, 6.0]))
     def serve(self, refusals: list[Any], seconds: float) -> None:
@@ -258,8 +261,7 @@ class FlightMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        if self.flight.copies is not None:
-            self.flight.copies.purge()
+        self.flight.copies.purge()
         self.flight.served()
 
     @invariant()
@@ -268,7 +270,7 @@ class FlightMachine(RuleBasedStateMachine):
             return
         assert all(count == 1 for count in self.library.outcomes.values())
         assert self.library.outcomes.keys() <= self.accepted
-        assert self.flight.waiting == len(self.flight.copies.queue if self.flight.copies else ())
+        assert self.flight.waiting == len(self.flight.copies.queue)
 
     @invariant()
     def keys_keep_their_order(self) -> None:
@@ -278,6 +280,7 @@ class FlightMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "flight"):
             return
+        self.stop()
         for _ in range(8):  # as many rounds as a record has attempts, and then some
             while self.library.in_flight:
                 how = "arrives" if self.number % 2 else "times out"
@@ -287,10 +290,9 @@ class FlightMachine(RuleBasedStateMachine):
         assert all(count == 1 for count in self.library.outcomes.values())
         assert not +self.reports.known
         assert not -self.reports.known
-        if (copies := self.flight.copies) is not None:
-            assert not copies.open
-            assert copies.stats.held_bytes == 0
-            assert not copies._uncopied
+        assert not self.flight.copies.open
+        assert self.flight.copies.stats.held_bytes == 0
+        assert not self.flight.copies._uncopied
 
 
 FlightMachine.TestCase.settings = settings(max_examples=scaled(200), stateful_step_count=40, deadline=None)

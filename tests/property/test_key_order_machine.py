@@ -61,6 +61,9 @@ class Library:
     """A client whose brokers append, and report, when the machine says so."""
 
     no_room: ClassVar[tuple[type[BaseException], ...]] = (BufferError,)
+    detours: ClassVar[dict[int, Any]] = {
+        n: SimpleNamespace(handle=object, is_coming=False) for n in range(1, HANDLES)
+    }
     most_held_s = 1e9
     is_full = False
     meanwhile: Callable[[], None] | None = (
@@ -76,11 +79,8 @@ class Library:
     def choose(self, record: Record, tried: object = ()) -> int:
         return int(record.key[0]) % PARTITIONS
 
-    def pick(self, handle: int, topic: str) -> int:
-        return handle
-
-    def is_coming(self, handle: int) -> bool:
-        return False
+    def may_take(self, handle: object, topic: str) -> bool:
+        return True
 
     def hand_over(self, record: Record, attempt: Attempt) -> None:
         if (meanwhile := self.meanwhile) is not None:
@@ -372,7 +372,7 @@ class Producers(RuleBasedStateMachine):
         self.each_key_is_in_order()
         assert {n for numbers in self.sent.values() for n in numbers} == set(self.library.outcomes)
         assert self.flight.waiting == 0
-        assert not self.flight._copies._keyed
+        assert not self.flight.copies._keyed
         assert self.order.stats.displaced == 0
         assert not self.order.counts_some("t")
         self.stop()

@@ -239,7 +239,7 @@ def fake_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
             super().__init__(*arguments)
             kept_adapters[:] = [self]
 
-        def _see_to_release(self) -> None:
+        def _see_to(self) -> None:
             pass
 
     monkeypatch.setattr(attaching, "Adapter", Kept)

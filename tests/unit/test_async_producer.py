@@ -418,19 +418,10 @@ class TestSettings:
         with pytest.raises(RuntimeError, match="no running event loop"):
             Front({})
 
-    @pytest.mark.parametrize(
-        ("config", "words"),
-        [
-            ({"delivery.report.only.error": True}, "never be done"),
-            ({"oauth_cb": asyncio.sleep}, "plain function"),
-        ],
-    )
     @on_a_loop
-    async def test_what_can_not_work_is_refused_in_words(
-        self, config: dict[str, Any], words: str, made: list[Served]
-    ) -> None:
-        with pytest.raises(ConfigurationError, match=words):
-            Front(config)
+    async def test_what_can_not_work_is_refused_in_words(self, made: list[Served]) -> None:
+        with pytest.raises(ConfigurationError, match="plain function"):
+            Front({"oauth_cb": asyncio.sleep})
         assert not made
 
     @on_a_loop

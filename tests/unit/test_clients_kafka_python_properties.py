@@ -48,8 +48,6 @@ def test_tls_and_a_login_are_translated() -> None:
         ("security.protocol", "sasl_plaintext", "security_protocol", "SASL_PLAINTEXT"),
         ("sasl.mechanisms", "plain", "sasl_mechanism", "PLAIN"),
         ("ssl.endpoint.identification.algorithm", "https", "ssl_check_hostname", True),
-        ("socket.timeout.ms", "5000", "request_timeout_ms", 5_000),
-        ("connections.max.idle.ms", "0", "connections_max_idle_ms", 2**31 - 1),  # never, to librdkafka
     ],
 )
 def test_so_are_these(name: str, value: str, setting: str, meaning: object) -> None:
@@ -63,6 +61,7 @@ def test_so_are_these(name: str, value: str, setting: str, meaning: object) -> N
         ("statistics.interval.ms", "1000"),
         ("client.rack", "r1"),
         ("socket.keepalive.enable", "true"),
+        ("socket.timeout.ms", "5000"),
         ("log_level", "7"),
         ("enable.ssl.certificate.verification", "true"),
     ],
@@ -90,7 +89,6 @@ def test_what_has_no_bearing_on_whom_it_connects_to_is_passed_over(name: str, va
             {"security.protocol": "TLS"},
             "security.protocol: with kafka-python it can only be PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
-        ({"reconnect.backoff.ms": "soon"}, "reconnect.backoff.ms: it is not a whole number"),
         (
             {"security.protocol": "SASL_SSL"},
             "sasl.mechanism: is missing; with kafka-python it can be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",

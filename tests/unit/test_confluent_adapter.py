@@ -122,7 +122,7 @@ def test_a_record_without_a_callback_has_the_applications_default_one(rescue: An
 
 def test_one_record_in_a_millisecond_is_tracked_and_the_others_keep_their_callback() -> None:
     rig = Rig()
-    rig.flight._clock = lambda: 10.0
+    rig.flight.clock = lambda: 10.0
     rig.produce()
     rig.produce(outcome=rig.by_default)
     assert rig.outstanding == 1
@@ -169,7 +169,6 @@ def test_our_header_never_makes_a_record_too_large(limit_of: str) -> None:
         rig.report(0, TOO_LARGE)
         rig.flight.served()
     assert rig.headers[-1] == {"own": b"1"}
-    assert rig.flight.copies is not None
     assert rig.flight.copies.stats.unheld == (limit_of == "client")
     rig.report(len(rig.handle.taken) - 1, TOO_LARGE)
     rig.flight.served()
@@ -181,7 +180,6 @@ def test_what_is_purged_while_it_is_queued_says_so_when_polled() -> None:
     rig = Rig("failed")
     rig.produce()
     rig.report(0, TIMED_OUT)
-    assert rig.flight.copies is not None
     rig.flight.copies.purge()
     assert rig.outcomes == []
     rig.flight.served()
@@ -190,25 +188,20 @@ def test_what_is_purged_while_it_is_queued_says_so_when_polled() -> None:
 
 
 def test_a_further_handle_has_the_latest_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    logins: list[tuple[str, ...]] = []
+    logins: list[tuple[str, str]] = []
 
     class LoggingIn(Handle):
         def __init__(self, config: Any) -> None:
             super().__init__()
             logins.append((config["sasl.username"], config["sasl.password"]))
 
-        def set_sasl_credentials(self, *login: str) -> None:
-            logins.append(login)
-
     monkeypatch.setattr(module, "Handle", LoggingIn)
     producer: Any = Handle()
-    detours = Detours(producer, {"sasl.password": "first"}, lambda: None, frozenset, lambda _throttle: None)
-    detours.log_in("alice", "second")
-    detour = detours.get(1)
-    assert detour is not None
-    detour.open = detours._made()
-    detours.log_in("alice", "third")
-    assert logins == [("alice", "second"), ("alice", "third")], "the one that is open, too"
+    config: dict[str, Any] = {"sasl.password": "first"}
+    detours = Detours(producer, config, lambda: None, frozenset, lambda _throttle: None)
+    config |= {"sasl.username": "alice", "sasl.password": "second"}
+    detours._made()
+    assert logins == [("alice", "second")]
 
 
 class Batches:
@@ -236,30 +229,71 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Batches:
 
 
 @pytest.mark.parametrize("code", [KafkaError._QUEUE_FULL, KafkaError._UNKNOWN_PARTITION])
+@pytest.mark.parametrize("count", [1, 2])
 def test_an_error_that_an_earlier_batch_has_left_in_a_message_is_not_of_this_one(
-    code: int, batches: Batches
+    code: int, count: int, batches: Batches
 ) -> None:
     """An application sends the same dictionaries again; confluent-kafka leaves their old errors there."""
     rig = Rig()
-    message: dict[str, Any] = {"value": b"v", "_error": KafkaError(code)}
-    assert rig.adapter.send_batch("t", [message], None) == 1
-    assert (len(batches.sent), rig.handle.taken) == (1, []), "it is sent once"
-    assert rig.outstanding == 1, "and tracked until it is reported"
-    assert message["_error"].code() == code
-    assert "callback" not in message
+    messages: list[dict[str, Any]] = [{"value": b"v", "_error": KafkaError(code)} for _ in range(count)]
+    assert rig.adapter.send_batch("t", messages, None) == count
+    assert (sum(sent for _, sent in batches.sent), len(rig.handle.taken)) == (count - 1, 1), "each once"
+    assert rig.outstanding == 1, "and the last one is tracked until it is reported"
+    assert [message["_error"].code() for message in messages] == [code] * count
+    assert all("callback" not in message for message in messages)
+
+
+def test_a_batch_for_a_partition_that_librdkafka_does_not_know_goes_where_it_chooses(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig()
+    rig.flight.next_sample = float("inf")
+    monkeypatch.setattr(Chooser, "choose_for", lambda _chooser, _topic, count: (9, count))
+    messages: list[dict[str, Any]] = [{"value": b"v"} for _ in range(3)]
+    assert rig.adapter.send_batch("t", messages, None) == 3
+    assert batches.sent == [(9, 3), (-1, 3)]
+    assert all("_error" not in message for message in messages)
+
+
+class Waiting(Handle):
+    """A further handle with records that wait."""
+
+    waiting = 100
+
+    def __len__(self) -> int:
+        return self.waiting
+
+
+def test_a_batch_for_a_further_handle_is_marked_where_all_together_are_full(
+    batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter_module, "_len", len)
+    rig, further = Rig(), Waiting()
+    way: Any = SimpleNamespace(handle=lambda: further, open=further)
+    rig.adapter.detours[1] = way
+    always = property(lambda _: 1, lambda *_: None)
+    monkeypatch.setattr(type(rig.partitioner.deliveries), "handle", always, raising=False)
+    messages: list[dict[str, Any]] = [{"value": b"v"}, {"value": b"v"}]
+    assert rig.adapter.send_batch("t", messages, None) == 0
+    assert [message["_error"].code() for message in messages] == [KafkaError._QUEUE_FULL] * 2
+    further.waiting = 99
+    assert rig.adapter.send_batch("t", messages, None) == 2
+    assert (len(batches.sent), len(further.taken)) == (1, 1)
 
 
 def test_a_long_batch_takes_several_turns(batches: Batches) -> None:
     count = 2 * LONGEST_SLICE + 1
-    assert Rig().adapter.send_batch("t", [{"value": b"v"} for _ in range(count)], None) == count
-    assert [sent for _, sent in batches.sent] == [LONGEST_SLICE, LONGEST_SLICE, 1]
+    rig = Rig()
+    rig.flight.next_sample = float("inf")
+    assert rig.adapter.send_batch("t", [{"value": b"v"} for _ in range(count)], None) == count
+    assert [sent for _, sent in batches.sent] == [LONGEST_SLICE, LONGEST_SLICE]
     assert len({partition for partition, _ in batches.sent}) > 1
 
 
 def test_a_batch_of_a_partitioner_that_ignores_keys_shares_a_turn(batches: Batches) -> None:
     messages: list[dict[str, Any]] = [{"key": key} for key in ("key-1", None, b"", b"key-2")]
     assert Rig(partitioner=UniformStickyPartitioner()).adapter.send_batch("t", messages, None) == 4
-    assert [sent for _, sent in batches.sent] == [4]
+    assert [sent for _, sent in batches.sent] == [3]
 
 
 def test_a_batch_with_and_without_keys_and_with_partitions_goes_one_by_one(batches: Batches) -> None:

@@ -73,21 +73,29 @@ def named(numbers: Iterable[int]) -> dict[str, int]:
 def test_topics_that_are_new_are_asked_for(
     written: set[str], there: int, asked: list[str | None], handle: Any
 ) -> None:
-    of(handle, written).ensure_known(topics(handle, **named(range(there))), AT_LEISURE)
+    of(handle, written).learn(topics(handle, **named(range(there))), AT_LEISURE)
     assert handle.asked == asked
 
 
 def test_only_what_is_new_or_has_grown_is_asked_for(handle: Any) -> None:
     one = of(handle, EVERYTHING)
-    one.ensure_known(topics(handle, **named(range(FEW + 1))), AT_LEISURE)
+    one.learn(topics(handle, **named(range(FEW + 1))), AT_LEISURE)
     handle.take_asked()
     for known, asked in (
         (topics(handle, **named(range(FEW + 1))), []),
         (topics(handle, **named(range(FEW + 2))), [f"t{FEW + 1}"]),
         (topics(handle, t0=3, t1=1), ["t0"]),
     ):
-        one.ensure_known(known, AT_LEISURE)
+        one.learn(known, AT_LEISURE)
         assert handle.take_asked() == asked
+
+
+def test_a_broker_that_lags_is_asked_up_to_four_times(handle: Any) -> None:
+    handle.lags = 3
+    assert of(handle, EVERYTHING).learn(topics(handle, t0=1))
+    assert handle.take_asked() == 4 * ["t0"]
+    handle.lags = 4
+    assert not of(handle, EVERYTHING).learn(topics(handle, t0=1))
 
 
 def test_what_a_record_waits_for_is_asked_for_though_no_answer_has_it(handle: Any) -> None:
@@ -99,8 +107,7 @@ def test_what_a_record_waits_for_is_asked_for_though_no_answer_has_it(handle: An
 def test_who_was_released_touches_the_handle_no_more(handle: Any) -> None:
     one = of(handle, EVERYTHING)
     one.release()
-    with pytest.raises(MetadataFetchError, match="closed"):
-        one.ensure_known(topics(handle, t0=1), AT_LEISURE)
+    assert not one.learn(topics(handle, t0=1), AT_LEISURE)
     assert handle.asked == []
 
 
@@ -113,15 +120,15 @@ def test_a_thread_that_produces_may_let_it_learn_of_a_topic_while_the_poller_doe
         def __contains__(self, _name: object) -> bool:
             if (other := self.meanwhile) is not None:
                 self.meanwhile = None
-                one.ensure_known(other, AT_LEISURE)
+                one.learn(other, AT_LEISURE)
             return True
 
     written = Written()
     one = of(handle, written)
-    one.ensure_known(topics(handle, t0=1), AT_LEISURE)
+    one.learn(topics(handle, t0=1), AT_LEISURE)
     written.meanwhile = topics(handle, t1=1)
-    one.ensure_known(topics(handle, t0=1), AT_LEISURE)
-    one.ensure_known(topics(handle, t0=1, t1=1), AT_LEISURE)
+    one.learn(topics(handle, t0=1), AT_LEISURE)
+    one.learn(topics(handle, t0=1, t1=1), AT_LEISURE)
     assert handle.asked == ["t0", "t1"]
 
 

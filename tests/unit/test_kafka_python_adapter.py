@@ -22,7 +22,7 @@ from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
 from kafka_partition_events.clients.kafka_python.second import Second
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.unit.kafka_python_kit import FakeProducer, Sent, Upper
+from tests.unit.kafka_python_kit import FakeProducer, Sent
 from tests.unit.keyed_rig import a_poller
 
 CLUSTER = cluster_of({"t": [1, 2, 3], "u": [1, 2, 3]}, brokers=[1, 2, 3])
@@ -41,6 +41,13 @@ class Way:
 
     def close(self, _timeout: float | None) -> None:
         self.ended += 1
+
+
+class Still(Adapter):
+    """One whose engine is served only where the test says so."""
+
+    def _see_to(self) -> None:
+        pass
 
 
 @define
@@ -80,7 +87,7 @@ def make() -> Make:
         partitioner = partitioner or DefaultPartitioner()
         partitioner.apply_snapshot(CLUSTER)
         producer, way, closed = FakeProducer(partitioner=partitioner, **config), Way(), []
-        adapter = Adapter(producer, partitioner, way)  # type: ignore[arg-type]
+        adapter = Still(producer, partitioner, way)  # type: ignore[arg-type]
         flight = adapter.flight = Flight(
             partitioner, adapter, ProducerReports(partitioner), rescue, clock=lambda: 0.0
         )
@@ -106,15 +113,6 @@ def test_what_can_not_be_is_refused(config: dict[str, Any], options: dict[str, A
     with pytest.raises(ConfigurationError, match=why):
         attach(producer, poller=a_poller(), **options)
     assert type(producer) is FakeProducer
-
-
-def test_a_producer_is_attached_once() -> None:
-    producer, poller = FakeProducer(partitioner=DefaultPartitioner()), a_poller()
-    attach(producer, poller=poller, standby="off")
-    with pytest.raises(ConfigurationError, match="attached already"):
-        attach(producer, poller=poller, standby="off")
-    with pytest.raises(ConfigurationError, match="already follows another poller"):
-        attach(producer, poller=a_poller())
 
 
 def test_closing_closes_both_and_says_so_whatever_raises(make: Make) -> None:
@@ -192,7 +190,6 @@ def test_a_record_that_times_out_is_sent_again(make: Make) -> None:
     assert not future.is_done
     copy.arrive()
     assert future.get(0)[2:4] == (TopicPartition("t", copy.partition), 100)
-    assert rig.flight.copies is not None
     assert rig.flight.copies.stats == RescueStats(copies=1, saved=1)
     assert rig.outstanding == 0
 
@@ -205,6 +202,20 @@ def test_a_header_of_ours_never_makes_a_record_too_large(make: Make) -> None:
     assert rig.last().headers == []
     rig.last().arrive()
     assert future.succeeded()
+
+
+def test_a_copy_waits_for_a_second_producer_that_is_being_made(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make("hedge")
+    rig.producer.send("t", b"v")
+    stuck = {(0, "t", rig.last().partition): 1}
+    monkeypatch.setattr(ProducerReports, "stuck", lambda _reports: stuck)
+    monkeypatch.setattr(rig.partitioner.deliveries, "handle", 1)
+    for rig.way.is_coming in (True, False):
+        rig.flight._next_search = 0.0
+        rig.flight.served()
+        assert len(rig.producer.sent) == (1 if rig.way.is_coming else 2)
 
 
 def test_flush_sends_copies_and_waits_for_them(make: Make) -> None:
@@ -223,18 +234,6 @@ def test_flush_sends_copies_and_waits_for_them(make: Make) -> None:
     rig.last().arrive()
     rig.producer.flush(1.0)
     assert future.succeeded()
-
-
-def test_what_was_serialized_is_sent_again_and_once_serialized(make: Make) -> None:
-    theirs, own = Upper(), [("own", b"1")]
-    rig = make("failed", value_serializer=theirs)
-    rig.producer.send("t", "value", headers=own)
-    rig.last().fail(KafkaTimeoutError())
-    rig.flight.served()
-    assert [sent.value for sent in rig.producer.sent] == [b"VALUE"] * 2
-    assert type(rig.last().value) is bytes
-    assert rig.last().headers[:2] == [("own", b"1"), ("by", b"serializer")]
-    assert (theirs.calls, own) == (1, [("own", b"1")])
 
 
 # -- the second producer -------------------------------------------------------------------------------

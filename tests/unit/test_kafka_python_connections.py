@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError
+from kafka.future import Future
 
-from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner
+from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner, MetadataFetchError
 from kafka_partition_events.clients.flight.record import Attempt
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.kafka_python import second as module
 from kafka_partition_events.clients.kafka_python.private import (
     ask_healthy,
     pause_while_connecting,
+    run,
     watch_connections,
 )
 from kafka_partition_events.clients.kafka_python.second import detour
@@ -149,3 +151,15 @@ def test_a_topic_that_is_refused_is_no_reason_not_to_be_there(producers: list[Fa
     assert second.knows("t")
     assert not second.knows("refused")
     assert len(producers) == 1
+
+
+def test_what_a_coroutine_on_the_io_thread_says_is_waited_for_so_long() -> None:
+    future: Any = Future()
+    manager = SimpleNamespace(call_soon=lambda _ask, _topic: future)
+    with pytest.raises(MetadataFetchError, match="no answer within"):
+        run(manager, 0.01, print, "t")
+    future.success("said")
+    assert run(manager, 0.01, print, "t") == "said"
+    future = Future().failure(KafkaTimeoutError())
+    with pytest.raises(KafkaTimeoutError):
+        run(manager, 0.01, print, "t")

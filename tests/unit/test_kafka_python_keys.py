@@ -1,24 +1,22 @@
 """Keys of a kafka-python producer that is attached: what waits has a future, and is sent later. No broker."""
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from kafka.errors import IllegalStateError, KafkaTimeoutError
-from kafka.future import Future
 
 from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.kafka_python.adapter import Adapter
-from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
 from kafka_partition_events.health.in_flight import MAIN
+from tests.poller_kit import eventually
 from tests.unit.kafka_python_kit import Sent, Upper
 from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making, queued
 
 __all__ = ["queued"]
 
 LIMIT_S = 10
-see_to_release = Adapter._see_to_release
+see_to = Adapter._see_to
 
 
 @pytest.fixture
@@ -77,17 +75,21 @@ class TestARecordThatWaits:
         assert isinstance(future.exception, IllegalStateError)
         assert rig.keys.waiting == 0
 
-    def test_is_sent_by_a_thread_that_ends_then(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_is_sent_by_a_thread_that_ends_with_the_producer(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         rig = waiting(make)
-        monkeypatch.setattr(type(rig.adapter), "_see_to_release", see_to_release)
+        monkeypatch.setattr(type(rig.adapter), "_see_to", see_to)
         futures = [rig.producer.send("t", b"v", b"key") for _ in range(2)]
-        (thread,) = [it for it in threading.enumerate() if it.name == "kpe-keys"]
+        thread: Any = rig.adapter._thread
         rig.producer.sent[0].arrive()
-        thread.join(LIMIT_S)
-        assert not thread.is_alive()
+        eventually(lambda: len(sent(rig)) == 2)
         assert [record.future.is_done for record in sent(rig)] == [False, False]
         rig.report(1)
         assert all(future.succeeded() for future in futures)
+        rig.producer.close()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
 
 
 class TestWhatIsSerialized:
@@ -139,46 +141,3 @@ def test_a_partition_that_the_second_handle_does_not_know_is_written_by_the_firs
     rig._further.producer.raises = ValueError("Unrecognized partition")
     rig.produce(b"key")
     assert rig.queued == (1, 0)
-
-
-class Connections:
-    """Stands for a producer's metadata, and for the connections over which a test answers."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, Future]] = []
-        self.closed = False
-        self._manager = self
-
-    def call_soon(self, _ask: Any, topic: str) -> Future:
-        if self.closed:
-            raise ReferenceError
-        self.asked.append((topic, Future()))
-        return self.asked[-1][1]
-
-
-class TestACleanupPolicy:
-    def test_is_asked_for_once_and_a_compacted_topic_is_refused(self) -> None:
-        policies = policies_over(link := Connections())
-        for _ in range(2):
-            policies.ask(["plain", "compacted", "secret"])
-        answers = [("delete", ""), ("compact,delete", ""), (None, "TOPIC_AUTHORIZATION_FAILED")]
-        for (_, future), answer in zip(link.asked, answers, strict=True):
-            future.success(answer)
-        policies.ask(["plain", "compacted", "secret"])
-        assert len(link.asked) == 3
-        assert policies.may_move("plain")
-        assert policies.refused == ("compacted", "secret")
-
-    def test_is_asked_for_again_after_an_error_that_may_pass(self) -> None:
-        policies = policies_over(link := Connections())
-        policies.ask(["t"])
-        link.asked[0][1].failure(KafkaTimeoutError())
-        policies.ask(["t"])
-        link.asked[1][1].success((None, "UNKNOWN_TOPIC_OR_PARTITION"))  # it does not exist yet
-        link.closed = True
-        policies.ask(["t"])
-        link.closed = False
-        policies.ask(["t"])
-        assert len(link.asked) == 3
-        assert policies.refused == ()
-        assert not policies.may_move("t")

@@ -19,15 +19,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from kafka_partition_events import ConfigurationError
-from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
+from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from kafka_partition_events.partitioners.base import UNASSIGNED
 from tests.unit.kafka_python_kit import FakeProducer
 from tests.unit.keyed_rig import (
-    NOWHERE,
     KafkaPythonRig,
     Make,
     Rig,
@@ -58,15 +57,18 @@ def test_a_new_key_goes_by_the_second_one_and_one_that_is_outstanding_waits(make
     assert rig.keys.waiting == 0
 
 
-def test_a_batch_of_keys_alone_is_followed_by_its_first_record() -> None:
+def test_a_batch_of_keys_alone_is_followed_by_its_last_record() -> None:
     with contextlib.closing(Rig(Counter(), {}, {})) as rig:
-        rig.produce_batch(b"first", b"second")
+        first, last = rig.a_key(0), rig.a_key(1)
+        rig.produce_batch(first, last)
         assert sum(rig.producer.stats.deliveries.outstanding.values()) == 1
         rig.suspect()
-        rig.produce(b"first")
+        rig.produce(last)
         assert rig.keys.waiting == 1, "a report will show when nothing of it is outstanding"
-        rig.produce(b"second")
+        rig.produce(first)
         assert rig.keys.waiting == 1, "and of this one none will: it stays where it is"
+        order: Any = rig.producer._chooser.keys
+        assert order._topics["t"].keys[first].place.handle == MAIN
         rig.report_all()
         assert len(rig.outcomes) == 4
 
@@ -110,9 +112,16 @@ def test_keys_of_a_leader_that_cannot_be_connected_to_stay_with_the_first_handle
     assert 0 < needs < 60
 
 
-@pytest.mark.parametrize("config", [{"acks": 1}, {"delivery.report.only.error": True}])
-def test_without_a_second_handle_nothing_is_counted(make: Make, config: dict[str, Any]) -> None:
-    rig = make(config)
+def test_a_record_without_a_key_that_needs_a_suspect_stays_with_the_first_handle(make: Make) -> None:
+    rig = make()
+    rig.suspect(2)
+    for partition, taken in ((1, (1, 0)), (0, (1, 1))):
+        rig.producer._flight.launch(Record("t", b"v"), partition)
+        assert rig.queued == taken
+
+
+def test_without_a_second_handle_nothing_is_counted(make: Make) -> None:
+    rig = make({"acks": 1})
     rig.trust(STANDBY, (4,))
     rig.produce(*[b"k%d" % n for n in range(100)])
     assert rig.queued == (100, 0)
@@ -222,21 +231,6 @@ class TestARecordThatWaits:
         assert message.headers() == [("a", b"1")]
 
 
-@pytest.mark.parametrize(
-    ("config", "options", "why"),
-    [
-        ({"transactional.id": "t"}, {}, "transactional.id"),
-        ({"acks": 0}, {}, "acks=0"),
-        ({"delivery.report.only.error": True}, {}, "delivery.report.only.error"),
-        ({}, {"keys": "mvoe"}, "'mvoe'"),
-    ],
-)
-def test_what_contradicts_it_is_refused_in_words(config: Any, options: Any, why: str) -> None:
-    with pytest.raises(ConfigurationError, match="keys") as refused:
-        PartitioningProducer({**NOWHERE, **config}, **{"keys": "move", **options})
-    assert why in str(refused.value)
-
-
 def test_a_limit_that_lets_no_key_move_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="most_displaced"):
         MoveKeys(most_displaced=0)
@@ -280,7 +274,7 @@ def test_one_that_stays_gets_no_copy(make_either: Make, stuck: Any) -> None:
 def test_what_was_sent_over_two_seconds_waits(make_either: Make, stuck: Any) -> None:
     """Else the first may time out at home while a later one is written there, and is read before its copy."""
     rig, now = make_either(**HEDGE), [100.0]
-    flight_of(rig)._clock = lambda: now[0]
+    flight_of(rig).clock = lambda: now[0]
     soon, late, *_ = (k for n in range(99) if rig.home_of(k := b"k%d" % n) == 1)
     rig.produce(soon, late)
     now[0] += 1.9

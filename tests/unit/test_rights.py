@@ -35,18 +35,14 @@ def test_only_rights_on_what_was_refused_are_named() -> None:
     assert told_of_id.startswith("User:alice lacks WRITE on transactional-id kpe-t; ")
 
 
-def test_several_operations() -> None:
-    told = lacking("TOPIC_AUTHORIZATION_FAILED", [Right(("Write", "DescribeConfigs"), "topic", "t")], ALICE)
-    assert str(told).startswith("User:alice lacks WRITE and DESCRIBE_CONFIGS on topic t; ")
-    assert str(told).endswith("--operation Write --operation DescribeConfigs --topic t")
-
-
-def test_a_right_that_nobody_has_thought_of_is_told_by_its_kind() -> None:
-    told = lacking("CLUSTER_AUTHORIZATION_FAILED", [READ], ALICE)
+def test_several_operations_one_that_nobody_has_thought_of_and_another_error() -> None:
+    told = str(
+        lacking("TOPIC_AUTHORIZATION_FAILED", [Right(("Write", "DescribeConfigs"), "topic", "t")], ALICE)
+    )
+    assert told.startswith("User:alice lacks WRITE and DESCRIBE_CONFIGS on topic t; ")
+    assert told.endswith("--operation Write --operation DescribeConfigs --topic t")
+    told = str(lacking("CLUSTER_AUTHORIZATION_FAILED", [READ], ALICE))
     assert told == "User:alice lacks a right on a cluster (CLUSTER_AUTHORIZATION_FAILED)"
-
-
-def test_another_error_is_none_of_these() -> None:
     assert lacking("REQUEST_TIMED_OUT", [READ], ALICE) is None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words, kafka_python_settings
+from kafka_partition_events.clients.kafka_python.properties import kafka_python_settings
 from kafka_partition_events.clients.librdkafka import FromFile, connecting, login_of, up_to_date
 from kafka_partition_events.observe.config import load_config
 from tests.certificate_kit import Authority
@@ -62,7 +62,6 @@ def test_kafka_pythons_settings_know_it_too(file: Path) -> None:
     settings = kafka_python_settings({**LOGIN, "sasl.password": FromFile.read(str(file))})
     file.write_text("the second")
     assert up_to_date(settings)["sasl_plain_password"] == "the second"  # noqa: S105
-    assert in_librdkafkas_words(settings)["sasl.username"] == "alice"
 
 
 def test_a_login_differs_as_soon_as_a_file_of_it_was_replaced(file: Path, tmp_path: Path) -> None:

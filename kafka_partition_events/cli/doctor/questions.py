@@ -14,7 +14,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 from kafka_partition_events.cli.common.errors import one_line
 from kafka_partition_events.cli.doctor.findings import Asker, Finding, of_broker, of_event_topic, of_visible
 from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, connected, list_topics
-from kafka_partition_events.clients.confluent.answers import described_topic, listed_nodes
+from kafka_partition_events.clients.confluent.answers import described_topic, nodes_of
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.rights import principal
 from kafka_partition_events.metadata.cluster import Node
@@ -38,7 +38,7 @@ def ask_cluster(config: Mapping[str, str], event_topics: Sequence[str], observed
     with connected(config) as connection:
         listed = list_topics(connection)
         connection.succeeded()
-        nodes = listed_nodes(listed.brokers)
+        nodes = nodes_of(listed.brokers.values())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             yield from pool.map(partial(_ask_broker, config), nodes)
         visible = [name for name, topic in listed.topics.items() if topic.error is None]

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final
 from aiokafka import AIOKafkaProducer, errors
 from aiokafka.structs import TopicPartition
 
-from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.private import (
     THEIRS,
     FullError,
@@ -44,35 +43,28 @@ it busier."""
 _DRAWS: Final = 8  # partitions that a record without a key is tried in before it waits for room
 
 
-class UnknownPartitionError(Exception):
-    """The client has not heard of a partition yet: a poller that is shared is ahead of it."""
-
-
 class Adapter(FutureAdapter):
     """Hands the records of one producer to its accumulators. On the loop.
 
     Attributes:
         topics: Which the producer has written.
-        calls: What our threads have running on the loop for it.
         made: The second ways that are not closed yet.
     """
 
     no_room: ClassVar[tuple[type[BaseException], ...]] = (FullError,)
     errors: ClassVar[Any] = errors
+    closed: ClassVar[type[BaseException]] = errors.ProducerClosed
 
     def __init__(
         self,
         producer: AIOKafkaProducer,
         partitioner: Partitioner,
         settings: Settings,
-        calls: Calls,
-        detour: Detour[Second] | None,
+        detour: Detour[Second],
         made: set[Second],
     ) -> None:
         super().__init__(partitioner, producer.client.cluster, settings.limit_s, detour)
-        self.topics: set[str] = set()
-        self.calls, self.made = calls, made
-        self._known = producer.client.cluster
+        self.topics, self.made = set[str](), made
         self._accumulator = accumulator_of(producer)
         self._queues: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by topic, for room
         self._loop = asyncio.get_running_loop()
@@ -93,14 +85,27 @@ class Adapter(FutureAdapter):
         """
         kind: Any = type(producer)  # its methods are read each time: a tracer may wrap them later
 
-        async def flush(producer: AIOKafkaProducer) -> None:
-            await self._flush(functools.partial(kind.flush, producer))
+        async def flush(producer: AIOKafkaProducer) -> None:  # also the second way, copies, and what is held
+            keyed = self.flight.keyed
+            outcomes = [record.given.outcome for record in self.flight.copies.open]
+            outcomes += [] if keyed is None else [it.record.outcome for it in keyed.order.held()]
+            await kind.flush(producer)
+            for second in tuple(self.made):
+                await second.flush()
+            if outcomes:
+                await asyncio.wait(outcomes)
 
         async def stop(producer: AIOKafkaProducer) -> None:
             try:
-                await self._stop(producer, functools.partial(kind.stop, producer), stopped)
+                await producer.flush()
+                self._detour.end()
+                stopped()  # the poller is to ask nothing of a client that closes
+                await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be
+                for second in tuple(self.made):
+                    await second.close()
+                await kind.stop(producer)
+                self.flight.end()  # flushed, unless a task has just sent more
             finally:  # also where who waits for it gives up
-                self.calls.end()
                 stopped()
 
         def began_once(topic: str) -> None:
@@ -140,36 +145,8 @@ class Adapter(FutureAdapter):
                 return self.flight.send(record, partition)
             except FullError as error:
                 drained[error.partition] = error.drained
-                self.choose.move_on(record.topic, error.partition)
+                self.move_on(record.topic, error.partition)
         return list(drained.values())
-
-    async def _flush(self, flush: Callable[[], Any]) -> None:
-        """Wait as ``AIOKafkaProducer.flush`` does, also for the second way, copies, and what is held."""
-        copies, keyed = self.flight.copies, self.flight.keyed
-        outcomes = [] if copies is None else [record.given.outcome for record in copies.open]
-        outcomes += [] if keyed is None else [it.record.outcome for it in keyed.order.held()]
-        await flush()
-        for second in tuple(self.made):
-            await second.flush()
-        if outcomes:
-            await asyncio.wait(outcomes)
-
-    async def _stop(
-        self, producer: AIOKafkaProducer, stop: Callable[[], Any], stopped: Callable[[], None]
-    ) -> None:
-        await producer.flush()
-        if self._detour is not None:
-            self._detour.end()
-        self.calls.end()
-        stopped()  # the poller is to ask nothing of a client that closes
-        await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be
-        for second in tuple(self.made):
-            await second.close()
-        await stop()
-        self.flight.purge()  # flushed, unless a task has just sent more
-        if self.flight.copies is not None:
-            self.flight.copies.close()
-        self.flight.served()
 
     # -- judging, copies and what is held ------------------------------------------------------------
 
@@ -201,9 +178,9 @@ class Adapter(FutureAdapter):
         """Move on where the record would begin a batch (KIP-480); aiokafka informs no one of that."""
         if has_open_batch(self._accumulator, record.topic, partition):
             return partition
-        if not self.choose.move_on(record.topic, partition):  # a probe
+        if not self.move_on(record.topic, partition):  # a probe
             return partition
-        known = self.choose.known(record.topic)
+        known = self.knows(record.topic)
         return self._partitioner.partition(record.topic, None, None, None, record.value, known)
 
     def hand_over(self, record: Record, attempt: Attempt) -> Any:
@@ -235,7 +212,7 @@ class Adapter(FutureAdapter):
             self.flight.placed(attempt, partition)
             return future
         if known.leader_for_partition(TopicPartition(topic, partition)) is None:
-            raise UnknownPartitionError
+            raise errors.UnknownTopicOrPartitionError
         return append_now(self._accumulator, record, partition)
 
     def hold(self, record: Record, waiting: int) -> tuple[Record, Any]:
@@ -246,7 +223,7 @@ class Adapter(FutureAdapter):
 
     def knows_no_such_partition(self, error: BaseException) -> bool:
         """Return whether the client has not heard of a partition."""
-        return isinstance(error, UnknownPartitionError)
+        return isinstance(error, errors.UnknownTopicOrPartitionError)
 
     def _reported(
         self, attempt: Attempt, sent_at: float, outcome: Any, future: "asyncio.Future[Any]"
@@ -262,6 +239,3 @@ class Adapter(FutureAdapter):
                 outcome.set_result(arrived)
             else:
                 outcome.set_exception(error)
-
-    def _closed(self) -> BaseException:
-        return errors.ProducerClosed()  # type: ignore[no-any-return]

@@ -85,11 +85,11 @@ def attach(
             "that poller ends with the producer that it was attached to. For producers to share one, make it "
             "of a client: MetadataPoller(AiokafkaMetadataSource(client), ())"
         )
-    settings, client, owner = settings_of(producer), producer.client, weakref.ref(producer)
+    settings, client = settings_of(producer), producer.client
     chosen: Any = settings.partitioner if partitioner is None else partitioner
     if isinstance(chosen, type(THEIRS)):
         chosen = DefaultPartitioner()
-    plan = Plan.checked(
+    plan = Plan(
         producer, chosen, rescue, standby, keys, poller, poller_options,
         transaction=settings.transaction, acks=settings.acks,
     )  # fmt: skip
@@ -97,12 +97,11 @@ def attach(
     if poller is None:
         source = _AttachedSource(client, suspects)
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
-    calls, made, way = Calls(asyncio.get_running_loop()), set[Second](), None
-    if plan.further:
-        way = detour(client, settings, suspects, calls, made, lambda: owner() is not None)
-    adapter = Adapter(producer, chosen, settings, calls, way, made)
-    adapter.flight, follower, _ = plan.begin(
-        producer, chosen, adapter, poller,
+    calls, made = Calls(asyncio.get_running_loop()), set[Second]()
+    way = detour(client, settings, suspects, calls, made, weakref.ref(producer))
+    adapter = Adapter(producer, chosen, settings, way, made)
+    adapter.flight, follower = plan.begin(
+        adapter, poller,
         lambda: tuple(adapter.topics),  # on the poller's thread; a set is copied in one step
         lambda: policies_over(client, calls),
         linger_s=settings.linger_s,
@@ -114,6 +113,7 @@ def attach(
         # First the poller is marked as closed, then its thread, which may wait for this very loop, is let go:
         # so it does not take the end of its question for an outage. Nothing here waits for it.
         follower.leave(0.0)
+        calls.end()
         if source is not None:
             source.calls.end()
 

@@ -18,8 +18,14 @@ class Calls:
         self._open: set[concurrent.futures.Future[Any]] = set()
         self._ended = False
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Have the loop run a coroutine; raises `LoopEndedError`."""
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float) -> T:
+        """Return what a coroutine returns. Not on the loop, which would wait for itself.
+
+        Raises:
+            TimeoutError: it took longer than so many seconds, be it that the loop is busy; it is cancelled.
+            LoopEndedError: the loop has ended.
+            BaseException: whatever the coroutine raises.
+        """
         if self._ended:  # the loop may be closed before it begins with a coroutine
             coroutine.close()
             raise LoopEndedError("the producer was stopped")
@@ -33,17 +39,6 @@ class Calls:
         # `end` first sets the mark, then cancels what is there: one of us two sees the other.
         if self._ended:
             future.cancel()
-        return future
-
-    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float) -> T:
-        """Return what a coroutine returns. Not on the loop, which would wait for itself.
-
-        Raises:
-            TimeoutError: it took longer than so many seconds, be it that the loop is busy; it is cancelled.
-            LoopEndedError: the loop has ended.
-            BaseException: whatever the coroutine raises.
-        """
-        future = self.start(coroutine)
         try:
             return future.result(timeout)
         except TimeoutError:

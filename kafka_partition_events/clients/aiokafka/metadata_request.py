@@ -104,13 +104,12 @@ class AskMetadata(Request[_RequestV12]):  # type: ignore[misc]
 
 def in_their_words(answer: Any, topics: Collection[str]) -> Any:
     """Return those topics of an answer that have no error, as ``ClusterMetadata`` reads them."""
-    kept = [t for t in answer.topics if not t.error_code and t.name in topics]
-    rows = {
-        t.name: [
+    theirs = [
+        (t.error_code, t.name, t.is_internal, [
             (p[0], p[1], p.leader_id, p.replica_nodes, p.isr_nodes, p.offline_replicas) for p in t.partitions
-        ]
-        for t in kept
-    }
-    theirs = [(t.error_code, t.name, t.is_internal, rows[t.name]) for t in kept]
+        ])
+        for t in answer.topics
+        if not t.error_code and t.name in topics
+    ]  # fmt: skip
     brokers = [(b.node_id, b.host, b.port, b.rack) for b in answer.brokers]
     return MetadataResponse_v5(0, brokers, answer.cluster_id, answer.controller_id, theirs)

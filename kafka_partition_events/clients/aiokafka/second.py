@@ -30,7 +30,6 @@ class Second:
     """A further accumulator, and the records that it has (its length). On the loop, but for its length."""
 
     def __init__(self, lane: Lane, settings: Settings, made: "set[Second]") -> None:
-        self._takes_records = True
         self._lane, self._made = lane, made
         self._accumulator, self._sender = further_way(lane, settings.sender)
         self._closing: asyncio.Task[None] | None = None
@@ -45,12 +44,11 @@ class Second:
 
     def knows(self, _topic: str) -> bool:
         """Return whether it takes records; what the client knows is known here."""
-        return self._takes_records
+        return takes_records(self._accumulator)
 
     def send(self, record: Record, partition: int) -> "asyncio.Future[Any]":
         """Append a record; see `append_now`. Raises `HandleClosedError` also where its sender has failed."""
         if not takes_records(self._accumulator):
-            self._takes_records = False
             raise HandleClosedError
         return append_now(self._accumulator, record, partition)
 
@@ -60,7 +58,6 @@ class Second:
 
     async def close(self) -> None:
         """Send what it has, and hang up. Idempotent; goes on if who waits for it does not."""
-        self._takes_records = False
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
@@ -78,7 +75,7 @@ def detour(
     suspects: Callable[[], frozenset[int]],
     calls: Calls,
     made: set[Second],
-    is_wanted: Callable[[], bool],
+    owner: Callable[[], object],
 ) -> Detour[Second]:
     """Prepare a second way; none is made yet. Those that are not closed yet are in ``made``."""
 
@@ -88,7 +85,7 @@ def detour(
         return second
 
     def close(second: Second) -> None:
-        with contextlib.suppress(LoopEndedError):  # then its tasks have ended, too
-            calls.start(second.close())
+        with contextlib.suppress(LoopEndedError, TimeoutError):  # then its tasks have ended, or go on
+            calls.run(second.close(), settings.limit_s)
 
-    return Detour(lambda: calls.run(begin(), settings.limit_s), close, len, is_wanted)
+    return Detour(lambda: calls.run(begin(), settings.limit_s), close, owner)

@@ -12,7 +12,6 @@ from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata, in_their_words
 from kafka_partition_events.clients.aiokafka.private import topics_of
 from kafka_partition_events.clients.answers import NoAnswerError, first_answer, grown, observation
-from kafka_partition_events.clients.rights import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.loop import LoopEndedError
 from kafka_partition_events.metadata.source import Observation
@@ -46,7 +45,6 @@ class AiokafkaMetadataSource:
             raise ConfigurationError(f"give an AIOKafkaClient, not a {type(client).__name__}")
         self._client = client
         self._suspects = suspects
-        self._refusals = RefusedTopics()
         self._process = OwnProcess("AiokafkaMetadataSource")
         try:
             self.loop = asyncio.get_running_loop()
@@ -71,13 +69,11 @@ class AiokafkaMetadataSource:
         self._process.check()
         deadline = time.monotonic() + timeout
         try:
-            answer = self.calls.run(self._ask(topics, started_at, deadline), timeout)
+            return self.calls.run(self._ask(topics, started_at, deadline), timeout)
         except TimeoutError:
             raise MetadataFetchError(f"no answer within {timeout:.3g} s") from None
         except LoopEndedError as error:
             raise MetadataFetchError(str(error)) from error
-        self._refusals.report(answer.errors, None)
-        return answer
 
     async def _ask(self, topics: frozenset[str] | None, started_at: float, deadline: float) -> Observation:
         """Ask one broker after the other; suspects are the last."""

@@ -54,7 +54,7 @@ class ConfluentAdapter:
     _producer: Callable[[], Handle | None]  # the application's own handle, as long as there is one
     _chooser: Chooser
     _metadata: HandleMetadata
-    _detours: Detours
+    detours: Detours
     _default_outcome: OnDelivery | None  # the application's callback for records without one
     _most_waiting: int  # records on all handles together
     most_held_s: float
@@ -69,14 +69,12 @@ class ConfluentAdapter:
             BaseException: as `Flight.send`; ``_UNKNOWN_TOPIC``: nothing was known of its topic in time.
         """
         topic = record.topic
-        if self.must_wait(topic, record.key):
-            self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
         try:
             self.flight.send(record, partition)
         except KafkaException as error:
             if not (self._chooser.must_place(topic, record.key) and self.knows_no_such_partition(error)):
                 raise
-            # The handle lags behind a poller that others share.
+            # Nothing is known of the topic, or the handle lags behind a poller that others share.
             self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
             self.flight.send(record)
 
@@ -92,7 +90,7 @@ class ConfluentAdapter:
         partitioner of the application's raises) nothing was sent.
         """
         chooser, keys = self._chooser, batches.keys_of(messages)
-        if keys is not None and self.flight.copies is None:  # a batch can't take headers
+        if keys is not None and self.flight.rescue is None:  # a batch can't take headers
             if chooser.by_turns is not None and (chooser.keyless or keys.count(None) == len(keys)):
                 return self._send_in_turns(topic, messages, outcome)
             if chooser.leaves_keys(topic) and all(keys) and not self.flight.places_keys(topic):
@@ -124,23 +122,26 @@ class ConfluentAdapter:
             self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
         placed = []
         for message in messages:
-            record, partition = batches.record(topic, message, outcome), batches.placed_on(message)
-            is_free = partition == UNASSIGNED
-            placed.append((message, record, self.choose(record) if is_free else partition, is_free))
-        taken = 0
-        for message, record, partition, is_free in placed:
-            try:
-                if is_free:
-                    self.send(record, partition)
-                else:
-                    self._first().plain(topic, record.value, record.key, partition, record.outcome)
-            except BufferError:
-                message["_error"] = _QUEUE_FULL
-            except KafkaException as error:
-                message["_error"] = error.args[0]
-            else:
-                taken += 1  # an error of an earlier try stays noted, as with a plain producer
-        return taken
+            record = batches.record(topic, message, outcome)
+            is_free = message.get("partition") in {None, UNASSIGNED}
+            placed.append((message, record, self.choose(record) if is_free else None))
+        return sum(self._send_one(*each) for each in placed)
+
+    def _send_one(self, message: batches.Message, record: Record, partition: int | None) -> int:
+        """Send one message of a batch; return how many were taken."""
+        try:
+            if partition is not None:
+                self.send(record, partition)
+            else:  # its own is obeyed
+                topic, value, key, report, *_ = record
+                self._first().plain(topic, value, key, message["partition"], report)
+        except BufferError:
+            message["_error"] = _QUEUE_FULL
+        except KafkaException as error:
+            message["_error"] = error.args[0]
+        else:
+            return 1  # an error of an earlier try stays noted, as with a plain producer
+        return 0
 
     def _send_together(
         self, topic: str, part: list[batches.Message], partition: int, outcome: OnDelivery | None,
@@ -148,46 +149,34 @@ class ConfluentAdapter:
     ) -> int:  # fmt: skip
         """Send the messages of a batch that go to one partition, or have keys that librdkafka places.
 
-        The first one may be tracked; return how many were taken.
+        One that is to be tracked goes by itself: a probe, or the last one, as librdkafka has said by then
+        whether it takes such messages. Return how many were taken.
         """
-        key = keys[0] if keys else None
-        if keys and time.monotonic() >= self.flight.next_sample and batches.are_acceptable(part[:1]):
-            partition = self._chooser.choose(topic, key, None)  # for the failure detector
-        alone = partial(self._send_one_by_one, topic, part, outcome)
-        hand_over = partial(self._hand_over_batch, part, outcome, keys)
+        last = None
+        is_due = len(part) == 1 or time.monotonic() >= self.flight.next_sample
+        if is_due and batches.are_acceptable(part[-1:]):
+            record = batches.record(topic, part[-1], outcome)
+            last = part[-1], record, self.choose(record) if keys else partition
+        together, taken = part if last is None else part[:-1], 0
         try:
-            return self.flight.launch(Record(topic, None, key), partition, hand_over, alone=alone)
+            handle = self._handle(self.flight.handle(topic, self.flight.route(topic, partition), partition))
         except BufferError:  # of all handles together; a plain producer marks what it does not take
             for message in part:
                 message["_error"] = _QUEUE_FULL
             return 0
-
-    def _hand_over_batch(
-        self,
-        part: list[batches.Message],
-        outcome: OnDelivery | None,
-        keys: Sequence[Any],
-        _record: Record,
-        attempt: Attempt,
-    ) -> int:
-        """Produce messages together; if the attempt is tracked, it is the first one."""
-        topic, first = attempt.topic, part[0]
-        if attempt.tracked:
-            first = {name: value for name, value in first.items() if name != "_error"}  # of an earlier try
-            first["callback"] = self._report(attempt, first.get("callback") or outcome)
-        where = UNASSIGNED if keys else attempt.partition
-        taken = _produce_batch(self._handle(attempt.handle), topic, [first, *part[1:]], where, outcome)
-        if (order := self._chooser.keys) is not None:
-            order.log_all(topic, keys[attempt.tracked :])
-        error: Any = first.get("_error")  # it is there if none was taken
-        if not taken and where != UNASSIGNED and error.code() == batches.UNKNOWN_PARTITION:
-            for message in part:
-                message.pop("_error", None)
-            raise KafkaException(error)  # so that librdkafka chooses
-        if attempt.tracked and error is not None:
-            part[0]["_error"] = error
-            self.flight.take_back(attempt)
-        return taken
+        except HandleClosedError:  # it was idle until a moment ago
+            handle = self._first()
+        if together:
+            taken = _produce_batch(handle, topic, together, partition, outcome)
+            error: Any = together[0].get("_error")  # it is there if none was taken
+            if not taken and partition != UNASSIGNED and error.code() == batches.UNKNOWN_PARTITION:
+                for message in together:
+                    message.pop("_error", None)
+                self._chooser.fall_back(topic)
+                taken = _produce_batch(self._first(), topic, together, UNASSIGNED, outcome)
+            if (order := self._chooser.keys) is not None:
+                order.log_all(topic, keys[: len(together)])
+        return taken if last is None else taken + self._send_one(*last)
 
     # -- what the engine asks ------------------------------------------------------------------------
 
@@ -198,18 +187,11 @@ class ConfluentAdapter:
             raise KafkaException(KafkaError(batches.UNKNOWN_PARTITION))
         return partition
 
-    def pick(self, handle: int, topic: str) -> int:
-        """See `Client.pick`."""
-        if (detour := self._detours.get(handle)) is None or detour.handle() is None:
-            return FIRST
-        if _len(self._first()) + sum(map(len, self._detours.open)) >= self._most_waiting:
+    def may_take(self, handle: Handle, topic: str) -> bool:
+        """See `Client.may_take`."""
+        if _len(self._first()) + sum(map(len, self.detours.open)) >= self._most_waiting:
             raise BufferError(_QUEUE_FULL.str())
-        return handle
-
-    def is_coming(self, handle: int) -> bool:
-        """See `Client.is_coming`."""
-        detour = self._detours.get(handle)
-        return detour is not None and detour.handle() is None and detour.is_coming
+        return True
 
     def hand_over(self, record: Record, attempt: Attempt) -> None:
         """See `Client.hand_over`."""
@@ -220,7 +202,7 @@ class ConfluentAdapter:
 
     def hold(self, record: Record, waiting: int) -> tuple[Record, None]:
         """See `Client.hold`."""
-        if _len(self._first()) + sum(map(len, self._detours.open)) + waiting >= self._most_waiting:
+        if _len(self._first()) + sum(map(len, self.detours.open)) + waiting >= self._most_waiting:
             raise BufferError(_QUEUE_FULL.str())
         timestamp_ms = record.timestamp_ms or int(time.time() * 1000)  # not that of its release
         return record._replace(headers=as_list(record.headers), timestamp_ms=timestamp_ms), None
@@ -277,7 +259,7 @@ class ConfluentAdapter:
     def _handle(self, number: int) -> Handle:
         if number == FIRST:
             return self._first()
-        if (detour := self._detours.get(number)) is None or (handle := detour.open) is None:
+        if (detour := self.detours.get(number)) is None or (handle := detour.open) is None:
             raise HandleClosedError
         return handle
 
@@ -293,20 +275,17 @@ class ConfluentAdapter:
         self, attempt: Attempt, outcome: OnDelivery | None, error: KafkaError | None, message: Message
     ) -> None:
         """Bring librdkafka's report to the engine, in the thread that polls; then to the application."""
+        offset = message.offset()
         try:
-            if error is None:
-                offset = -1 if (found := message.offset()) is None else found
-                self.flight.reported(
-                    attempt, arrived=message, offset=offset, latency_s=message.latency() or 0.0
-                )
-            else:
-                self.flight.reported(
-                    attempt,
-                    error=KafkaException(error, message),
-                    answered=error.code() >= 0,  # the others are librdkafka's own: no broker has answered
-                    latency_s=message.latency() or 0.0,
-                    worth_a_copy=error.name() in _WORTH_A_COPY,
-                )
+            self.flight.reported(
+                attempt,
+                arrived=message if error is None else None,
+                offset=-1 if offset is None else offset,
+                error=None if error is None else KafkaException(error, message),
+                answered=error is None or error.code() >= 0,  # else librdkafka's own: no broker has answered
+                latency_s=message.latency() or 0.0,
+                worth_a_copy=error is not None and error.name() in _WORTH_A_COPY,
+            )
         finally:
             if outcome is not None:
                 outcome(error, message)

@@ -84,8 +84,7 @@ class AsyncPartitioningProducer:
 
         Raises:
             RuntimeError: no loop runs in this thread.
-            ConfigurationError: as of `PartitioningProducer`; ``delivery.report.only.error`` is set, or
-                ``oauth_cb`` is ``async``.
+            ConfigurationError: as of `PartitioningProducer`, or ``oauth_cb`` is ``async``.
             KafkaException: confluent-kafka refuses a setting.
         """
         self._reports = reports = Reports(asyncio.get_running_loop())
@@ -93,11 +92,6 @@ class AsyncPartitioningProducer:
         given = settings.merged(config, kwargs)
         for name in _OF_ITS_OWN_BATCHES:
             given.pop(name, None)
-        if settings.is_true(given, "delivery.report.only.error"):
-            raise ConfigurationError(
-                "delivery.report.only.error can't be used with asyncio: the future of a record that was "
-                "delivered would never be done. Remove the setting"
-            )
         if inspect.iscoroutinefunction(given.get("oauth_cb")):
             raise ConfigurationError("oauth_cb must be a plain function: it is called in a thread")
         for name in _CALLBACKS:

@@ -37,11 +37,6 @@ def error_text(error: KafkaError, config: Mapping[str, Any], *needed: Right) -> 
     return lacking(error_name(error), needed, config) or error.str()
 
 
-def is_of_the_group(error: KafkaError) -> bool:
-    """Return whether an error is of the group that librdkafka wants of every consumer, also without one."""
-    return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-
-
 def described_topic(description: Any) -> TopicInfo:
     """Translate an ``AdminClient.describe_topics`` answer."""
 
@@ -56,11 +51,6 @@ def described_topic(description: Any) -> TopicInfo:
     return TopicInfo(name, partitions, _topic_id(description.topic_id))
 
 
-def described_nodes(nodes: Iterable[Any]) -> tuple[Node, ...]:
-    """Translate the brokers of an ``AdminClient.describe_cluster`` answer."""
-    return tuple(Node(node.id, node.host, node.port, node.rack or None) for node in nodes)
-
-
 def listed_topic(metadata: Any) -> TopicInfo:
     """Translate a topic of a ``list_topics`` answer."""
     name = metadata.topic
@@ -71,9 +61,9 @@ def listed_topic(metadata: Any) -> TopicInfo:
     return TopicInfo(name, partitions)
 
 
-def listed_nodes(brokers: Mapping[int, Any]) -> tuple[Node, ...]:
-    """Translate the brokers of a ``list_topics`` answer, which has no racks."""
-    return tuple(Node(broker.id, broker.host, broker.port) for broker in brokers.values())
+def nodes_of(brokers: Iterable[Any]) -> tuple[Node, ...]:
+    """Translate brokers; a ``list_topics`` answer has no racks."""
+    return tuple(Node(it.id, it.host, it.port, getattr(it, "rack", None) or None) for it in brokers)
 
 
 def _topic_id(described: Any) -> str | None:

@@ -5,7 +5,6 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from kafka_partition_events.clients.flight.record import Record
-from kafka_partition_events.partitioners.base import UNASSIGNED
 
 Message = dict[str, Any]
 UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
@@ -39,12 +38,6 @@ def are_acceptable(messages: Any) -> bool:
         and isinstance(m.get("headers"), dict | list | None)
         for m in messages
     )
-
-
-def placed_on(message: Message) -> int:
-    """Return the partition that a message says, `UNASSIGNED` if none."""
-    partition: int | None = message.get("partition")
-    return UNASSIGNED if partition is None else partition
 
 
 def record(topic: str, message: Message, outcome: Any) -> Record:

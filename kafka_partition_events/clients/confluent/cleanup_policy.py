@@ -1,8 +1,7 @@
 """Asks for topics' ``cleanup.policy`` by a client of its own, as long as there is something to ask."""
 
-from collections.abc import Mapping
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -11,33 +10,26 @@ from confluent_kafka.admin._resource import ResourceType
 
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.clients.flight.cleanup_policy import TIMEOUT_S, Answer, CleanupPolicies
+from kafka_partition_events.clients.flight.cleanup_policy import TIMEOUT_S, Answer, Ask, CleanupPolicies
 
 
 def policies_by(config: Mapping[str, Any]) -> CleanupPolicies:
-    """Return what asks with a producer's settings; connecting waits until a topic is asked for."""
-    connections: list[Connection] = []
+    """Return what asks with a producer's settings."""
 
-    def describe(topic: str, answer: Answer) -> None:
-        if not connections:
-            connections.append(Connection(config))
-        resource = ConfigResource(ResourceType.TOPIC, topic)
-        admin = connections[0].admin()
-        (future,) = admin.describe_configs([resource], request_timeout=TIMEOUT_S).values()
-        future.add_done_callback(partial(_answered, answer))
+    @contextmanager
+    def asking() -> Iterator[Ask]:
+        with closing(Connection(config)) as connection:
 
-    def close() -> None:
-        while connections:
-            connections.pop().close()
+            def ask(topic: str) -> Answer:
+                resource = ConfigResource(ResourceType.TOPIC, topic)
+                asked = connection.admin().describe_configs([resource], request_timeout=TIMEOUT_S)
+                try:
+                    return asked[resource].result()["cleanup.policy"].value or "", ""
+                except KafkaException as error:
+                    if error.args[0].code() < 0:  # librdkafka's own: no broker has answered
+                        raise
+                    return None, error_name(error.args[0])
 
-    return CleanupPolicies(describe, close)
+            yield ask
 
-
-def _answered(answer: Answer, future: "Future[Mapping[str, Any]]") -> None:
-    """Note an answer, in a thread of librdkafka's."""
-    try:
-        answer(future.result()["cleanup.policy"].value or "", "")
-    except KafkaException as error:
-        answer(None, error_name(error.args[0]))
-    except BaseException as error:  # noqa: BLE001 - librdkafka would swallow it
-        answer(None, repr(error))
+    return CleanupPolicies(asking)

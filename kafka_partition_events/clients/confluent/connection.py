@@ -52,11 +52,6 @@ def asking_around(ask: Callable[[float], Any], deadline: float) -> Any:
         patience *= 2
 
 
-def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a connection; a broker that is down is no news for stderr."""
-    return {"log_level": 2, **connecting(config), "allow.auto.create.topics": False}
-
-
 def time_left(deadline: float) -> float:
     """Return the seconds that are left; never zero or less, which some calls take for "no limit"."""
     return max(0.05, deadline - time.monotonic())
@@ -101,7 +96,9 @@ class Connection:
                 complaints[error.name()] = error.str()
 
             self._login = login_of(self.config)
-            settings = {**settings_of(self.config), "error_cb": note}
+            # A broker that is down is no news for stderr.
+            quietly = {"log_level": 2, **connecting(self.config)}
+            settings = {**quietly, "allow.auto.create.topics": False, "error_cb": note}
             if (logger := self.config.get("logger")) is not None:  # else librdkafka writes to stderr
                 settings["logger"] = logger
             try:
@@ -111,13 +108,6 @@ class Connection:
                 raise ConfigurationError(f"librdkafka refuses the connection settings: {why}") from error
         self._admin.poll(0)
         return self._admin
-
-    def log_in(self, username: str, password: str) -> None:
-        """Use other credentials from the next connection on. Thread-safe."""
-        self.config = {**self.config, "sasl.username": username, "sasl.password": password}
-        self._login = login_of(self.config)
-        if (admin := self._admin) is not None:
-            admin.set_sasl_credentials(username, password)
 
     def failure(self, what: str, error: BaseException, *needed: Right) -> MetadataFetchError:
         """Return the exception to be raised, with the cause that only librdkafka's error callback has.

@@ -103,7 +103,7 @@ class Reports:
             await asyncio.wait(self._tasks)
 
 
-class DeliveryThread:
+class DeliveryThread(threading.Thread):
     """Serves one producer until `stop`, then closes it. Thread-safe.
 
     Attributes:
@@ -111,14 +111,14 @@ class DeliveryThread:
     """
 
     def __init__(self, producer: PartitioningProducer, reports: Reports) -> None:
+        super().__init__(name="kpe-aio", daemon=True)
         self.flushing = 0
         self._closed = asyncio.Event()
         self._producer, self._reports = producer, reports
         self._stopped = False
         self._jobs: set[Future[Any]] = set()
         self._pool = ThreadPoolExecutor(thread_name_prefix="kpe-aio-call")  # has no thread before it is used
-        self._thread = threading.Thread(target=self._serve, name="kpe-aio", daemon=True)
-        self._thread.start()
+        self.start()
 
     async def call(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Make a call that blocks, in a thread; one that is cancelled goes on, and `close` waits for it."""
@@ -134,9 +134,10 @@ class DeliveryThread:
     async def ended(self) -> None:
         """Wait until it has closed the producer, and ended."""
         await self._closed.wait()
-        await asyncio.to_thread(self._thread.join)  # a moment that may be long on a busy machine
+        await asyncio.to_thread(self.join)  # a moment that may be long on a busy machine
 
-    def _serve(self) -> None:
+    def run(self) -> None:
+        """Serve, and then close."""
         loop, producer = self._reports.loop, self._producer
         # A transaction's commit needs its reports served, so there is no end before it.
         while not (self._stopped or loop.is_closed()) or self._jobs:

@@ -16,7 +16,7 @@ _OF_THE_FIRST = {"stats_cb", "throttle_cb", "statistics.interval.ms"}
 """Settings that are not a further handle's: a reader of statistics expects one producer."""
 
 
-class Detours:
+class Detours(dict[int, Detour[Handle]]):
     """A second and a third handle of one producer, which they do not keep alive. Thread-safe.
 
     If the wrong broker was suspected first, records that wait for the right one block the second handle, too.
@@ -36,38 +36,25 @@ class Detours:
 
         They are not to ask ``suspects`` for metadata; ``throttled`` is their ``throttle_cb``.
         """
-        own = {name: config[name] for name in config.keys() - _OF_THE_FIRST}
-        self._config = {**own, "throttle_cb": throttled}
+        self._config, self._throttled = config, throttled
         self._cluster, self._suspects = cluster, suspects
         owner = weakref.ref(producer)
-        self._by_number = {
-            number: Detour(self._made, Producer.close, len, lambda: owner() is not None)
-            for number in range(1, 1 + count)
-        }
-
-    def get(self, number: int) -> Detour[Handle] | None:
-        """Return the detour of this number; None if there is none."""
-        return self._by_number.get(number)
+        super().__init__({n: Detour(self._made, Producer.close, owner) for n in range(1, 1 + count)})
 
     @property
     def open(self) -> list[Handle]:
         """The handles that are open."""
-        return [handle for detour in self._by_number.values() if (handle := detour.open) is not None]
-
-    def log_in(self, username: str, password: str) -> None:
-        """Use other credentials from now on."""
-        self._config = {**self._config, "sasl.username": username, "sasl.password": password}
-        for handle in self.open:
-            handle.set_sasl_credentials(username, password)
+        return [handle for detour in self.values() if (handle := detour.open) is not None]
 
     def close(self) -> None:
         """Close the handles for good; what they have is sent first. Idempotent."""
-        for detour in self._by_number.values():
+        for detour in self.values():
             detour.close()
 
     def _made(self) -> Handle:
         """Return a new handle, which asks healthy brokers first: one that hangs would keep it waiting."""
-        config = self._config
+        config = {name: self._config[name] for name in self._config.keys() - _OF_THE_FIRST}
+        config["throttle_cb"] = self._throttled
         if first := healthy(self._cluster(), self._suspects()):
             config = {name: config[name] for name in config.keys() - _SERVERS}
             config["bootstrap.servers"] = ",".join(first)

@@ -1,6 +1,5 @@
 """Keeps a producer's own knowledge of its topics ahead of ours, and waits for it where a record must."""
 
-import contextlib
 import threading
 import time
 import weakref
@@ -12,7 +11,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.connection import asking_around
-from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.process import forget_in_children, leak
@@ -39,7 +37,7 @@ class HandleMetadata:
 
     librdkafka refuses a partition id that the handle has not seen (``_UNKNOWN_PARTITION``), and asks for new
     ones only every five minutes. ``list_topics`` on the handle makes it ask; there is no other way. Asked for
-    a topic by name, it may create it. So `ensure_known` names only what the cluster has just listed and the
+    a topic by name, it may create it. So `learn` names only what the cluster has just listed and the
     producer writes; if that was deleted in between, its next record would create it anyway.
 
     It does not keep the producer alive.
@@ -63,35 +61,27 @@ class HandleMetadata:
         """Whether the handle is not touched any more."""
         return self._released.is_set()
 
-    def learn(self, topics: Mapping[str, TopicInfo]) -> None:
-        """Take what a poll has found, before the partitioner does."""
-        with contextlib.suppress(MetadataFetchError):  # records fall back, and the next poll tries again
-            self.ensure_known(topics, time.monotonic() + _LEARN_S)
+    def learn(self, topics: Mapping[str, TopicInfo], limit_s: float = _LEARN_S) -> bool:
+        """Have the handle know at least as many partitions of each topic that is written; return whether.
 
-    def ensure_known(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
-        """Return when the handle knows at least as many partitions of each topic.
-
-        Raises:
-            MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
+        Of what a poll has found, before the partitioner follows it: what the handle does not know, as the
+        broker that it asked lags behind, falls back, and the next poll tries again.
         """
-        written = self._chooser
+        written, deadline = self._chooser, time.monotonic() + limit_s
         for name in tuple(self._known):  # a thread that produces may add to it meanwhile
             if name not in written:
                 self._known.pop(name, None)
         new = {name: info for name, info in topics.items() if self._is_news(info) and name in written}
-        pause = _PAUSE_S
         for attempt in range(_ATTEMPTS):
-            if not new:
-                return
-            if attempt and self._released.wait(min(pause, max(0.0, deadline - time.monotonic()))):
+            pause = min(_PAUSE_S * 2**attempt / 2, max(0.0, deadline - time.monotonic()))
+            if not new or (attempt and self._released.wait(pause)):
                 break
-            pause *= 2
-            known = self._ask(new, deadline)
-            for name in [name for name, info in new.items() if known[name] >= len(info.partitions)]:
-                self._known[name] = (known[name], new.pop(name).topic_id)
-        if new:
-            missing = ", ".join(f"{name} has {len(info.partitions)} partitions" for name, info in new.items())
-            raise MetadataFetchError(f"the producer's own metadata lags behind: {missing}")
+            for query in list(new) if len(new) <= FEW else [None]:
+                for name, metadata in self.ask_for(query, deadline).items():
+                    count = 0 if metadata.error is not None else len(metadata.partitions)
+                    if name in new and count >= len(new[name].partitions):
+                        self._known[name] = count, new.pop(name).topic_id
+        return not new
 
     def wait_for_topic(self, topic: str, timeout: float) -> None:
         """Return when partitioner and handle know the topic; one that is missing is created where it may be.
@@ -115,11 +105,9 @@ class HandleMetadata:
         if self.ended:
             raise RuntimeError(CLOSED)
         cluster = self._poller.cluster
-        with contextlib.suppress(MetadataFetchError):  # another attempt follows, as long as there is time
-            if cluster is not None and topic in cluster.by_topic and self._chooser.knows(topic):
-                self.ensure_known({topic: cluster.by_topic[topic]}, deadline)
-                return True
-            self.ask_for(topic, deadline)
+        if cluster is not None and topic in cluster.by_topic and self._chooser.knows(topic):
+            return self.learn({topic: cluster.by_topic[topic]}, deadline - time.monotonic())
+        self.ask_for(topic, deadline)
         return False
 
     def release(self) -> None:
@@ -133,29 +121,17 @@ class HandleMetadata:
         recreated = None not in {topic_id, info.topic_id} and topic_id != info.topic_id
         return recreated or count < len(info.partitions)
 
-    def _ask(self, topics: Mapping[str, TopicInfo], deadline: float) -> dict[str, int]:
-        """Make the handle ask for the topics; return how many partitions it knows of each."""
-        queries: list[str | None] = list(topics) if len(topics) <= FEW else [None]
-        known = dict.fromkeys(topics, 0)
-        for query in queries:
-            for name, metadata in self.ask_for(query, deadline).items():
-                if name in known and metadata.error is None:
-                    known[name] = len(metadata.partitions)
-        return known
-
     def ask_for(self, topic: str | None, deadline: float) -> Mapping[str, Any]:
         """Ask for a topic, which creates it where a plain producer's record would, or for all; return them.
 
-        Raises:
-            MetadataFetchError: the handle could not ask.
+        None are returned where the handle could not ask.
         """
         with self._calling:  # so that `release` can wait for us: the handle must not be closed meanwhile
             if (producer := self._producer()) is None:
-                raise MetadataFetchError("the producer is closed")
+                return {}
             try:
                 answer = asking_around(partial(Producer.list_topics, producer, topic), deadline)
-            except (KafkaException, RuntimeError) as error:  # RuntimeError: the handle was closed
-                why = f"the producer's handle could not learn of its topics: {error}"
-                raise MetadataFetchError(why) from error
+            except (KafkaException, RuntimeError):  # RuntimeError: the handle was closed
+                return {}
         topics: Mapping[str, Any] = answer.topics
         return topics

@@ -28,6 +28,7 @@ from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.rescue import RescueMode
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
@@ -109,20 +110,24 @@ class PartitioningProducer(Handle):
         Raises:
             TypeError: there are no settings, or not as a mapping.
             ConfigurationError: ``partitioner`` is no partitioner, or in the config means another hash than
-                the partitioner's, or the arguments contradict each other; ``rescue`` with
-                ``transactional.id``.
+                the partitioner's, or the arguments contradict each other, or the settings;
+                ``delivery.report.only.error`` is set.
             KafkaException: confluent-kafka refuses a setting.
         """
         if isinstance(partitioner, str):
             kwargs, partitioner = {**kwargs, "partitioner": partitioner}, None
         given = settings.merged(config, kwargs)
         partitioner = self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
-        plan = Plan.checked(
+        plan = Plan(
             self, partitioner, rescue, standby, keys, poller, poller_options or {},
             transaction=None if given.get("transactional.id") is None else "transactional.id",
             acks=settings.acks(given), handles=2,
-            is_reported=not settings.is_true(given, "delivery.report.only.error"),
         )  # fmt: skip
+        if settings.is_true(given, "delivery.report.only.error"):
+            raise ConfigurationError(
+                "delivery.report.only.error can't be used: which brokers answer is seen by delivery reports. "
+                "Remove the setting"
+            )
         full = settings.with_requests_in_flight(settings.with_hash(given, partitioner))
         reports, suspects = plan.reports, partitioner.deliveries.suspects
 
@@ -136,16 +141,16 @@ class PartitioningProducer(Handle):
         full = settings.with_callback(full, "error_cb", lost)
         full = settings.with_callback(full, "throttle_cb", throttled)
         super().__init__(full)
-        self._chooser = chooser = Chooser(partitioner, full, chunks=plan.mode is None)
+        self._settings = full  # which source and further handles read when they connect
+        self._chooser = chooser = Chooser(partitioner, full, chunks=rescue is None)
         self._turns: dict[str, Turn] = chooser.turns
         self._keyless = chooser.keyless
         self._next_poll = -math.inf
         self._take(chooser.cuts)
-        source = None
+        is_own = poller is None
         if poller is None:
             source = ConfluentMetadataSource(full, suspects=suspects)
             poller = MetadataPoller(source, (), **(poller_options or {}))
-        self._source = source
         followed = self.poller = chooser.poller = poller
         self._metadata = metadata = HandleMetadata(self, chooser, followed)
         self._detours = detours = Detours(
@@ -155,15 +160,15 @@ class PartitioningProducer(Handle):
             weakref.ref(self), chooser, metadata, detours, full.get("on_delivery"),
             settings.most_waiting(full), settings.delivery_seconds(full),
         )  # fmt: skip
-        self._flight, self._follower, self._policies = plan.begin(
-            self, partitioner, adapter, followed, chooser.written, partial(policies_by, full),
+        self._flight, self._follower = plan.begin(
+            adapter, followed, chooser.written, partial(policies_by, full),
             linger_s=settings.linger_seconds(full), learn=metadata.learn,
             close_short_cut=chooser.close_short_cut,
         )  # fmt: skip
         adapter.flight, chooser.ask_for = self._flight, self._follower.ask_for
         if self._flight.keyed is not None:
             chooser.keys = self._flight.keyed.order
-        if source is not None:
+        if is_own:
             poller.start()
 
     # -- producing -----------------------------------------------------------------------------------
@@ -370,11 +375,14 @@ class PartitioningProducer(Handle):
             other.purge(in_queue, in_flight, blocking)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""
+        """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``.
+
+        The metadata source connects with them once those that it has are refused.
+        """
         super().set_sasl_credentials(username, password)
-        if self._source is not None:
-            self._source.log_in(username, password)
-        self._detours.log_in(username, password)
+        self._settings |= {"sasl.username": username, "sasl.password": password}
+        for other in self._detours.open:
+            other.set_sasl_credentials(username, password)
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -390,8 +398,13 @@ class PartitioningProducer(Handle):
             return close()
         self._chooser.process.check()  # librdkafka would wait for its threads, which are the parent's
         try:
-            self._finish()
+            if self._flight.waiting or self._flight.rescue is not None or self._detours.open:
+                self.flush()
         finally:  # the application's callback may have raised
+            self._detours.close()
+            self._follower.leave()
+            self._metadata.release()  # a fetch that outlives the limit must not touch a closed handle
+            self._next_poll = -math.inf  # the next one raises
             result = close()
         return result
 
@@ -402,19 +415,7 @@ class PartitioningProducer(Handle):
         with contextlib.nullcontext() if error is None else contextlib.suppress(Exception):
             self._end(partial(super().__exit__, kind, error, trace))
 
-    def _finish(self) -> None:
-        try:
-            if self._flight.waiting or self._flight.copies is not None or self._detours.open:
-                self.flush()
-        finally:
-            self._detours.close()
-            self._follower.leave()
-            self._metadata.release()  # a fetch that outlives the limit must not touch a closed handle
-            if self._policies is not None:  # which the poller asks
-                self._policies.close()
-            self._next_poll = -math.inf  # the next one raises
-
 
 # A `__getattr__` of the class would do, too, and cost each record a fifth of the time of a plain `produce`.
-for _part in ("chooser", "adapter", "flight", "metadata", "detours", "source"):
+for _part in ("chooser", "adapter", "flight", "metadata", "detours", "settings"):
     setattr(PartitioningProducer, f"_{_part}", Unmade())

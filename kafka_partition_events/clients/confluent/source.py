@@ -10,16 +10,14 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicCollection
 
 from kafka_partition_events.clients.confluent.answers import (
-    described_nodes,
     described_topic,
     error_name,
-    listed_nodes,
     listed_topic,
+    nodes_of,
 )
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, time_left
 from kafka_partition_events.clients.confluent.handle_metadata import FEW
 from kafka_partition_events.clients.librdkafka import refuse_greenlets
-from kafka_partition_events.clients.rights import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation
@@ -64,19 +62,13 @@ class ConfluentMetadataSource:
             raise ConfigurationError(f"give librdkafka's settings, as a dict, not a {type(config).__name__}")
         self._connection = Connection(config)
         self._suspects = suspects
-        self._refusals = RefusedTopics()
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         """See `MetadataSource.fetch`."""
         deadline = time.monotonic() + timeout
         answer = self._ask(topics, started_at, deadline)
         self._connection.succeeded()
-        self._refusals.report(answer.errors, self._connection.config)
         return answer
-
-    def log_in(self, username: str, password: str) -> None:
-        """Use other credentials from the next connection on."""
-        self._connection.log_in(username, password)
 
     def close(self) -> None:
         """Close the connections."""
@@ -122,7 +114,7 @@ class ConfluentMetadataSource:
                 errors[name] = error_name(reason)
         return Observation(
             started_at=started_at,
-            nodes=described_nodes(cluster.nodes),
+            nodes=nodes_of(cluster.nodes),
             topics=found,
             errors=errors,
             requested=topics,
@@ -152,7 +144,7 @@ class ConfluentMetadataSource:
                 found[name] = listed_topic(metadata)
         seen = Observation(
             started_at=started_at,
-            nodes=listed_nodes(answer.brokers),
+            nodes=nodes_of(answer.brokers.values()),
             topics=found,
             errors=errors,
             requested=topics,

@@ -5,7 +5,7 @@
 - ``copies.py``: which records get a copy, and the budget for copies;
 - ``detour.py``: a further handle, made on a thread of its own, around a blocked connection;
 - ``reports.py``: what the failure detector learns, and what listeners learn of that;
-- ``rescue.py``: modes, limits and the header of a rescue;
+- ``rescue.py``: the modes of a rescue, its statistics, and the header of copies;
 - ``keyed.py``: keyed records that are placed, or held until they may go, as ``key_order.py`` decides by what
   it counts (``key_state.py``) and what was logged while all was well (``key_log.py``);
 - ``key_moves.py``: where keys move; ``predecessors.py``: what a record says of that;

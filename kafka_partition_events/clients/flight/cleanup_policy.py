@@ -2,13 +2,16 @@
 
 import threading
 from collections.abc import Callable, Collection
-from functools import partial
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from kafka_partition_events.log import get_logger
 
-Answer = Callable[[str | None, str], None]
-"""Takes a topic's policy; or None, and Kafka's name of the error."""
+Answer = tuple[str | None, str]
+"""A topic's policy; or None, and Kafka's name of the error."""
+
+Ask = Callable[[str], Answer]
+"""Asks for a topic, and waits for the answer; what it raises may pass."""
 
 TOPIC: Final = 2  # the protocol's number of this kind of resource
 TIMEOUT_S: Final = 10.0  # that a broker has to answer; then it is asked again
@@ -18,14 +21,13 @@ _log = get_logger(__name__)
 
 
 class CleanupPolicies:
-    """Asks each topic's ``cleanup.policy`` once. The poller's thread asks; `may_move` is thread-safe."""
+    """Asks each topic's ``cleanup.policy`` once, on a thread that is there as long as it has to ask."""
 
-    def __init__(self, describe: Callable[[str, Answer], None], close: Callable[[], None]) -> None:
-        """``describe`` asks for a topic without waiting; ``close`` disconnects, also once all are known."""
-        self._describe = describe
-        self.close = close
-        self._lock = threading.Lock()
-        self._asked: set[str] = set()
+    def __init__(self, asking: Callable[[], AbstractContextManager[Ask]]) -> None:
+        """``asking`` connects, and disconnects at its end."""
+        self._asking = asking
+        self._topics: Collection[str] = ()  # that are written
+        self._thread: threading.Thread | None = None
         self._may: dict[str, bool] = {}
 
     def may_move(self, topic: str) -> bool:
@@ -38,25 +40,29 @@ class CleanupPolicies:
         return tuple(sorted(topic for topic, may in self._may.copy().items() if not may))
 
     def ask(self, topics: Collection[str]) -> None:
-        """Ask for topics that were not asked for yet, without waiting; once all are known, disconnect."""
-        with self._lock:
-            new = [topic for topic in topics if topic not in self._may and topic not in self._asked]
-            self._asked.update(new)
-            is_idle = not self._asked
-        for topic in new:  # one by one: one that may not be seen must not fail the others
-            self._describe(topic, partial(self._answered, topic))
-        if is_idle:
-            self.close()
+        """Ask for topics whose policy is not known yet, without waiting. On the poller's thread."""
+        self._topics = topics
+        is_asking = self._thread is not None and self._thread.is_alive()
+        if not is_asking and not self._may.keys() >= set(topics):
+            self._thread = threading.Thread(target=self._ask, name="kpe-policies", daemon=True)
+            with suppress(RuntimeError):  # no more threads: at the next poll
+                self._thread.start()
 
-    def _answered(self, topic: str, policy: str | None, why: str) -> None:
-        """Note an answer; what may be another one later is asked for again."""
+    def _ask(self) -> None:
+        asked: set[str] = set()
+        with suppress(Exception), self._asking() as ask:  # what is left is asked for after the next poll
+            while new := [it for it in self._topics if it not in self._may and it not in asked]:
+                asked.update(new)
+                for topic in new:  # one by one: one that may not be seen must not fail the others
+                    self._note(topic, *ask(topic))
+
+    def _note(self, topic: str, policy: str | None, why: str) -> None:
+        """Note an answer, unless it may be another one later."""
         if policy is not None:
             why = f"cleanup.policy={policy}: each partition would keep a latest value of a key that moves"
-        with self._lock:
-            self._asked.discard(topic)
-            if policy is None and why not in _FINAL:
-                return
-            self._may[topic] = policy is not None and "compact" not in policy
+        elif why not in _FINAL:
+            return
+        self._may[topic] = policy is not None and "compact" not in policy
         if not self._may[topic]:
             _log.error(
                 "keys_stay",

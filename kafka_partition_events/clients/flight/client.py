@@ -1,8 +1,9 @@
 """What the engine asks of a client's adapter, and the exceptions between them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Protocol
 
+from kafka_partition_events.clients.flight.detour import Detour
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord
 
 
@@ -27,21 +28,22 @@ class Client(Protocol):
     most_held_s: float
     """For how long a keyed record may wait: what the application gave as the limit of a delivery."""
 
+    @property
+    def detours(self) -> Mapping[int, Detour[Any]]:
+        """The further handles, by number."""
+
     def choose(self, record: Record, tried: Collection[int] = ()) -> int:
         """Return the partition of a record, `UNASSIGNED` if the library shall choose; may raise.
 
         A copy is for another partition than those that were ``tried``, where the client can have that.
         """
 
-    def pick(self, handle: int, topic: str) -> int:
-        """Return the handle for a topic's record: this one, or the first if that can't be.
+    def may_take(self, handle: Any, topic: str) -> bool:
+        """Return whether a further handle, which is open, may take a topic's record.
 
         Raises:
             BaseException: of ``no_room``: all handles together hold as much as one may.
         """
-
-    def is_coming(self, handle: int) -> bool:
-        """Return whether a handle is wanted and just being made."""
 
     def hand_over(self, record: Record, attempt: Attempt) -> Any:
         """Give a record to the library on the attempt's handle; what it raises was not taken.

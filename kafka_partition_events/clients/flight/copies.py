@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from kafka_partition_events.clients.flight.record import Attempt, RescuableRecord
-from kafka_partition_events.clients.flight.rescue import RescueLimits, RescueStats
+from kafka_partition_events.clients.flight.rescue import RescueStats
 
 Where = tuple[int, str, int]
 """Handle, topic and partition."""
@@ -16,12 +16,20 @@ Where = tuple[int, str, int]
 Stuck = Mapping[Where, int | None]
 """Where records wait for a suspect, and the broker that leads there."""
 
+SHARE: Final = 0.1  # copies for each record that is sent, on average
+BURST: Final = 10_000  # copies at once at the most, when there were none for a while
 BURST_S: Final = 5.0
 """A burst of copies is about what the producer has sent in so many seconds at the most: one whose own uplink
 is full would else make it fuller."""
 LEAST_BURST: Final = 100  # however little is sent: one at a time waits for each of them
+ATTEMPTS: Final = 4
+"""How often one record is sent at most. Until the right broker is suspected, a copy may need the one that
+hangs, too: once on each of three handles, and one more."""
+HELD_BYTES: Final = 32 * 1024 * 1024
+"""Memory for the records in flight that are kept for a copy: each counts until the application has its
+outcome. The original of a copy that arrived keeps its memory, beyond this limit, until the client gives it
+up."""
 SEARCH_EVERY_S: Final = 0.005  # for what is stuck, or may go by now: applications poll for each record
-_IDLE_S: Final = 0.5  # the longest that `Copies.wait_for_work` waits
 
 
 class CopyBudget:
@@ -30,10 +38,9 @@ class CopyBudget:
     Not thread-safe.
     """
 
-    def __init__(self, limits: RescueLimits, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits = limits
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._size = self._left = float(min(limits.burst, LEAST_BURST))
+        self._size = self._left = float(min(BURST, LEAST_BURST))
         self._lately, self._sent_at = 0.0, clock()  # records, each of which counts for less with time
 
     def record_sent(self) -> None:
@@ -41,8 +48,8 @@ class CopyBudget:
         now = self._clock()
         self._lately = 1 + self._lately * math.exp((self._sent_at - now) / BURST_S)
         self._sent_at = now
-        size = min(self._limits.burst, max(LEAST_BURST, self._lately))
-        self._left = min(size, self._left + max(0.0, size - self._size) + self._limits.share)
+        size = min(BURST, max(LEAST_BURST, self._lately))
+        self._left = min(size, self._left + max(0.0, size - self._size) + SHARE)
         self._size = size
 
     def allows(self, copies: int = 1) -> bool:
@@ -60,16 +67,13 @@ class Copies:
     Each has one outcome: the first attempt that arrives, or the last one that fails.
     """
 
-    def __init__(self, limits: RescueLimits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.queue: deque[RescuableRecord] = deque()  # the copies to be sent
         self.waiting = 0  # how many are queued, or about to be sent
         self.is_short = False  # the budget was used up when `copy_stuck` was called last
-        self._limits = limits
-        self._budget = CopyBudget(limits, clock)
-        # Re-entrant: a signal handler may produce in here.
-        self._changed = threading.Condition(threading.RLock())
+        self._budget = CopyBudget(clock)
+        self._lock = threading.RLock()  # a signal handler may produce in here
         self._closed = False
-        self._waits_for_first = False  # `wait_for_work` does, and nothing is open
         self._open: set[RescuableRecord] = set()
         # What is in flight, apart as each is searched often: without a key, and has no copy yet; with one.
         self._uncopied: dict[Where, dict[RescuableRecord, None]] = {}
@@ -81,13 +85,18 @@ class Copies:
     @property
     def open(self) -> frozenset[RescuableRecord]:
         """The records whose outcome the application has not learned yet."""
-        with self._changed:
+        with self._lock:
             return frozenset(self._open)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether the application waits for an outcome."""
+        return bool(self._open)
 
     @property
     def stats(self) -> RescueStats:
         """What has been done so far."""
-        with self._changed:
+        with self._lock:
             return RescueStats(**self._counts, held_bytes=self._bytes)
 
     @property
@@ -99,20 +108,18 @@ class Copies:
 
     def admit(self, record: RescuableRecord) -> bool:
         """Keep a record that is about to be sent for the first time, unless too much is kept already."""
-        with self._changed:
+        with self._lock:
             self._budget.record_sent()
-            if self._closed or self._bytes + record.size > self._limits.held_bytes:
+            if self._closed or self._bytes + record.size > HELD_BYTES:
                 self._counts["unheld"] += 1
                 return False
             self._bytes += record.size
             self._open.add(record)
-            if self._waits_for_first:
-                self._changed.notify_all()
             return True
 
     def launched(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Note an attempt, of a record that was admitted or of a copy that was taken."""
-        with self._changed:
+        with self._lock:
             if record.tried:
                 attempt.is_copy = True
                 self._counts["copies"] += 1
@@ -123,14 +130,14 @@ class Copies:
 
     def placed(self, record: RescuableRecord, attempt: Attempt, partition: int) -> None:
         """Note which partition the client has chosen for an attempt that was launched without one."""
-        with self._changed:
+        with self._lock:
             self._forget_place(record, attempt)
             attempt.partition = record.tried[-1] = partition
             self._note_place(record, attempt)
 
     def taken_back(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Take `launched` back: the client did not take it."""
-        with self._changed:
+        with self._lock:
             if not self._landed(record, attempt):
                 return  # it was withdrawn
             record.tried.pop()
@@ -138,43 +145,38 @@ class Copies:
                 self._counts["copies"] -= 1
                 self._due(record, is_due=record.key is None)
 
-    def arrived(self, record: RescuableRecord, attempt: Attempt) -> bool:
-        """Note that an attempt was delivered; return whether that is the record's outcome."""
-        with self._changed:
-            if not self._landed(record, attempt) or record.finished:
+    def landed(
+        self, record: RescuableRecord, attempt: Attempt, error: BaseException | None, *, worth_a_copy: bool
+    ) -> bool:
+        """Note that an attempt was delivered, or failed; return whether that is the record's outcome.
+
+        An error is not if another attempt is in flight, or if the record gets a copy.
+        """
+        with self._lock:
+            if not self._landed(record, attempt):
                 return False
-            if attempt.is_copy:
-                self._counts["saved"] += 1
+            record.error = error or record.error
+            if record.finished:
+                return False
+            if error is None:
+                self._counts["saved"] += attempt.is_copy
+            elif record.copy_is_due or record.in_flight:
+                return False
+            elif record.key is not None:
+                record.purged = False  # it is only not sent again
+            elif worth_a_copy and self._queue_copy(record, None):
+                return False
             record.finished = True
             return True
 
-    def failed(
-        self, record: RescuableRecord, attempt: Attempt, error: BaseException, *, worth_a_copy: bool
-    ) -> bool:
-        """Note that an attempt failed; return whether that is the record's outcome.
-
-        It is not if another one is in flight, or if it gets a copy.
-        """
-        with self._changed:
-            if not self._landed(record, attempt):
-                return False
-            record.error = error
-            if record.finished or record.copy_is_due or record.in_flight:
-                return False
-            if record.key is not None:
-                record.purged = worth_a_copy = False  # it is only not sent again
-            record.finished = not (worth_a_copy and self._queue_copy(record, None))
-            return record.finished
-
     def finish(self, record: RescuableRecord, *, unheld: bool = False) -> None:
         """Let go of a record: the application has its outcome, or it was never sent, or goes `unheld`."""
-        with self._changed:
+        with self._lock:
             self._counts["unheld"] += unheld
             record.finished = True
             if record in self._open:
                 self._open.remove(record)
                 self._bytes -= record.size
-            self._changed.notify_all()
 
     # -- copies --------------------------------------------------------------------------------------
 
@@ -184,7 +186,7 @@ class Copies:
         What gets none waits for its turn: each record that is sent adds to the budget. How many those are is
         reported once, when it runs out: counting them each time takes long.
         """
-        with self._changed:
+        with self._lock:
             short: Counter[int | None] = Counter()
             for place, broker in stuck.items():
                 for record in tuple(self._uncopied.get(place, ())):
@@ -206,7 +208,7 @@ class Copies:
     def stuck_keys(self, stuck: Stuck) -> dict[tuple[Where, bytes], list[RescuableRecord]]:
         """Return the keyed records that wait there, by place and key, as they were sent one after another."""
         found: defaultdict[tuple[Where, bytes], list[RescuableRecord]] = defaultdict(list)
-        with self._changed:
+        with self._lock:
             for place in stuck:
                 for record in self._keyed.get(place, ()):
                     found[place, record.key or b""].append(record)
@@ -214,10 +216,8 @@ class Copies:
 
     def withdraw(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
         """End the attempts of a key's records, which are to be sent again; return whether they may be."""
-        with self._changed:
-            are_open = all(
-                len(r.tried) < self._limits.attempts and not (r.finished or r.purged) for r in records
-            )
+        with self._lock:
+            are_open = all(len(r.tried) < ATTEMPTS and not (r.finished or r.purged) for r in records)
             if self._closed or not are_open or not self._budget.allows(len(records)):
                 return False
             self._budget.take(len(records))
@@ -230,7 +230,7 @@ class Copies:
 
     def take(self) -> RescuableRecord | None:
         """Return the next record to be copied, None when there is none."""
-        with self._changed:
+        with self._lock:
             while self.queue:
                 record = self.queue.popleft()
                 if not record.finished:
@@ -240,13 +240,13 @@ class Copies:
 
     def put_back(self, record: RescuableRecord, *, interrupted: bool = False) -> None:
         """Take `take` back, unless it is in flight by now, or was `interrupted` and is queued again."""
-        with self._changed:
+        with self._lock:
             if record.copy_is_due and not (interrupted and record in self.queue):
                 self.queue.appendleft(record)
 
     def refused(self, record: RescuableRecord, error: BaseException) -> bool:
         """Note that the client did not take a copy; return whether the record has failed by that."""
-        with self._changed:
+        with self._lock:
             self._due(record, is_due=False)
             record.error = record.error or error
             self._counts["withheld"] += 1
@@ -258,39 +258,25 @@ class Copies:
 
     def purge(self) -> None:
         """Let no copy that is queued now be sent, and no key that is stuck now be recalled."""
-        with self._changed:
+        with self._lock:
             for record in (*self.queue, *(it for it in self._open if it.key is not None)):
                 record.purged = True
 
     def close(self) -> None:
         """Queue no copy any more."""
-        with self._changed:
+        with self._lock:
             self._closed = True
 
     def take_news(self) -> dict[int | None, tuple[int, int]]:
         """Return what was queued and what was withheld since the last call, by broker."""
         if not self._news:
             return {}
-        with self._changed:
+        with self._lock:
             news, self._news = self._news, {}
             return news
 
-    def wait_for(self, mine: Collection[RescuableRecord], seconds: float) -> bool:
-        """Wait until all of these have an outcome, or there is a copy to be sent; return whether they do."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.queue or self._open.isdisjoint(mine), seconds)
-            return self._open.isdisjoint(mine)
-
-    def wait_for_work(self, *, hedges: bool) -> None:
-        """Wait half a second, unless a copy is queued, or there is a record to be found stuck by then."""
-        with self._changed:
-            if not self.queue:
-                self._waits_for_first = hedges and not self._open
-                self._changed.wait(SEARCH_EVERY_S if hedges and self._open else _IDLE_S)
-                self._waits_for_first = False
-
     def _queue_copy(self, record: RescuableRecord, broker: int | None) -> bool:
-        if self._closed or len(record.tried) >= self._limits.attempts or not self._budget.allows():
+        if self._closed or len(record.tried) >= ATTEMPTS or not self._budget.allows():
             self._note(broker, withheld=1)
             self._counts["withheld"] += 1
             return False
@@ -298,7 +284,6 @@ class Copies:
         self._budget.take()
         self._due(record, is_due=True)
         self.queue.append(record)
-        self._changed.notify_all()
         return True
 
     def _note(self, broker: int | None, copies: int = 0, withheld: int = 0) -> None:

@@ -10,12 +10,11 @@ certificate that is just being replaced, or find no more threads. What can't be 
 """
 
 import threading
-from collections.abc import Callable, Collection
-from typing import Final, Generic, Literal, TypeVar, get_args
+from collections.abc import Callable, Collection, Sized
+from typing import Final, Generic, Literal, TypeVar
 
 from attrs import define, field
 
-from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
@@ -32,7 +31,8 @@ GRACE_S: Final = 1.0  # for so long one that is idle is still there after it was
 
 _log = get_logger(__name__)
 
-H = TypeVar("H")
+H = TypeVar("H", bound=Sized)
+"""A handle; its length is how many records it has."""
 
 
 @define(eq=False)
@@ -41,8 +41,7 @@ class Detour(Generic[H]):
 
     _make: Callable[[], H]  # on a thread of its own: may take long, and may raise
     _close: Callable[[H], object]  # waits for what it has
-    _outstanding: Callable[[H], int]  # how many records it has
-    _is_wanted: Callable[[], bool] = lambda: True  # there still is a producer
+    _owner: Callable[[], object]  # returns the producer as long as there is one
     _clock: Clock = field(factory=Clock)
     open: H | None = field(default=None, init=False)  # as long as there is one to be used
     _used_at: float = field(default=0.0, init=False)
@@ -95,9 +94,9 @@ class Detour(Generic[H]):
                 self.open = handle
             while not self._ended and (left := self._used_at + IDLE_S - self._clock.monotonic()) > 0:
                 self._wait(min(left, CHECK_S))
-                if not self._is_wanted():
+                if self._owner() is None:
                     break
-                if self._outstanding(handle):
+                if len(handle):
                     self._used_at = self._clock.monotonic()
             self.open = None
             # A thread that has taken `open` a moment ago may just be handing a record over.
@@ -132,16 +131,6 @@ def _report(error: BaseException) -> None:
         meaning="records go on by the first handle; where a replica hangs they wait behind others",
         tried_again_after_s=RETRY_S,
     )
-
-
-def checked_standby(mode: str, transaction: str | None, *, waits_for_replicas: bool) -> StandbyMode:
-    """Return the mode, or raise `ConfigurationError`; ``"off"`` where two handles can't be or are no use.
-
-    ``transaction``: the setting that makes the producer transactional; None when it is not.
-    """
-    if mode not in get_args(StandbyMode):
-        raise ConfigurationError(f"standby must be one of {', '.join(get_args(StandbyMode))}, not {mode!r}")
-    return "auto" if mode == "auto" and transaction is None and waits_for_replicas else "off"
 
 
 def healthy(cluster: Cluster | None, suspects: Collection[int]) -> list[str]:

@@ -6,7 +6,6 @@ from typing import Final, Literal, NamedTuple
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.routing.table import Route
 
 KeysMode = Literal["stay", "move"]
@@ -59,37 +58,6 @@ class Place(NamedTuple):
 
     partition: int
     handle: int
-
-
-def checked_keys(
-    keys: KeysMode | MoveKeys,
-    transaction: str | None,
-    partitioner: Partitioner,
-    *,
-    acks: str,
-    is_reported: bool,
-) -> MoveKeys | None:
-    """Return how keys move, None if they stay; raise `ConfigurationError` where they can't move.
-
-    ``transaction``: the setting that makes the producer transactional; None when it is not. ``is_reported``:
-    whether each delivery is reported to the producer.
-    """
-    if keys == "stay":
-        return None
-    if keys != "move" and not isinstance(keys, MoveKeys):
-        raise ConfigurationError(f'keys must be "stay", "move" or MoveKeys(...), not {keys!r}')
-    why = None
-    if transaction is not None:
-        why = f"{transaction}: a record that waits for an earlier one of its key would miss its transaction"
-    elif acks == "0":
-        why = "acks=0: no broker says where a record is"
-    elif not is_reported:
-        why = "delivery.report.only.error: it needs every delivery report"
-    elif partitioner.ignores_keys:
-        why = "a partitioner that ignores keys: its records leave a sick broker as they are"
-    if why is not None:
-        raise ConfigurationError(f'keys="move" can\'t be used with {why}. Leave one of the two out')
-    return MoveKeys() if keys == "move" else keys
 
 
 def is_well(route: Route, partition: int) -> bool:

@@ -5,29 +5,24 @@ calls that serve a producer's reports; they count as queued until then.
 """
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
 from kafka_partition_events.clients.flight import spans
-from kafka_partition_events.clients.flight.client import (
-    Client,
-    HandleClosedError,
-    HeldTooLongError,
-    PurgedError,
-)
-from kafka_partition_events.clients.flight.copies import Copies, Stuck
+from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
+from kafka_partition_events.clients.flight.copies import Stuck
 from kafka_partition_events.clients.flight.key_episodes import KeyEpisodes
 from kafka_partition_events.clients.flight.key_log import as_bytes
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
 from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord, as_list
-from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.partitioners.base import UNASSIGNED
-from kafka_partition_events.routing.table import Route
+
+if TYPE_CHECKING:
+    from kafka_partition_events.clients.flight.engine import Flight
 
 RECALLED_WITHIN_S: Final = 2.0
 """Records of one key are sent again together only if the application sent them within less than so many
@@ -60,13 +55,7 @@ class KeyedRecords:
     """The keyed records of one producer that have to be placed. Thread-safe."""
 
     order: KeyOrder  # where they go, and when
-    _client: Client
-    _reports: ProducerReports  # has the handle for records that need no suspect
-    _route: Callable[[str, int], Route | None]  # of a topic, and a partition of it
-    _hand_over: Callable[[Record, Attempt, Route | None, Callable[[Record, Attempt], Any]], Any]  # `Flight`'s
-    _copies: Copies
-    _admit: Callable[[Record], RescuableRecord | None]  # what may be recalled from now on; None: it may not
-    _clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _flight: "Flight"
     _episodes: KeyEpisodes = field(factory=KeyEpisodes, init=False)
     _next_news: float = field(default=-math.inf, init=False)
     _next_recall: float = field(default=-math.inf, init=False)
@@ -79,12 +68,12 @@ class KeyedRecords:
         key = as_bytes(record.key)
         rescuable = None
         if self.order.recalls:
-            rescuable = self._admit(record if key is record.key else record._replace(key=key))
-        it = _KeyedRecord(record, home, self._clock(), rescuable)
+            rescuable = self._flight.admitted(record if key is record.key else record._replace(key=key))
+        it = _KeyedRecord(record, home, self._flight.clock(), rescuable)
         try:
             is_sent, result = self._send(it, key, held=False)
             if not is_sent:
-                it.record, result = self._client.hold(record, self.order.waiting)
+                it.record, result = self._flight.client.hold(record, self.order.waiting)
                 self.order.hold(record.topic, key, it)
         except BaseException:
             self._let_go(it)
@@ -94,9 +83,8 @@ class KeyedRecords:
     def _send(self, it: _KeyedRecord, key: bytes, *, held: bool) -> tuple[bool, Any]:
         topic, home, by_further = it.record.topic, it.home, True
         while True:
-            route = self._route(topic, home)
-            if (handle := self._reports.deliveries.handle if by_further else FIRST) != FIRST:
-                handle = self._client.pick(handle, topic)
+            route = self._flight.route(topic, home)
+            handle = self._flight.further(topic) if by_further else FIRST
             was_sent = it.rescuable is not None and bool(it.rescuable.tried)
             placed = self.order.place(topic, key, home, route, handle, held=held, recalled=was_sent)
             if placed is None:
@@ -107,29 +95,29 @@ class KeyedRecords:
                 topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
             )
             try:
-                return True, self._hand_over(it.to_send(after), attempt, route, self._client.hand_over)
+                return True, self._flight.hand_over(it.to_send(after), attempt, route)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
             except Exception as error:
-                if it.rescuable is not None and not was_sent and self._client.is_too_large(error):
+                if it.rescuable is not None and not was_sent and self._flight.client.is_too_large(error):
                     self._let_go(it, unheld=True)  # our header is never why a record can't be sent
                     continue
-                if not self._client.knows_no_such_partition(error):
+                if not self._flight.client.knows_no_such_partition(error):
                     raise
                 if place.handle == FIRST:
                     is_away = place.partition != home or after is not None
-                    if held or is_away or not self._client.may_choose(it.record):
+                    if held or is_away or not self._flight.client.may_choose(it.record):
                         raise
                     self._let_go(it)
                     # The client puts its key where it did until now: a shared poller is ahead of it.
-                    result = self._client.hand_over(it.record, Attempt(topic, UNASSIGNED, FIRST))
+                    result = self._flight.client.hand_over(it.record, Attempt(topic, UNASSIGNED, FIRST))
                     self.order.log(topic, it.record.key)
                     return True, result
                 by_further = False  # it learns that a topic has grown later than the first handle
 
     def _let_go(self, it: _KeyedRecord, *, unheld: bool = False) -> None:
         if it.rescuable is not None:
-            self._copies.finish(it.rescuable, unheld=unheld)
+            self._flight.copies.finish(it.rescuable, unheld=unheld)
             it.rescuable = None
 
     def served(self, *, ask_again: bool = True) -> None:
@@ -142,37 +130,36 @@ class KeyedRecords:
 
     def publish(self) -> None:
         """Publish which keys have moved; waits for nothing."""
-        now = self._clock()
+        now = self._flight.clock()
         if self.order.moves is not None and now >= self._next_news:
             self._next_news = now + _NEWS_EVERY_S
-            self._reports.emit(
-                self._episodes.news(self.order.counts, self._reports.deliveries.suspects(), now)
+            self._flight.reports.emit(
+                self._episodes.news(self.order.counts, self._flight.reports.deliveries.suspects(), now)
             )
 
     def recall(self, stuck: Stuck) -> None:
         """Send again what waits for a suspect, key by key, from where no suspect is needed."""
-        begun = self._clock()
-        if begun < self._next_recall or not self._copies.has_budget:
+        begun = self._flight.clock()
+        if begun < self._next_recall or not self._flight.copies.has_budget:
             return
         if not self._recall_some(stuck, begun):  # to ask for each key takes long: a tenth of the time at most
-            self._next_recall = begun + 10 * (self._clock() - begun)
+            self._next_recall = begun + 10 * (self._flight.clock() - begun)
 
     def _recall_some(self, stuck: Stuck, begun: float) -> bool:
         is_any = False
-        for (place, _), records in self._copies.stuck_keys(stuck).items():
+        for (place, _), records in self._flight.copies.stuck_keys(stuck).items():
             handle, topic, partition = place
             attempts = [attempt for record in records for attempt in record.in_flight]
-            route = self._route(topic, partition)
+            route = self._flight.route(topic, partition)
             if route is None or len(attempts) != len(records) or not all(it.taken for it in attempts):
                 continue  # one was just reported, or is just handed over
             if records[-1].since - records[0].since >= RECALLED_WITHIN_S:
                 continue
-            if not self._copies.has_budget or (is_any and self._clock() - begun > _RECALL_S):
+            if not self._flight.copies.has_budget or (is_any and self._flight.clock() - begun > _RECALL_S):
                 break
             try:
-                if (handle := self._reports.deliveries.handle) != FIRST:
-                    handle = self._client.pick(handle, topic)
-            except self._client.no_room:
+                handle = self._flight.further(topic)
+            except self._flight.client.no_room:
                 break  # until there is some: a copy would find none
             if self.order.recall(attempts, route, handle, partial(self._retake, records, stuck[place])):
                 is_any = True
@@ -183,9 +170,9 @@ class KeyedRecords:
         self, records: Sequence[RescuableRecord], broker: int | None, home: int
     ) -> list[_KeyedRecord]:
         """End the attempts of records, if they may have more; return what is to be held."""
-        if not self._copies.withdraw(records, broker):
+        if not self._flight.copies.withdraw(records, broker):
             return []
-        return [_KeyedRecord(it.given, home, self._clock(), it) for it in records]
+        return [_KeyedRecord(it.given, home, self._flight.clock(), it) for it in records]
 
     def _release_ready(self, *, ask_again: bool) -> None:
         ready = self.order.take_ready(ask_again=ask_again)
@@ -204,7 +191,7 @@ class KeyedRecords:
             try:
                 if refused is None:
                     is_gone, _ = self._send(held, key, held=True)
-            except self._client.no_room:
+            except self._flight.client.no_room:
                 again = True
             except Exception as error:  # noqa: BLE001 - the application gets it
                 refused = error
@@ -215,7 +202,7 @@ class KeyedRecords:
                 self.order.end_release(topic, key, released=is_gone or refused is not None, again=again)
             if refused is not None:
                 self._let_go(held)
-                self._client.reject(held.record, held.home, refused)
+                self._flight.client.reject(held.record, held.home, refused)
             elif not is_gone:
                 return
 
@@ -223,7 +210,8 @@ class KeyedRecords:
         """Return why a record is not to be sent any more; None if it is."""
         if held.purged:
             return PurgedError()
-        return HeldTooLongError() if self._clock() - held.since > self._client.most_held_s else None
+        waited = self._flight.clock() - held.since
+        return HeldTooLongError() if waited > self._flight.client.most_held_s else None
 
     def purge(self) -> None:
         """Let nothing that is held now be sent; the application gets its outcomes when it is served."""

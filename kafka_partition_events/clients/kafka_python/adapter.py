@@ -6,6 +6,8 @@ the partitioner itself, within ``send``; so it is handed over first, and its par
 (`Flight.placed`). For all others the partitioner is asked here.
 """
 
+# ruff: noqa: SLF001 - see `private`
+
 import contextlib
 import functools
 import threading
@@ -19,18 +21,16 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition
 
 from kafka_partition_events.clients.embedding import embed
-from kafka_partition_events.clients.flight.copies import Copies
 from kafka_partition_events.clients.flight.detour import Detour
 from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record, as_list
 from kafka_partition_events.clients.futures import FutureAdapter, stamped
-from kafka_partition_events.clients.kafka_python.private import cluster_of, is_closed, partition_of, serialize
 from kafka_partition_events.clients.kafka_python.second import Second
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.sticky import record_bytes
 
-_FLUSH_STEP_S: Final = 0.02
-_RELEASE_STEP_S: Final = 0.005  # between two questions which records that are held may go
+_STEP_S: Final = 0.005  # between two times that copies, and what is held, are sent
+_IDLE_S: Final = 0.5  # so late a thread notices that its producer is gone
 _BYTES: Final = frozenset({bytes, bytearray, memoryview, type(None)})
 
 
@@ -38,18 +38,17 @@ class Adapter(FutureAdapter):
     """Hands the records of one producer, which it does not keep alive, to its handles. Thread-safe."""
 
     errors: ClassVar[Any] = errors
+    closed: ClassVar[type[BaseException]] = errors.IllegalStateError
 
-    def __init__(
-        self, producer: KafkaProducer, partitioner: Partitioner, detour: Detour[Second] | None
-    ) -> None:
+    def __init__(self, producer: KafkaProducer, partitioner: Partitioner, detour: Detour[Second]) -> None:
         limit_s = producer.config["delivery_timeout_ms"] / 1000
-        super().__init__(partitioner, cluster_of(producer), limit_s, detour)
+        super().__init__(partitioner, producer._metadata, limit_s, detour)
         self._producer = weakref.ref(producer)
         self._kind: Any = type(producer)  # its methods are read each time: a tracer may wrap them later
         self._batch_size = producer.config["batch_size"]
         self._turns: dict[str, int] = {}  # bytes by topic, since the last one ended
-        self._releasing = False
-        self._release_lock = threading.RLock()  # a signal handler may send in there
+        self._thread: threading.Thread | None = None  # which serves the engine
+        self._is_busy = threading.Event()  # there is something to be served
 
     # -- the producer's methods ----------------------------------------------------------------------
 
@@ -58,7 +57,7 @@ class Adapter(FutureAdapter):
 
         ``closed`` is called when it was closed.
         """
-        kind = self._kind
+        kind, config = self._kind, producer.config
 
         def send(
             producer: KafkaProducer,
@@ -74,8 +73,8 @@ class Adapter(FutureAdapter):
                     producer, Record(topic, value, key, None, timestamp_ms, headers), partition
                 )
             headers = as_list(headers)  # to which a serializer may add
-            key = serialize(kind, producer, "key_serializer", topic, headers, key)
-            value = serialize(kind, producer, "value_serializer", topic, headers, value)
+            key = kind._serialize(producer, config["key_serializer"], topic, headers, key)
+            value = kind._serialize(producer, config["value_serializer"], topic, headers, value)
             record = Record(topic, value, key, None, timestamp_ms, headers)
             if partition is not None or not {type(key), type(value)} <= _BYTES:
                 return self._plain(producer, record, partition)
@@ -88,12 +87,9 @@ class Adapter(FutureAdapter):
         def close(producer: KafkaProducer, timeout: float | None = None, null_logger: bool = False) -> None:
             with contextlib.ExitStack() as at_last:
                 at_last.callback(closed)
-                if self._detour is not None:
-                    at_last.callback(self._detour.close, timeout)
+                at_last.callback(self._detour.close, timeout)
                 kind.close(producer, timeout, null_logger)
-                if (keyed := self.flight.keyed) is not None:  # flushed, unless a thread has just sent more
-                    keyed.purge()
-                    keyed.served()
+                self.flight.end()  # flushed, unless a thread has just sent more
 
         def already(_producer: KafkaProducer, _serializer: Any, _topic: str, _headers: Any, data: Any) -> Any:
             return data  # by `send`
@@ -107,12 +103,13 @@ class Adapter(FutureAdapter):
             is_chosen_here = keyed is not None
         else:
             handle = flight.reports.deliveries.handle
-            is_chosen_here = handle != FIRST and self.pick(handle, record.topic) != FIRST
+            is_chosen_here = handle != FIRST and flight.further(record.topic) == handle
         if self._may_be_copied(record):
             record = record._replace(outcome=FutureProduceResult(TopicPartition(record.topic, None)))
         future = flight.send(record, None if is_chosen_here else UNASSIGNED)
-        if keyed is not None and keyed.order.waiting:
-            self._see_to_release()
+        is_held = keyed is not None and keyed.order.waiting
+        if (is_held or flight.rescue is not None) and not self._is_busy.is_set():
+            self._see_to()
         return future
 
     def _plain(self, producer: Any, record: Record, partition: int | None) -> Any:
@@ -130,54 +127,44 @@ class Adapter(FutureAdapter):
     def _flush(self, producer: KafkaProducer, timeout: float | None) -> None:
         """Wait as ``KafkaProducer.flush`` does, also for the second producer, copies, and what is held."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        copies, keyed, detour = self.flight.copies, self.flight.keyed, self._detour
-        mine = frozenset() if copies is None else copies.open
+        copies, keyed = self.flight.copies, self.flight.keyed
+        mine = copies.open
         held = [] if keyed is None else [it.record.outcome for it in keyed.order.held()]
         while True:
             self.flight.served()
-            if detour is not None and (second := detour.open) is not None:
+            if (second := self._detour.open) is not None:
                 second.producer.flush(_left(deadline))
             self._kind.flush(producer, _left(deadline))
-            is_done = copies is None or copies.wait_for(mine, _FLUSH_STEP_S)
+            is_done = mine.isdisjoint(copies.open)
             if is_done and all(outcome.is_done for outcome in held):
                 return
             if _left(deadline) == 0:
                 what = "wait for earlier ones of their keys" if is_done else "are still being rescued"
                 raise errors.KafkaTimeoutError(f"records {what} after {timeout} s")
-            if is_done:
-                time.sleep(_RELEASE_STEP_S)
+            time.sleep(_STEP_S)
 
-    def serve(self, copies: Copies, *, hedges: bool) -> None:
-        """Send copies on a thread of ours until the producer is gone: ``send`` may block."""
+    def _see_to(self) -> None:
+        """Have a thread send copies, and what is held: ``send`` may block."""
+        self._is_busy.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="kpe-flight", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # no more threads: the next record tries again
+                self._thread = None
+                self._is_busy.clear()
 
-        def run() -> None:
-            while (producer := self._producer()) is not None and not is_closed(producer):
-                del producer  # which this thread must not keep alive
-                copies.wait_for_work(hedges=hedges)
-                self.flight.served()
-            copies.close()
-            self.flight.drain()
-
-        threading.Thread(target=run, name="kpe-rescue", daemon=True).start()
-
-    def _see_to_release(self) -> None:
-        """Have a thread send what is held, as long as there is something: ``send`` may block."""
-        with self._release_lock:
-            if not self._releasing:
-                with contextlib.suppress(RuntimeError):  # no more threads: the next record tries again
-                    threading.Thread(target=self._release, name="kpe-keys", daemon=True).start()
-                    self._releasing = True
-
-    def _release(self) -> None:
-        is_needed = True
-        while is_needed:
-            time.sleep(_RELEASE_STEP_S)
-            if (producer := self._producer()) is None or is_closed(producer):
-                self.flight.purge()
+    def _serve(self) -> None:
+        """Serve the engine while there is something to do, until the producer is gone."""
+        while (producer := self._producer()) is not None and not producer._closed:
             del producer  # which this thread must not keep alive
-            self.flight.served()
-            with self._release_lock:
-                is_needed = self._releasing = bool(self.flight.waiting)
+            if self._is_busy.wait(_IDLE_S):
+                time.sleep(_STEP_S)
+                self.flight.served()
+                self._is_busy.clear()
+                if not self.flight.is_idle:  # or `send` has seen it set a moment ago
+                    self._is_busy.set()
+        self.flight.end()
 
     # -- what the engine asks: see `Client` ----------------------------------------------------------
 
@@ -186,7 +173,7 @@ class Adapter(FutureAdapter):
         topic = record.topic
         size = self._turns.get(topic, 0) + record_bytes(None, record.value)
         if size >= self._batch_size:
-            self.choose.move_on(topic, partition)
+            self.move_on(topic, partition)
             size = 0
         self._turns[topic] = size
         return partition
@@ -201,7 +188,9 @@ class Adapter(FutureAdapter):
         else:
             partition = None if attempt.partition == UNASSIGNED else attempt.partition
             future = self._plain(producer, record, partition)
-        if attempt.partition == UNASSIGNED and (chosen := partition_of(future)) is not None:
+        produced = getattr(future, "_produce_future", None)  # None of a record that was not sent
+        chosen = None if produced is None else produced.topic_partition[1]
+        if attempt.partition == UNASSIGNED and chosen is not None:
             self.flight.placed(attempt, chosen)
         rescuable, given = attempt.rescuable, future
         if rescuable is not None and len(rescuable.tried) == 1:
@@ -241,9 +230,6 @@ class Adapter(FutureAdapter):
         else:
             outcome.topic_partition = arrived.topic_partition
             outcome.success((arrived.offset, arrived.timestamp, None))
-
-    def _closed(self) -> BaseException:
-        return errors.IllegalStateError("Producer is closed.")  # type: ignore[no-any-return]
 
 
 def _left(deadline: float | None) -> float | None:

@@ -16,9 +16,7 @@ from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
 from kafka_partition_events.clients.kafka_python.private import (
     ask_healthy,
-    cluster_of,
     pause_while_connecting,
-    topics_of,
     watch_connections,
 )
 from kafka_partition_events.clients.kafka_python.second import detour
@@ -74,35 +72,37 @@ def attach(
     """
     config, partitioner = producer.config, producer.config["partitioner"]
     transaction = None if config["transactional_id"] is None else "transactional_id"
-    plan = Plan.checked(
+    plan = Plan(
         producer, partitioner, rescue, standby, keys, poller, poller_options,
         transaction=transaction, acks="all" if config["acks"] in {-1, "all"} else str(config["acks"]),
     )  # fmt: skip
-    poller = plan.poller or MetadataPoller(
-        KafkaPythonMetadataSource(producer), **{"topics": (), **poller_options}
-    )
-    written, owner, cluster = topics_of(producer), weakref.ref(producer), cluster_of(producer)
-    way = None
-    if plan.further:
-        way = detour(config, partitioner, poller, written, lambda: owner() is not None)
+    is_own = poller is None
+    if poller is None:
+        source = KafkaPythonMetadataSource(producer)
+        poller = MetadataPoller(source, **{"topics": (), **poller_options})
+    cluster = producer._metadata
+
+    def written() -> set[str]:
+        # What is written stays in `_topics`, also while an answer that lags does not list it.
+        return {*cluster._topics, *cluster.topics()}
+
+    way = detour(config, partitioner, poller, written, weakref.ref(producer))
     adapter = Adapter(producer, partitioner, way)
-    adapter.flight, follower, _ = plan.begin(
-        producer, partitioner, adapter, poller, written, lambda: policies_over(cluster),
+    adapter.flight, follower = plan.begin(
+        adapter, poller, written, lambda: policies_over(cluster),
         linger_s=config["linger_ms"] / 1000,
     )  # fmt: skip
-    copies, reports = adapter.flight.copies, adapter.flight.reports
+    reports = adapter.flight.reports
     keep_sending(producer)
     pause_while_connecting(ask_healthy(producer._sender._client, partitioner.deliveries.suspects))
     watch_connections(producer, reports.unreachable, reports.has_in_flight)
     adapter.take_part(producer, follower.leave)
-    if copies is not None:
-        adapter.serve(copies, hedges=plan.mode == "hedge")
 
     def follow(changed: Any) -> None:  # on kafka-python's I/O thread: it must not block nor raise
         for topic in changed.topics():
             follower.ask_for(topic)
 
     cluster.add_listener(follow)
-    if plan.poller is None:
+    if is_own:
         poller.start()
     return poller

@@ -25,6 +25,7 @@ Of kafka-python 3.0; there is no other way:
 # ruff: noqa: SLF001 - that is what it is for
 
 import random
+import threading
 import weakref
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -33,40 +34,21 @@ from kafka import KafkaProducer
 from kafka.errors import RequestTimedOutError
 
 from kafka_partition_events.clients.embedding import embed
+from kafka_partition_events.errors import MetadataFetchError
 
 _PAUSE_MS: Final = 20.0
 
 
-def partition_of(future: Any) -> int | None:
-    """Return which partition a record was sent to; None if it was not sent, or that can't be known."""
-    produced = getattr(future, "_produce_future", None)
-    partition: int | None = getattr(produced, "topic_partition", (None, None))[1]
-    return partition
-
-
-def is_closed(producer: KafkaProducer) -> bool:
-    """Return whether a producer was closed."""
-    closed: bool = producer._closed
-    return closed
-
-
-def cluster_of(producer: KafkaProducer) -> Any:
-    """Return a producer's metadata, which partitioners get as an argument; it does not keep it alive."""
-    return producer._metadata
-
-
-def topics_of(producer: KafkaProducer) -> Callable[[], set[str]]:
-    """Return what lists the topics that a producer writes; it does not keep the producer alive."""
-    cluster = cluster_of(producer)
-    # What is written stays in `_topics`, also while an answer that lags does not list it.
-    return lambda: {*cluster._topics, *cluster.topics()}
-
-
-def serialize(
-    kind: Any, producer: KafkaProducer, serializer: str, topic: str, headers: list[Any], data: Any
-) -> Any:
-    """Call one of a producer's serializers as its class does: those of the old kind have no headers."""
-    return kind._serialize(producer, producer.config[serializer], topic, headers, data)
+def run(manager: Any, limit_s: float, ask: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a coroutine returns on a client's I/O thread, within so many seconds."""
+    answered = threading.Event()
+    future = manager.call_soon(ask, *arguments)
+    future.add_both(lambda _result: answered.set())
+    if not answered.wait(limit_s):
+        raise MetadataFetchError(f"no answer within {limit_s:.3g} s")
+    if future.exception is not None:
+        raise future.exception
+    return future.value
 
 
 def ask_healthy(client: Any, suspects: Callable[[], Collection[int]]) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError
 
-_FOR_EVER_MS = 2**31 - 1  # librdkafka's 0
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _VERIFYING = "enable.ssl.certificate.verification"
@@ -19,29 +18,17 @@ def _one_of(choices: Collection[str], value: str) -> str:
     return value.upper()
 
 
-def _number(value: str) -> int:
-    if not value.isdecimal():
-        raise ValueError("it is not a whole number")
-    return int(value)
-
-
 _mechanism = partial(_one_of, _MECHANISMS)
 
 _WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
     "client.dns.lookup": ("client_dns_lookup", str),
     "client.id": ("client_id", str),
-    "connections.max.idle.ms": ("connections_max_idle_ms", lambda value: _number(value) or _FOR_EVER_MS),
-    "receive.message.max.bytes": ("receive_message_max_bytes", _number),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _number),
-    "reconnect.backoff.ms": ("reconnect_backoff_ms", _number),
     "sasl.mechanism": ("sasl_mechanism", _mechanism),
     "sasl.mechanisms": ("sasl_mechanism", _mechanism),
     "sasl.password": ("sasl_plain_password", lambda value: value),  # it may know the file that it is from
     "sasl.username": ("sasl_plain_username", str),
     "security.protocol": ("security_protocol", partial(_one_of, _PROTOCOLS)),
-    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _number),
-    "socket.timeout.ms": ("request_timeout_ms", _number),
     "ssl.ca.location": ("ssl_cafile", str),
     "ssl.certificate.location": ("ssl_certfile", str),
     "ssl.crl.location": ("ssl_crlfile", str),
@@ -55,9 +42,10 @@ _WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 
 _NEEDLESS = frozenset({
     "api.version.fallback.ms", "api.version.request", "api.version.request.timeout.ms", "broker.address.ttl",
-    "broker.version.fallback", "client.rack", "debug", "log_level", "socket.blocking.max.ms",
-    "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable", "socket.receive.buffer.bytes",
-    "socket.send.buffer.bytes",
+    "broker.version.fallback", "client.rack", "connections.max.idle.ms", "debug", "log_level",
+    "receive.message.max.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "socket.blocking.max.ms",
+    "socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.max.fails",
+    "socket.nagle.disable", "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "socket.timeout.ms",
 })  # fmt: skip
 """Properties that decide neither where it connects nor how safely."""
 
@@ -90,11 +78,3 @@ def kafka_python_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     if in_the_way:
         raise ConfigurationError("; ".join(in_the_way))
     return settings
-
-
-def in_librdkafkas_words(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a kafka-python client's settings that librdkafka has a property for, by its name."""
-    names = {word: name for name, (word, _) in _WORDS.items()}
-    found = {names[word]: value for word, value in settings.items() if word in names and value is not None}
-    servers = found.get("bootstrap.servers", "")
-    return {**found, "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers)}

@@ -80,11 +80,7 @@ class Second:
                 partition=partition,
                 timestamp_ms=record.timestamp_ms,
             )
-        except (IllegalStateError, KafkaTimeoutError, ValueError) as error:
-            # It is closed, or does not know the topic any more; or not the partition: without a key the
-            # engine has an answer to that.
-            if isinstance(error, ValueError) and record.key is None:
-                raise
+        except (IllegalStateError, KafkaTimeoutError) as error:  # closed, or it knows the topic no more
             self._known.discard(record.topic)
             raise HandleClosedError from error
         self._open.add(future)
@@ -97,7 +93,7 @@ def detour(
     partitioner: Partitioner,
     poller: MetadataPoller,
     topics: Callable[[], set[str]],
-    is_wanted: Callable[[], bool],
+    owner: Callable[[], object],
 ) -> Detour[Second]:
     """Prepare a second producer, with the first one's settings and topics; none is made yet."""
     theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
@@ -125,4 +121,4 @@ def detour(
             second.producer.close(0)
         raise KafkaTimeoutError(f"no broker gave it within {_LEARN_S[-1]} s what it needs to send")
 
-    return Detour(make, lambda second: second.producer.close(), len, is_wanted)
+    return Detour(make, lambda second: second.producer.close(), owner)

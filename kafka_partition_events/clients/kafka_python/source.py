@@ -3,7 +3,6 @@
 # ruff: noqa: SLF001 - see `private`
 
 import random
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +13,8 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.metadata import MetadataRequest
 
 from kafka_partition_events.clients.answers import NoAnswerError, first_answer, grown, observation
-from kafka_partition_events.clients.kafka_python.private import cluster_of
-from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words
+from kafka_partition_events.clients.kafka_python.private import run
 from kafka_partition_events.clients.librdkafka import up_to_date
-from kafka_partition_events.clients.rights import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.source import Observation
@@ -53,7 +50,7 @@ class KafkaPythonMetadataSource:
         """
         self._taught: Any = None  # the metadata of a producer
         if isinstance(producer_or_config, KafkaProducer):
-            self._taught = cluster_of(producer_or_config)
+            self._taught = producer_or_config._metadata
             config = {**producer_or_config.config, "receive_message_max_bytes": _ANSWER_BYTES}
         elif isinstance(producer_or_config, Mapping):
             config = {"receive_message_max_bytes": _ANSWER_BYTES, **producer_or_config}
@@ -67,7 +64,6 @@ class KafkaPythonMetadataSource:
         self._config = self._settings = config
         self._client: Any = None
         self._process = OwnProcess("KafkaPythonMetadataSource")
-        self._refusals = RefusedTopics()
         # Why each broker did not answer: while kafka-python waits to connect again, it does not say why.
         self._complaints: dict[int | str, str] = {}
 
@@ -80,25 +76,14 @@ class KafkaPythonMetadataSource:
         if topics is not None and self._taught is not None:
             topics |= self._taught.topics(exclude_internal_topics=False)
         try:
-            answer = self._fetch(topics, started_at, timeout)
-        except MetadataFetchError:
+            manager, deadline = self._manager(), time.monotonic() + timeout
+            answer: Observation = run(manager, timeout, self._ask, manager, topics, started_at, deadline)
+        except Exception as error:
             if up_to_date(self._config) != self._settings:  # a password was replaced in its file
                 self.close()
-            raise
-        self._refusals.report(answer.errors, in_librdkafkas_words(self._config))
-        return answer
-
-    def _fetch(self, topics: frozenset[str] | None, started_at: float, timeout: float) -> Observation:
-        answered, manager, deadline = threading.Event(), self._manager(), time.monotonic() + timeout
-        future = manager.call_soon(self._ask, manager, topics, started_at, deadline)
-        future.add_both(lambda _result: answered.set())
-        if not answered.wait(timeout):
-            raise MetadataFetchError(f"no answer within {timeout:.3g} s")
-        if isinstance(future.exception, MetadataFetchError):
-            raise future.exception
-        if future.exception is not None:
-            raise MetadataFetchError(f"could not ask: {future.exception!r}") from future.exception
-        answer: Observation = future.value
+            if isinstance(error, MetadataFetchError):
+                raise
+            raise MetadataFetchError(f"could not ask: {error!r}") from error
         return answer
 
     def _manager(self) -> Any:

@@ -95,8 +95,8 @@ def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
         from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
 
         from kafka_partition_events.clients.confluent.answers import (  # noqa: PLC0415
-            listed_nodes,
             listed_topic,
+            nodes_of,
         )
         from kafka_partition_events.clients.confluent.connection import Connection  # noqa: PLC0415
     except ImportError as error:
@@ -117,7 +117,7 @@ def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
         raise UnknownPartitionError(f"the cluster shows no topic {topic!r}: {listed.error.str()}")
     observation = Observation(
         started_at=began,
-        nodes=listed_nodes(answer.brokers),
+        nodes=nodes_of(answer.brokers.values()),
         topics={topic: listed_topic(listed)},
         requested=frozenset({topic}),
         cluster_id=answer.cluster_id,

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kafka_partition_events.clients.flight import copies as module
 from kafka_partition_events.clients.flight.copies import BURST_S, LEAST_BURST, Copies, CopyBudget
 from kafka_partition_events.clients.flight.record import RECORD_BYTES, Attempt, Record, RescuableRecord
-from kafka_partition_events.clients.flight.rescue import RescueLimits
 from tests.threads_kit import together
 
 TIME_OUT = TimeoutError("expired")
@@ -17,9 +17,9 @@ def record_of(value: bytes | None = b"v") -> RescuableRecord:
 class Rig:
     """Copies of a producer whose clock stands still, and the latest attempt of each record."""
 
-    def __init__(self, limits: RescueLimits | None = None) -> None:
+    def __init__(self) -> None:
         self.now = 0.0
-        self.copies = Copies(limits or RescueLimits(), clock=lambda: self.now)
+        self.copies = Copies(clock=lambda: self.now)
         self.latest: dict[RescuableRecord, Attempt] = {}
 
     def admitted(self, *partitions: int, handle: int = 0) -> list[RescuableRecord]:
@@ -37,7 +37,7 @@ class Rig:
     def times_out(
         self, record: RescuableRecord, attempt: Attempt | None = None, *, worth: bool = True
     ) -> bool:
-        return self.copies.failed(record, attempt or self.latest[record], TIME_OUT, worth_a_copy=worth)
+        return self.copies.landed(record, attempt or self.latest[record], TIME_OUT, worth_a_copy=worth)
 
     def taken(self, count: int) -> list[RescuableRecord | None]:
         return [self.copies.take() for _ in range(count)]
@@ -70,8 +70,28 @@ def test_what_has_its_copy_is_searched_no_more(rig: Rig) -> None:
     assert rig.copies._uncopied == {(0, "t", 1): {other: None}}
 
 
-def test_what_is_too_much_to_keep_goes_without_the_prospect_of_a_copy() -> None:
-    copies = Copies(RescueLimits(held_bytes=RECORD_BYTES + 210))
+def test_an_error_is_the_outcome_of_the_last_attempt_only(rig: Rig) -> None:
+    (record,) = rig.admitted(0)
+    original = rig.latest[record]
+    rig.copies.copy_stuck({(0, "t", 0): 7})
+    assert rig.copies.take() is record
+    rig.launch(record, 1)
+    assert not rig.times_out(record, original, worth=False)
+    assert rig.times_out(record, worth=False)
+
+
+def test_a_record_with_a_key_is_not_sent_again_by_itself(rig: Rig) -> None:
+    record = RescuableRecord(Record("t", b"v", b"key", headers=[]), "id")
+    rig.launch(record, 0)
+    assert rig.times_out(record)
+    assert not rig.copies.queue
+
+
+def test_what_is_too_much_to_keep_goes_without_the_prospect_of_a_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HELD_BYTES", RECORD_BYTES + 210)
+    copies = Copies()
     assert copies.admit(record_of(b"1234567"))
     assert not copies.admit(record_of(None)), "a record takes memory, however small it is"
     assert copies.stats.unheld == 1
@@ -80,8 +100,14 @@ def test_what_is_too_much_to_keep_goes_without_the_prospect_of_a_copy() -> None:
 # -- the budget --------------------------------------------------------------------------------------
 
 
-def test_what_is_beyond_the_limits_waits_for_its_turn() -> None:
-    rig = Rig(RescueLimits(burst=1, share=0.5))
+def limit(monkeypatch: pytest.MonkeyPatch, burst: int, share: float = module.SHARE) -> None:
+    monkeypatch.setattr(module, "BURST", burst)
+    monkeypatch.setattr(module, "SHARE", share)
+
+
+def test_what_is_beyond_the_limits_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit(monkeypatch, 1, 0.5)
+    rig = Rig()
     first, second, third = rig.admitted(0, 0, 0)
     rig.copies.copy_stuck({(0, "t", 0): 7})
     rig.copies.copy_stuck({(0, "t", 0): 7})
@@ -95,8 +121,9 @@ def test_what_is_beyond_the_limits_waits_for_its_turn() -> None:
     assert rig.copies.stats.withheld == 1
 
 
-def test_a_budget_that_runs_out_a_second_time_is_reported_again() -> None:
-    rig = Rig(RescueLimits(burst=1, share=1e-9))
+def test_a_budget_that_runs_out_a_second_time_is_reported_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit(monkeypatch, 1, 1e-9)
+    rig = Rig()
     for _ in range(2):
         rig.admitted(0, 0)
         rig.copies.copy_stuck({(0, "t", 0): 7})
@@ -116,7 +143,7 @@ def spent(budget: CopyBudget) -> int:
 @pytest.mark.parametrize(("rate", "burst"), [(1, LEAST_BURST), (30, 150), (1_000, 5_000), (9_000, 10_000)])
 def test_a_burst_is_no_more_than_what_was_sent_in_the_last_seconds(rate: int, burst: int) -> None:
     now = 0.0
-    budget = CopyBudget(RescueLimits(), clock=lambda: now)
+    budget = CopyBudget(clock=lambda: now)
     for _ in range(int(4 * BURST_S) * rate):
         now += 1 / rate
         budget.record_sent()
@@ -125,7 +152,7 @@ def test_a_burst_is_no_more_than_what_was_sent_in_the_last_seconds(rate: int, bu
 
 def test_a_producer_that_slows_down_has_a_smaller_burst() -> None:
     now = 0.0
-    budget = CopyBudget(RescueLimits(), clock=lambda: now)
+    budget = CopyBudget(clock=lambda: now)
     for _ in range(10_000):
         budget.record_sent()
     for _ in range(5):
@@ -135,7 +162,7 @@ def test_a_producer_that_slows_down_has_a_smaller_burst() -> None:
 
 
 def test_the_budget_is_never_overdrawn_by_threads() -> None:
-    copies, counts = Copies(RescueLimits(burst=LEAST_BURST)), list[int]()
+    copies, counts = Copies(), list[int]()
 
     def fail_many() -> None:
         records = [record_of() for _ in range(30)]
@@ -143,7 +170,7 @@ def test_the_budget_is_never_overdrawn_by_threads() -> None:
         for record in records:
             copies.launched(record, attempt)
         counts.append(
-            sum(not copies.failed(record, attempt, TIME_OUT, worth_a_copy=True) for record in records)
+            sum(not copies.landed(record, attempt, TIME_OUT, worth_a_copy=True) for record in records)
         )
 
     together(*[fail_many] * 8)

@@ -14,13 +14,19 @@ from kafka_partition_events.clients.flight.detour import (
     IDLE_S,
     RETRY_S,
     Detour,
-    checked_standby,
     healthy,
 )
-from kafka_partition_events.clients.flight.rescue import checked_mode
-from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
+
+
+class Numbered(int):
+    """A handle, and how many records it has."""
+
+    outstanding = 0
+
+    def __len__(self) -> int:
+        return self.outstanding
 
 
 class Rig:
@@ -32,29 +38,27 @@ class Rig:
         self.error: Exception | None = None
         self.tried = 0
         self.closed = threading.Semaphore(0)
-        self.outstanding = 0
-        self.is_wanted = True
+        self.owner: object = self
         self.detour = Detour(
             self.make,
             lambda _handle: self.closed.release(),
-            lambda _handle: self.outstanding,
-            lambda: self.is_wanted,
+            lambda: self.owner,
             self.clock,
         )
 
-    def make(self) -> int:
+    def make(self) -> Numbered:
         self.tried += 1
         assert self.may.wait(10)
         if self.error is not None:
             raise self.error
-        return self.tried
+        return Numbered(self.tried)
 
     def pass_time(self, seconds: float) -> None:
         for _ in range(int(seconds / CHECK_S)):
             self.clock.advance(CHECK_S)
             self.clock.wait_for_waiters()
 
-    def opened(self) -> int | None:
+    def opened(self) -> Numbered | None:
         """Ask for the handle, let it be made, and return it."""
         self.detour.handle()
         self.may.set()
@@ -106,20 +110,22 @@ def test_an_idle_handle_is_taken_away_and_closed_a_moment_later(rig: Rig) -> Non
 
 
 def test_one_that_is_used_or_has_records_is_not_idle(rig: Rig) -> None:
-    rig.opened()
+    handle = rig.opened()
+    assert handle is not None
     rig.pass_time(IDLE_S - CHECK_S)
     rig.detour.handle()
     rig.pass_time(2 * CHECK_S)
     assert rig.detour.open == 1
-    rig.outstanding = 1
+    handle.outstanding = 1
     rig.pass_time(2 * IDLE_S)
     assert rig.detour.open == 1
 
 
 def test_one_of_a_producer_that_was_dropped_is_closed_soon(rig: Rig) -> None:
-    rig.opened()
-    rig.outstanding = 1
-    rig.is_wanted = False
+    handle = rig.opened()
+    assert handle is not None
+    handle.outstanding = 1
+    rig.owner = None
     rig.pass_time(CHECK_S)
     rig.clock.advance(GRACE_S)
     assert rig.closed.acquire(timeout=10)
@@ -150,25 +156,3 @@ def test_addresses_are_of_brokers_that_are_not_suspect_and_ipv6_is_in_brackets()
     nodes = {1: Node(1, "::1", 9092), 2: Node(2, "kafka-2", 9093), 3: Node(3, "kafka-3", 9094)}
     assert healthy(evolve(cluster, nodes=nodes), {3}) == ["[::1]:9092", "kafka-2:9093"]
     assert healthy(None, ()) == []
-
-
-@pytest.mark.parametrize(
-    ("mode", "transaction", "waits", "used"),
-    [
-        ("auto", None, True, "auto"),
-        ("off", None, True, "off"),
-        ("auto", "transactional.id", True, "off"),
-        ("auto", None, False, "off"),
-    ],
-)
-def test_a_second_handle_is_for_producers_that_wait_for_replicas(
-    mode: str, transaction: str | None, waits: bool, used: str
-) -> None:
-    assert checked_standby(mode, transaction, waits_for_replicas=waits) == used
-
-
-def test_a_mode_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="standby must be one of auto, off, not 'warm'"):
-        checked_standby("warm", None, waits_for_replicas=True)
-    with pytest.raises(ConfigurationError, match="rescue must be one of failed, hedge, not 'always'"):
-        checked_mode("always", transaction=None, acks="all", is_reported=True)
