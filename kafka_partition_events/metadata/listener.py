@@ -2,10 +2,10 @@
 
 The delivery contract
 ---------------------
-- One listener gets its events in ``sequence`` order, one at a time, on a thread of its own; nothing is
-  promised about the order *between* listeners.
-- At most once. A listener that raises loses that event only; it is counted and logged, and the listener is
-  paused for some seconds after repeated failures. Other listeners, the poller and producers never notice.
+- One listener gets its events in ``sequence`` order, one at a time, on a thread of its own, or if it has
+  ``async def`` methods on its loop; nothing is promised about the order *between* listeners.
+- At most once. A listener that raises loses that event only, which is counted and logged. Other listeners,
+  the poller and producers never notice.
 - State first, news second: when a listener handles an event, ``poller.cluster`` and every partitioner's
   table are at least as new as the event's ``generation``. They may be newer.
 - A listener that falls behind by more than its mailbox holds gets one `Resync` with the current snapshot
@@ -45,8 +45,8 @@ class PartitionChangeListener(Registrable):
     Each event has a method of its kind, ``on_topic_added`` for `TopicAdded`; all of them call `on_event` by
     default, so one method can watch everything, and an event that a later version adds still arrives there.
     Methods run on the listener's own worker thread, one at a time, and may block, raise, register or close
-    what they like. ``async def`` ones run on the loop of the coroutine that registers it, under the same
-    contract, until that loop has ended.
+    what they like. Those of a listener that has ``async def`` ones run on the loop of the coroutine that
+    registers it, all of them, under the same contract, until that loop has ended.
     """
 
     def on_partitions_change(

@@ -12,7 +12,6 @@ import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from datetime import datetime
-from functools import partial
 from queue import SimpleQueue
 from typing import Any, Self
 
@@ -148,8 +147,6 @@ class MetadataPoller:
             ConfigurationError: ``capacity`` is less than 1, or the listener is registered already; it has
                 ``async def`` methods, and no loop runs here.
         """
-        if capacity < 1:
-            raise ConfigurationError(f"capacity must be at least 1 event, not {capacity}")
         with self.subscriptions.locked():
             return self.subscriptions.register(listener, replay=replay, capacity=capacity)
 
@@ -161,8 +158,7 @@ class MetadataPoller:
         after what was queued. Its end unregisters: by ``aclose``, by a cancelled wait, or when the last
         reference is gone.
         """
-        register = partial(self.register, replay=replay, capacity=capacity)
-        return event_stream(register, lambda: self.subscriptions.closed)
+        return event_stream(self.subscriptions, replay=replay, capacity=capacity)
 
     def join(
         self,

@@ -190,11 +190,15 @@ class Subscriptions:
 
     # -- needs the lock: who is there ------------------------------------------------------------------
 
-    def register(self, listener: Registrable, *, replay: bool, capacity: int) -> Registration:
+    def register(
+        self, listener: Registrable, *, replay: bool, capacity: int, kind: type[Registration] = Registration
+    ) -> Registration:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         self.check_open()
+        if capacity < 1:
+            raise ConfigurationError(f"capacity must be at least 1 event, not {capacity}")
         state = self._state()
-        registration = Registration(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
+        registration = kind(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
         if self.registration_of(listener) is not None:
             raise ConfigurationError(f"{registration.name} is registered with this poller already")
         if isinstance(listener, ClusterAdopter):

@@ -149,9 +149,6 @@ LISTENER_DROPPED = Family(
     "listener_events_dropped_total", "Events that the listener was too slow for.", ("listener",)
 )
 LISTENER_WAITING = Family("listener_events_waiting", "Events that wait for the listener.", ("listener",))
-LISTENER_PAUSED = Family(
-    "listener_paused", "Whether the listener is paused after repeated failures.", ("listener",)
-)
 LISTENER_DURATION = Family(
     "listener_duration_seconds",
     "How long the listener took for all that one change, or one event from elsewhere, told.",
@@ -160,7 +157,7 @@ LISTENER_DURATION = Family(
 )
 
 LISTENERS: Final = (
-    LISTENER_EVENTS, LISTENER_ERRORS, LISTENER_DROPPED, LISTENER_WAITING, LISTENER_PAUSED, LISTENER_DURATION
+    LISTENER_EVENTS, LISTENER_ERRORS, LISTENER_DROPPED, LISTENER_WAITING, LISTENER_DURATION
 )  # fmt: skip
 
 USABLE = Family(

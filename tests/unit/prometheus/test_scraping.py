@@ -122,7 +122,6 @@ def test_listeners_of_one_name_are_added_up(watch: Watch) -> None:
     assert scrape.value("kpe_listener_errors_total", listener="theirs") == 1
     assert scrape.value("kpe_listener_duration_seconds_count", listener="theirs") == 2
     assert scrape.value("kpe_listener_events_waiting", listener="theirs") == 0
-    assert scrape.value("kpe_listener_paused", listener="theirs") == 0
     assert scrape.value("kpe_listener_events_total", listener="PrometheusListener") == 5
 
 
