@@ -290,7 +290,7 @@ class MetadataPoller:
             topics = self._topics_now()
             started_at, began = self._clock.monotonic(), self._clock.now()
             self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
-        answer = self._fetch(topics, started_at)
+        answer = self._fetch(topics)
         took = self._clock.monotonic() - started_at
         for subscription in tuple(self.subscriptions.producers):
             subscription.polled({} if isinstance(answer, BaseException) else answer.topics)
@@ -303,9 +303,9 @@ class MetadataPoller:
             self._polled.notify_all()
         return events
 
-    def _fetch(self, topics: frozenset[str] | None, started_at: float) -> Observation | BaseException:
+    def _fetch(self, topics: frozenset[str] | None) -> Observation | BaseException:
         try:
-            return self.source.fetch(topics, started_at=started_at, timeout=self._state.timing.fetch_timeout)
+            return self.source.fetch(topics, timeout=self._state.timing.fetch_timeout)
         except BaseException as error:
             # A source is foreign code: any error means "no answer", on our own thread even what would end it.
             if not isinstance(error, Exception) and threading.current_thread() is not self._thread:

@@ -7,7 +7,6 @@ leaders back and forget partitions. The rules, in the order in which they are ap
 ====================  ==================================================================================
 ``no_brokers``        an answer without a broker is refused whole (aiokafka PR 297)
 ``foreign_cluster``   another cluster id than the first one known is refused whole, and never heals
-``out_of_order``      an answer to a request that was sent before the last accepted one's is refused whole
 ``topic_error``       a topic that comes with an error keeps what is known of it
 ``incomplete``        partition ids that are not 0..n-1 are refused (franz-go)
 ``retired_topic_id``  an id that the topic had before is refused, for Kafka never uses one twice, until 3
@@ -73,7 +72,6 @@ class Strike:
 class Memory:
     """What the gate remembers from answer to answer."""
 
-    accepted_at: float = float("-inf")  # when the request of the last accepted answer was sent
     strikes: Mapping[StrikeKey, Strike] = field(factory=dict)  # refusals that still stand
     retired: Mapping[str, tuple[str, ...]] = field(
         factory=dict
@@ -158,9 +156,6 @@ class _Gate:
             return self.refused(Rejection.NO_BROKERS, f"{len(self.current.nodes)} brokers", "no brokers")
         if known_id is not None and seen_id is not None and known_id != seen_id:
             return self.refused(Rejection.FOREIGN_CLUSTER, f"cluster {known_id}", f"cluster {seen_id}")
-        if self.seen.started_at < self.memory.accepted_at:
-            what = "an answer to an earlier request"
-            return self.refused(Rejection.OUT_OF_ORDER, "a later answer", what)
         return False
 
     # -- topic by topic ------------------------------------------------------------------------------
@@ -302,4 +297,4 @@ class _Gate:
     def memory_after(self) -> Memory:
         """Keep the strikes of this answer, and the retired ids of the names that lost one last."""
         retired = dict(list(self.retired.items())[-RETIRED_NAMES_KEPT:])
-        return Memory(self.seen.started_at, self.strikes, retired, self.unlisted)
+        return Memory(self.strikes, retired, self.unlisted)

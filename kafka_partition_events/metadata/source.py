@@ -14,7 +14,6 @@ class Observation:
     """One raw answer of a source, before the staleness gate. What a source can't prove is None.
 
     Attributes:
-        started_at: When the request was sent, in seconds of the poller's monotonic clock.
         nodes: The brokers that the answer lists.
         topics: The topics that came without an error. A partition's leader is the broker *named* by the
             answer, listed or not; the gate applies the node look-up.
@@ -25,7 +24,6 @@ class Observation:
         leader_epochs: Whether such answers have leader epochs, if there are partitions.
     """
 
-    started_at: float
     nodes: tuple[Node, ...]
     topics: Mapping[str, TopicInfo]
     errors: Mapping[str, str] = field(default=MappingProxyType({}))
@@ -38,12 +36,11 @@ class Observation:
 class MetadataSource(Protocol):
     """Something that can be asked for metadata. Only the poller's thread calls `fetch`."""
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """Ask the cluster once, without ever creating a topic.
 
         Args:
             topics: The topics to ask for; None asks for all.
-            started_at: The poller's clock now, to be copied into the observation.
             timeout: Seconds after which to give up. A source must keep to it: as long as a fetch lasts beyond
                 that, it is not noticed that the snapshot turns stale (`MetadataStale`).
 

@@ -10,7 +10,6 @@ from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, Topi
 from kafka_partition_events.metadata.events import CapLifted, CapReached, Event
 from kafka_partition_events.process import OwnProcess, forget_in_children
 from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited, limited_topic, unseen_routes
 from kafka_partition_events.routing.table import Route, compile_route, compile_routes
 
 
@@ -40,7 +39,7 @@ class Routes:
         current: By topic. All that a choice reads; replaced, never changed in place.
         deliveries: Says which brokers to avoid.
         generation: Which snapshot the routes are of; None without one.
-        limits: What is left alone; see `limit`.
+        limits: Of how many partitions of a topic only the first are used; see `limit`.
         process: Where the partitioner was made; it chooses there and nowhere else.
         racks: The racks of the brokers, as far as the snapshot has them.
     """
@@ -51,7 +50,7 @@ class Routes:
         self.current: Mapping[str, Route] = {}
         self.deliveries = DeliveryTracker(self.renew, name=name)
         self.generation: int | None = None
-        self.limits: Limits = NO_LIMITS
+        self.limits: Mapping[str, int] = {}
         self.racks: Mapping[int | None, str | None] = {}
         self._name = name
         self._cluster: Cluster | None = None
@@ -104,7 +103,8 @@ class Routes:
         route = routes.get(topic)
         if route is None:
             self.process.check()
-            route = routes[topic] = compile_route(limited_topic(_topic_info(topic, cluster), self.limits))
+            limit = self.limits.get(topic)
+            route = routes[topic] = compile_route(_topic_info(topic, cluster), limit=limit)
         return route
 
     def _argument_changed(self, _updated: object) -> None:
@@ -137,8 +137,8 @@ class Routes:
         self.renew(wait=cluster is not None)  # without one this may be a handler that interrupts `renew`
         return (*found, *caps)
 
-    def limit(self, limits: Limits) -> tuple[Event, ...]:
-        """Leave partitions alone from now on, until the next call; return events for the poller to emit.
+    def limit(self, limits: Mapping[str, int]) -> tuple[Event, ...]:
+        """Use only the partitions below a number, by topic, until the next call; return events to be emitted.
 
         It holds for keys too: a limited topic is to them one with fewer partitions. Records that are placed
         after this has returned keep to it, those that other threads are placing may not. Does no I/O.
@@ -147,7 +147,7 @@ class Routes:
             if limits == self.limits:
                 return ()
             self.limits = limits
-            self._unseen = unseen_routes(limits)
+            self._unseen = {topic: _assumed(topic, count) for topic, count in limits.items()}
             self._of_argument = {}
             caps = self._compile_table()
         self.renew(wait=True)
@@ -160,7 +160,7 @@ class Routes:
         if cluster is None:
             self._table = self.generation = None
             return ()
-        self._table = compile_routes(limited(cluster, self.limits, before), self.budget, before)
+        self._table = compile_routes(cluster, self.budget, before, self.limits)
         self.generation = cluster.generation  # after the table, which is never older
         return () if self.budget is None else tuple(_cap_changes(self._name(), before, self._table))
 
@@ -204,6 +204,14 @@ def _topic_info(topic: str, cluster: ClientCluster) -> TopicInfo:
     # A gap in the ids is a partition that the answer left out; its keys must not move for that.
     partitions = tuple(PartitionInfo(topic, i, 0 if i in online else None) for i in range(max(ids) + 1))
     return TopicInfo(topic, partitions)
+
+
+def _assumed(topic: str, count: int) -> Route:
+    """Return the route of a limited topic that no snapshot has: a client that chose might know of more.
+
+    Who set the limit knew that there are as many partitions: online, and led by no broker that there is.
+    """
+    return compile_route(TopicInfo(topic, tuple(PartitionInfo(topic, n, leader=-1) for n in range(count))))
 
 
 def _cap_changes(name: str, before: Mapping[str, Route], after: Mapping[str, Route]) -> list[Event]:

@@ -7,14 +7,14 @@ on as many partitions as its memory affords.
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 
 from attrs import field, frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster
 
 
 @frozen
@@ -22,13 +22,17 @@ class Share:
     """What one topic is granted, if that is not all of it.
 
     Attributes:
-        chosen: Ids of the partitions of first choice, ascending.
-        ranking: Every partition of the topic in this instance's order of preference; the first online ones
-            that are not chosen stand in for chosen ones that are offline.
+        count: How many partitions.
+        ranking: Every partition of the topic in this instance's order of preference.
     """
 
-    chosen: tuple[int, ...]
+    count: int
     ranking: tuple[int, ...]
+
+    def among(self, up: Iterable[int]) -> tuple[int, ...]:
+        """Return those of first choice, ascending; for each that is not up the next one that is stands in."""
+        there = frozenset(up)
+        return tuple(sorted(islice((p for p in self.ranking if p in there), self.count)))
 
 
 def _read_only(limits: Mapping[str, int]) -> Mapping[str, int]:
@@ -85,19 +89,20 @@ class BufferBudget:
             return None
         return self.buffer_memory // self.batch_size
 
-    def admit(self, cluster: Cluster) -> Mapping[str, Share]:
+    def admit(self, counts: Mapping[str, int]) -> Mapping[str, Share]:
         """Return the share of each topic that does not get all its partitions, but one at least.
+
+        ``counts``: how many partitions each topic has, without Kafka's own topics.
 
         Memory is shared evenly between the topics. What is granted follows from the cluster alone, so it does
         not matter which topic was seen first, or in which run. A topic that grows may take from others.
         """
-        counts = {n: len(t.partitions) for n, t in cluster.by_topic.items() if not t.internal}
         wanted = {n: min(count, self.max_partitions.get(n, count)) for n, count in counts.items()}
         granted = wanted if self.affordable is None else share_out(self.affordable, wanted)
         rankings = {
             n: _shuffled(f"{self.instance_id}\0{n}", counts[n]) for n in counts if granted[n] < counts[n]
         }
-        return {n: Share(tuple(sorted(ranking[: granted[n]])), ranking) for n, ranking in rankings.items()}
+        return {n: Share(granted[n], ranking) for n, ranking in rankings.items()}
 
 
 @lru_cache(maxsize=64)

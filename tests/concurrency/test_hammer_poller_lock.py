@@ -30,9 +30,9 @@ class Moving(ScriptedSource):
         observe({"t": [*[1] * (PARTITIONS - 1), moved]}, brokers=[1, 2, 3]) for moved in (1, 2, 3)
     )
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         self.then(self.answers[len(self.asked) % 3])
-        return super().fetch(topics, started_at=started_at, timeout=timeout)
+        return super().fetch(topics, timeout=timeout)
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_asking_never_creates_a_topic(cluster: KafkaCluster, pollers: list[Metad
             poller.poll_once()
         for poller in pollers:
             assert poller.refresh("test", wait=LIMIT_S)
-    everything = own[0].fetch(None, started_at=0.0, timeout=LIMIT_S)
+    everything = own[0].fetch(None, timeout=LIMIT_S)
     assert ghost not in everything.topics
     assert "orders" in everything.topics
     for poller in asking:
@@ -85,5 +85,5 @@ def test_growth_beside_a_missing_topic_does_not_bring_that_back(
         while poller.cluster is None or poller.cluster.partitions_for_topic(grown) != {0, 1, 2, 3}:
             assert poller.refresh("test", wait=LIMIT_S)
     source = ConfluentMetadataSource({"bootstrap.servers": cluster.bootstrap_servers})
-    assert ghost not in source.fetch(None, started_at=0.0, timeout=LIMIT_S).topics
+    assert ghost not in source.fetch(None, timeout=LIMIT_S).topics
     source.close()

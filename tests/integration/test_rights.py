@@ -223,7 +223,7 @@ def changed(config: dict[str, str], change: dict[str, str]) -> dict[str, str]:
 def assert_refused(source: MetadataSource, cause: str, timeout: float) -> None:
     began = time.monotonic()
     with pytest.raises(MetadataFetchError, match=cause):
-        source.fetch(None, started_at=0.0, timeout=timeout)
+        source.fetch(None, timeout=timeout)
     assert time.monotonic() - began < BOUND_S
 
 
@@ -347,16 +347,16 @@ def test_a_brokers_certificate_that_is_replaced_or_expires(world: World) -> None
 
     before = sources()
     for source in before:
-        source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+        source.fetch(None, timeout=LIMIT_S)
     world.use_certificate("CERTS")
     for source in (*before, *(new := sources())):
-        source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+        source.fetch(None, timeout=LIMIT_S)
     world.use_certificate("CERTS", days=-1)
     for source in new:  # what is connected stays so
-        source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+        source.fetch(None, timeout=LIMIT_S)
     for source in (late := sources()):
         with pytest.raises(MetadataFetchError, match="certificate verify failed"):
-            source.fetch(None, started_at=0.0, timeout=2.0)
+            source.fetch(None, timeout=2.0)
     world.use_certificate("CERTS")
     for source in late:
         recovers(source)
@@ -383,14 +383,14 @@ def test_a_password_that_is_replaced(world: World, tmp_path: Path) -> None:
         wait_until(partial(is_ready, observer), "the observer is ready")
         link.read_changes(LIMIT_S)
         for source in sources:
-            source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+            source.fetch(None, timeout=LIMIT_S)
         world.set_password(ALLOWED, LATER)
         for source in sources:  # what is connected stays so
-            source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+            source.fetch(None, timeout=LIMIT_S)
         world.cluster.restart(1, clean=True)
         for source in sources:
             with pytest.raises(MetadataFetchError, match=r"invalid credentials|refuses the user name"):
-                source.fetch(None, started_at=0.0, timeout=2.0)
+                source.fetch(None, timeout=2.0)
         with pytest.raises(ControlTopicError, match="invalid credentials"):
             link.read_changes(2.0)
         for health in (lambda: producer.poller.health, lambda: observer._poller.health):
@@ -419,7 +419,7 @@ def is_refused(health: Health) -> bool:
 def recovers(source: MetadataSource) -> None:
     def works() -> bool:
         with contextlib.suppress(MetadataFetchError):
-            source.fetch(None, started_at=0.0, timeout=2.0)
+            source.fetch(None, timeout=2.0)
             return True
         return False
 

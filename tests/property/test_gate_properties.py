@@ -30,7 +30,7 @@ def play(
     outcomes = [last]
     for n, observation in enumerate(history):
         now = at + n * STEP_S
-        last = reconcile(last.cluster, evolve(observation, started_at=now), last.memory, now)
+        last = reconcile(last.cluster, observation, last.memory, now)
         outcomes.append(last)
     return outcomes
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from attrs import evolve, frozen
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,8 +77,7 @@ def play(history: History, stored: Cluster | None) -> list[Taken]:
             case frozenset():
                 after, news = state.without(what, at)
             case Observation():
-                asked = evolve(what, started_at=seconds - 0.5)
-                after, news = step(state, asked, at.wall_time - timedelta(seconds=0.5), at, jitter)
+                after, news = step(state, what, at.wall_time - timedelta(seconds=0.5), at, jitter)
             case _:
                 after, news = step(state, what, at.wall_time, at, jitter)
         taken.append(Taken(what, at, state, after, news))

@@ -17,7 +17,6 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent.choosing import MAX_IDLE_S, Chooser
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ScriptedSource, observe
 from tests.partitioner_kit import Lowest
 
@@ -68,7 +67,7 @@ class TestALimitedTopic:
         assert "orders" not in chooser.cuts.log_keys
         assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
         assert "orders" not in chooser.cuts.log_keys
-        partitioner.routing.limit(NO_LIMITS)
+        partitioner.routing.limit({})
         chooser.choose("orders", b"a", None)
         assert "orders" in chooser.cuts.log_keys
 

@@ -56,12 +56,11 @@ class AiokafkaMetadataSource:
         self.calls = Calls(self.loop)
         """For this library."""
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """Ask the cluster once. Not on the event loop.
 
         Args:
             topics: The topics to ask for; None asks for all. Those that the client knows are asked for, too.
-            started_at: The poller's clock now.
             timeout: Seconds after which to give up, also if the loop is busy for so long.
 
         Raises:
@@ -71,7 +70,7 @@ class AiokafkaMetadataSource:
         self._process.check()
         deadline = time.monotonic() + timeout
         try:
-            answer = self.calls.run(self._ask(topics, started_at, deadline), timeout)
+            answer = self.calls.run(self._ask(topics, deadline), timeout)
         except TimeoutError:
             raise MetadataFetchError(f"no answer within {timeout:.3g} s") from None
         except LoopEndedError as error:
@@ -79,7 +78,7 @@ class AiokafkaMetadataSource:
         self._refusals.report(answer.errors, None)
         return answer
 
-    async def _ask(self, topics: frozenset[str] | None, started_at: float, deadline: float) -> Observation:
+    async def _ask(self, topics: frozenset[str] | None, deadline: float) -> Observation:
         """Ask one broker after the other; suspects are the last."""
         # What the client knows is replaced as a whole by what it is taught.
         wanted = None if topics is None else topics | topics_of(self._client)
@@ -98,7 +97,7 @@ class AiokafkaMetadataSource:
         random.shuffle(nodes)
         nodes.sort(key=lambda node: node in suspects)
         node_id, response = await first_answer(nodes, ask, deadline, {})
-        answer = observation(response, node_id, wanted, started_at, errors.for_code)
+        answer = observation(response, node_id, wanted, errors.for_code)
         if grown(known, response):
             # Topics with an error are left out, and come back when the client needs them.
             mine = [t.name for t in response.topics if known.partitions_for_topic(t.name) is not None]

@@ -150,10 +150,8 @@ class TestFetches:
         nonsense = cast("Observation", None)
 
         class Odd(ScriptedSource):
-            def fetch(
-                self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float
-            ) -> Observation:
-                answer = super().fetch(topics, started_at=started_at, timeout=timeout)
+            def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
+                answer = super().fetch(topics, timeout=timeout)
                 return nonsense if len(self.asked) == 2 else answer
 
         poller = make(Odd(orders(1), orders(2)))

@@ -74,13 +74,11 @@ class TestLife:
         self, make: Pollers, clock: ManualClock
     ) -> None:
         class Exiting(ScriptedSource):
-            def fetch(
-                self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float
-            ) -> Observation:
+            def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
                 if len(self.asked) == 1:
                     self.asked.append(topics)
                     raise KeyboardInterrupt
-                return super().fetch(topics, started_at=started_at, timeout=timeout)
+                return super().fetch(topics, timeout=timeout)
 
         poller = make(Exiting(orders(1)))
         table = Table()

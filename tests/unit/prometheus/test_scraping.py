@@ -178,9 +178,9 @@ class SlowSource(ScriptedSource):
         super().__init__()
         self.clock, self.seconds = clock, 0.0
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         self.clock.advance(self.seconds)
-        return super().fetch(topics, started_at=started_at, timeout=timeout)
+        return super().fetch(topics, timeout=timeout)
 
 
 class SlowListener(PartitionChangeListener):
