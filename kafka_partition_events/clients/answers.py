@@ -73,7 +73,6 @@ def observation(
         requested=requested,
         cluster_id=response.cluster_id or None,
         answered_by=node_id if isinstance(node_id, int) else None,
-        leader_epochs=True,
     )
 
 

@@ -21,7 +21,6 @@ class Observation:
         requested: The topics that were asked for; None means all. Only an answer to "all" can prove by
             omission that a topic is gone.
         answered_by: Id of the broker that answered, where the client says so.
-        leader_epochs: Whether such answers have leader epochs, if there are partitions.
     """
 
     nodes: tuple[Node, ...]
@@ -30,7 +29,6 @@ class Observation:
     requested: frozenset[str] | None = None
     cluster_id: str | None = None
     answered_by: int | None = None
-    leader_epochs: bool = False
 
 
 class MetadataSource(Protocol):

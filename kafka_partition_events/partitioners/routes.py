@@ -3,7 +3,7 @@
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from kafka_partition_events.health.tracker import DeliveryTracker
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
@@ -21,14 +21,6 @@ class ClientCluster(Protocol):
 
     def available_partitions_for_topic(self, topic: str, /) -> set[int] | None:
         """Return the ids of the partitions that have a leader; None when the topic is unknown."""
-
-
-@runtime_checkable
-class WatchableCluster(Protocol):
-    """A live cluster object that says when it was updated, as kafka-python's does."""
-
-    def add_listener(self, listener: Callable[[object], None], /) -> None:
-        """Call the listener after every metadata update, on any thread."""
 
 
 class Routes:
@@ -58,7 +50,7 @@ class Routes:
         self._unseen: Mapping[str, Route] = {}
         self.process = OwnProcess(name())
         self._of_argument: dict[str, Route] = {}
-        self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
+        self._watched: weakref.WeakSet[ClientCluster] = weakref.WeakSet()
         self._on_renewed: set[weakref.WeakMethod[Callable[[], None]]] = set()
         self._by_topic: list[dict[str, Any]] = []
         self._compiling = threading.Lock()
@@ -93,9 +85,9 @@ class Routes:
         kept. Raises `ValueError` for an unknown topic, as kafka-python's partitioners do.
         """
         routes: dict[str, Route] = {}
-        if isinstance(cluster, WatchableCluster):
+        if (add_listener := getattr(cluster, "add_listener", None)) is not None:
             if cluster not in self._watched:  # a second listener by another thread does no harm
-                cluster.add_listener(self._argument_changed)
+                add_listener(self._argument_changed)
                 self._watched.add(cluster)
             # Taken before the cluster and the limits are read: where these change in between, a new
             # dictionary takes its place, and this old route goes into one that is not read any more.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
+from typing import Any
 
 from attrs import field, frozen
 
@@ -35,13 +36,20 @@ class Share:
         return tuple(sorted(islice((p for p in self.ranking if p in there), self.count)))
 
 
-def _read_only(limits: Mapping[str, int]) -> Mapping[str, int]:
-    return MappingProxyType(dict(limits))
-
-
 def _positive(name: str, value: object) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def numbers_by_topic(option: str, numbers: Any) -> Mapping[str, int]:
+    """Return numbers of partitions by topic, read-only; raise `ConfigurationError` if they are none."""
+    if not isinstance(numbers, Mapping):
+        raise ConfigurationError(
+            f'{option} must be numbers by topic, such as {{"orders": 12}}, not {numbers!r}'
+        )
+    for topic, number in numbers.items():
+        _positive(f"{option}[{topic!r}]", number)
+    return MappingProxyType(dict(numbers))
 
 
 @frozen(kw_only=True)
@@ -67,14 +75,14 @@ class BufferBudget:
 
     buffer_memory: int | None = None
     batch_size: int | None = None
-    max_partitions: Mapping[str, int] = field(default=MappingProxyType({}), converter=_read_only)
+    max_partitions: Mapping[str, int] = field(
+        factory=dict, converter=lambda numbers: numbers_by_topic("max_partitions", numbers)
+    )
     instance_id: str = field(factory=lambda: uuid.uuid4().hex)
 
     def __attrs_post_init__(self) -> None:
         _positive("buffer_memory", self.buffer_memory)
         _positive("batch_size", self.batch_size)
-        for topic, limit in self.max_partitions.items():
-            _positive(f"max_partitions[{topic!r}]", limit)
         if (self.buffer_memory is None) != (self.batch_size is None):
             raise ConfigurationError("buffer_memory and batch_size (both in bytes) must be given together")
         if self.affordable is not None and self.affordable < 1:

@@ -32,14 +32,14 @@ class Avoidance:
     blocked: frozenset[int] = frozenset()
     down: frozenset[int] = frozenset()
     partitions: frozenset[tuple[str, int]] = frozenset()
-    suspect: frozenset[int] = field(init=False)
-    """The brokers that are to blame, as leaders or as replicas."""
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "suspect", self.leaders | self.replicas)
+    @property
+    def suspect(self) -> frozenset[int]:
+        """The brokers that are to blame, as leaders or as replicas."""
+        return self.leaders | self.replicas
 
     def __bool__(self) -> bool:
-        return bool(self.suspect or self.blocked or self.partitions)
+        return bool(self.leaders or self.replicas or self.blocked or self.partitions)
 
 
 NOTHING = Avoidance()

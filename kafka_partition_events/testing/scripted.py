@@ -73,7 +73,6 @@ def observe(
         requested=None if requested is None else frozenset(requested),
         cluster_id=cluster_id,
         answered_by=answered_by,
-        leader_epochs=any(p.leader_epoch is not None for info in infos.values() for p in info.partitions),
     )
 
 

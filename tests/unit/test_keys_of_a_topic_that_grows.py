@@ -79,11 +79,11 @@ def test_a_limit_of_change_control_holds_for_keys_too() -> None:
 @pytest.mark.parametrize(
     ("wrong", "cause"),
     [
-        ({"orders": 0}, "topic orders must be a whole number, 1 or more, not 0"),
-        ({"orders": -3}, "topic orders must be"),
-        ({"orders": 1.5}, "topic orders must be"),
-        ({"orders": True}, "topic orders must be"),
-        ({"a": 1, "orders": "12"}, "topic orders must be a whole number, 1 or more, not '12'"),
+        ({"orders": 0}, r"key_partitions\['orders'\] must be a whole number of at least 1, not 0"),
+        ({"orders": -3}, r"\['orders'\] must be"),
+        ({"orders": 1.5}, r"\['orders'\] must be"),
+        ({"orders": True}, r"\['orders'\] must be"),
+        ({"a": 1, "orders": "12"}, r"\['orders'\] must be a whole number of at least 1, not '12'"),
         ("orders", "must be numbers by topic"),
     ],
 )
