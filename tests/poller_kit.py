@@ -46,6 +46,11 @@ class Pollers:
             poller.close()
 
 
+def also_ask_for(poller: MetadataPoller, *topics: str) -> None:
+    """Have a poller ask for more topics from its next poll on, as if a producer wrote them."""
+    poller._topics = frozenset(poller._topics or ()).union(topics)
+
+
 class Table(PartitionChangeListener, ClusterAdopter):
     """A partitioner, as far as the poller is concerned."""
 

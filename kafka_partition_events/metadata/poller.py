@@ -56,8 +56,8 @@ class MetadataPoller:
 
         Args:
             source: What to ask. The poller closes it.
-            topics: What to ask for; None asks for all topics, which is for watchers; what producers write
-                is asked for, too, and what is named to `track`.
+            topics: What to ask for; None asks for all topics, which is for watchers. What producers write is
+                asked for, too.
             interval: Seconds between polls when all is well, give or take 10%.
             fetch_timeout: Seconds that one fetch may take.
             min_interval: Seconds between polls at the least.
@@ -81,9 +81,8 @@ class MetadataPoller:
         self._polling = threading.Lock()  # one poll at a time, and the source is closed in none
         self._source_closed = False
         self._rng = rng or random.Random()
-        self._topics = None if topics is None else set(topics)
-        # What the latest fetch asked for: these, and what producers write.
-        self._wanted = None if self._topics is None else frozenset(self._topics)
+        self._topics = None if topics is None else frozenset(topics)
+        self._wanted = self._topics  # what the latest fetch asked for: these, and what producers write
         self._clock: Clock = clock or Clock()
         # Replaced under the lock; readers without it have all of one moment.
         self._state = State(timing=timing, since=self._clock.monotonic())
@@ -102,7 +101,6 @@ class MetadataPoller:
         self._soon = False  # whether the next poll is due as soon as may be
         self._polled = threading.Condition()  # re-entrant: a signal handler may close the poller in there
         self._finished = 0  # the number of the latest poll that is finished
-        self._refresh_reason: str | None = None
 
     @property
     def cluster(self) -> Cluster | None:
@@ -119,7 +117,6 @@ class MetadataPoller:
             running=self._running,
             stale=health.stale and not self.subscriptions.closed,
             internal_errors=health.internal_errors + self.subscriptions.apply_errors,
-            refresh_reason=self._refresh_reason,
         )
 
     @property
@@ -200,19 +197,12 @@ class MetadataPoller:
         """
         self.subscriptions.emit(event)
 
-    def track(self, *topics: str) -> None:
-        """Ask for these topics too, beginning at once. No effect when all topics are asked for."""
-        self.subscriptions.process.check()
-        if self._topics is not None and not self._topics.issuperset(topics):
-            self._topics.update(topics)  # atomic
-            self.refresh("topics tracked")
-
     def ask_for(self, topic: str, subscription: Subscription) -> None:
         """Poll soon if a topic that a producer writes is not among those that are asked for."""
         lacking = self._wanted is not None and topic not in self._wanted
         if lacking and subscription in self.subscriptions.producers and not self.subscriptions.closed:
             with contextlib.suppress(PollerClosedError):
-                self.refresh(f"topic {topic} is written")
+                self.refresh()
 
     # -- polling -------------------------------------------------------------------------------------
 
@@ -225,14 +215,13 @@ class MetadataPoller:
                 thread.start()
                 self._thread = thread
 
-    def refresh(self, reason: str, wait: float | None = None) -> bool:
+    def refresh(self, wait: float | None = None) -> bool:
         """Ask for a poll soon. Requests that come before it begins are served by the same one.
 
         Without ``wait`` this waits for no lock. Without a running thread the first poll after `start` serves
         the request, or with ``wait`` the caller, here.
 
         Args:
-            reason: Why, for `health`.
             wait: Seconds to wait until a poll that began after this call is finished; None returns at once.
 
         Returns:
@@ -242,11 +231,10 @@ class MetadataPoller:
             RuntimeError: ``wait`` on a loop that listeners or the source need.
         """
         self.subscriptions.check_open()
-        self._refresh_reason = reason
         if wait is None:
             self._poll_soon()
             return False
-        self.subscriptions.refuse_on_loop("refresh", "await asyncio.to_thread(poller.refresh, reason, wait)")
+        self.subscriptions.refuse_on_loop("refresh", "await asyncio.to_thread(poller.refresh, wait)")
         if self._running:
             with self._polled:
                 wanted = self._state.health.polls + 1
@@ -326,7 +314,7 @@ class MetadataPoller:
         """Return what to ask for, and forget topics that are not followed any more."""
         if self._topics is not None and self._wanted is not None:
             producers = tuple(self.subscriptions.producers)
-            wanted = frozenset(self._topics).union(*(one.topics() for one in producers))
+            wanted = self._topics.union(*(one.topics() for one in producers))
             if dropped := self._wanted - wanted:
                 self._publish(*self._state.without(dropped, self.subscriptions.moment()))
             self._wanted = wanted

@@ -55,7 +55,6 @@ class Health:
         stale: Whether the snapshot is too old to be trusted.
         internal_errors: Bugs of this library that were contained; please report what the log says.
         next_delay: Seconds between the last answer and the next fetch, as planned.
-        refresh_reason: Why a poll was asked for last; None if none was.
     """
 
     running: bool = False
@@ -71,7 +70,6 @@ class Health:
     stale: bool = False
     internal_errors: int = 0
     next_delay: float = 0.0
-    refresh_reason: str | None = None
 
 
 @frozen

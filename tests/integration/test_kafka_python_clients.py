@@ -76,7 +76,7 @@ def test_growth_loses_nothing_with_a_shared_poller(
         deadline = time.monotonic() + LIMIT_S
         while (route := producer.config["partitioner"].route(topic)) is None or route.count < 4:
             assert time.monotonic() < deadline
-            assert poller.refresh("test", wait=LIMIT_S)
+            assert poller.refresh(wait=LIMIT_S)
         assert placed([producer.send(topic, b"v") for _ in range(40)]) == dict.fromkeys(range(4), 10)
 
 
@@ -98,7 +98,7 @@ def test_futures_callbacks_threads_and_errors_are_the_applications_own(
 
     with attach(producer) as poller:
         producer.partitions_for(topic)
-        poller.refresh("test", wait=LIMIT_S)
+        poller.refresh(wait=LIMIT_S)
         futures = [producer.send(topic, b"v", key) for key in (None, b"k") for _ in range(100)]
         futures += [producer.send(topic, b"v", partition=3) for _ in range(100)]
         for number, future in enumerate(futures):

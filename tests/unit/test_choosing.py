@@ -19,6 +19,7 @@ from kafka_partition_events.clients.confluent.choosing import MAX_IDLE_S, Choose
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ScriptedSource, observe
 from tests.partitioner_kit import Lowest
+from tests.poller_kit import also_ask_for
 
 ORDERS = observe({"orders": [1, 2, 3]})
 KEYS: list[Any] = [None, "a", b"b", "", b""]
@@ -47,7 +48,7 @@ def make() -> Iterator[Make]:
         chooser = Chooser(partitioner, {"linger.ms": 60_000}, chunks=chunks)
         chooser.poller, chooser.ask_for = poller, poller.join(partitioner, chooser.written).ask_for
         if known:
-            poller.track("orders")
+            also_ask_for(poller, "orders")
             poller.poll_once()
         return chooser
 

@@ -74,4 +74,4 @@ class ProducerReports:
             poller.emit(event)
             if isinstance(event, BrokerSuspected):
                 with contextlib.suppress(PollerClosedError):
-                    poller.refresh(f"broker {event.broker} is suspect")
+                    poller.refresh()

@@ -186,9 +186,9 @@ class TestClosingThePoller:
             with pytest.raises(RuntimeError, match=r"close would block the loop.*await poller.aclose"):
                 poller.close()
             with pytest.raises(RuntimeError, match=r"refresh would block the loop.*to_thread"):
-                poller.refresh("test", wait=1)
-            assert not poller.refresh("test")
-            assert await asyncio.to_thread(poller.refresh, "test", 1)
+                poller.refresh(wait=1)
+            assert not poller.refresh()
+            assert await asyncio.to_thread(poller.refresh, 1)
             registration.close()
             stream = poller.events()  # whose reader needs the loop, too, as a source may
             await anext(stream)
@@ -210,7 +210,7 @@ class TestClosingThePoller:
         async def main() -> None:
             poller = make(orders(1))
             registration = poller.register(OfThreads())
-            assert poller.refresh("test", wait=1)
+            assert poller.refresh(wait=1)
             assert registration.wait_synced(WAIT_S)
             poller.close()
 
