@@ -50,7 +50,6 @@ class MetadataPoller:
         min_interval: float = 0.25,
         resume: tuple[Cluster, datetime] | None = None,
         clock: Clock | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         """Make a poller; nothing is asked before `start` or `poll_once`.
 
@@ -68,7 +67,6 @@ class MetadataPoller:
                 may be hours old. One of another cluster is ignored. Named topics that it lacks may just not
                 have been asked for: they are seen, not created.
             clock: For tests.
-            rng: Source of the jitter, for tests.
 
         Raises:
             ConfigurationError: an argument is out of range.
@@ -80,7 +78,6 @@ class MetadataPoller:
         """What it asks."""
         self._polling = threading.Lock()  # one poll at a time, and the source is closed in none
         self._source_closed = False
-        self._rng = rng or random.Random()
         self._topics = None if topics is None else frozenset(topics)
         self._wanted = self._topics  # what the latest fetch asked for: these, and what producers write
         self._clock: Clock = clock or Clock()
@@ -272,7 +269,8 @@ class MetadataPoller:
 
     def _poll(self) -> tuple[Event, ...]:
         with self.subscriptions.locked():
-            self._read_inbox()
+            while not self.inbox.empty():  # the thread reads it, too, while it sleeps
+                self._act_on(self._clock.get(self.inbox, 0.0))
             self.subscriptions.check_open()
             self._soon = False
             topics = self._topics_now()
@@ -300,12 +298,6 @@ class MetadataPoller:
                 raise
             return error
 
-    def _read_inbox(self) -> None:
-        """Leave for dropped producers: on the polling thread, or where there is none. Under the lock."""
-        if not self._running or threading.current_thread() is self._thread:
-            while not self.inbox.empty():
-                self._act_on(self.inbox.get())
-
     def _act_on(self, dropped: Subscription | None) -> None:
         if dropped is not None:
             self.leave(dropped, 0.0)
@@ -327,18 +319,15 @@ class MetadataPoller:
         self._note(fetching=self._state.health.fetching.plus(took))
         if isinstance(answer, BaseException):
             return self._step(answer, began)
-        came = self._clock.monotonic()
         try:
             return self._step(answer, began)
         except Exception as error:  # noqa: BLE001 - a bug here must not stop the poller
             _log.error("metadata_answer_not_understood", error=repr(error), exception=traceback.format_exc())
             self._note(internal_errors=self._state.health.internal_errors + 1)
             return self._step(error, began)
-        finally:
-            self._note(taking_in=self._state.health.taking_in.plus(self._clock.monotonic() - came))
 
     def _step(self, answer: Observation | BaseException, began: datetime) -> tuple[Event, ...]:
-        stored, jitter = self._state.known.cluster_id, self._rng.uniform(*JITTER)
+        stored, jitter = self._state.known.cluster_id, random.uniform(*JITTER)
         state, result = step(self._state, answer, began, self.subscriptions.moment(), jitter)
         if result.foreign is not None:  # once, so under the lock
             _log.warning("stored_snapshot_ignored", stored=stored, cluster_id=result.foreign)

@@ -50,7 +50,6 @@ class Health:
         polls: Fetches so far.
         failed: How many of them failed.
         fetching: How long fetches took, failed ones too.
-        taking_in: How long it took to compare an answer with the snapshot, and to hand out what differs.
         refusals: What the staleness gate refused so far; every reason is there.
         stale: Whether the snapshot is too old to be trusted.
         internal_errors: Bugs of this library that were contained; please report what the log says.
@@ -65,7 +64,6 @@ class Health:
     polls: int = 0
     failed: int = 0
     fetching: Durations = NO_WORK
-    taking_in: Durations = NO_WORK
     refusals: Mapping[ev.Rejection, int] = field(factory=lambda: dict.fromkeys(ev.Rejection, 0))
     stale: bool = False
     internal_errors: int = 0

@@ -15,7 +15,7 @@ from kafka_partition_events import (
     StickyPartitioner,
 )
 from kafka_partition_events.clients.confluent.choosing import Chooser
-from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.routing.hashing import key_hash, murmur2_partition
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -105,7 +105,7 @@ def test_librdkafka_places_keys_of_the_topics_only_that_are_not_named() -> None:
 
 
 def test_a_key_goes_to_its_jump_hash_over_the_partitions_that_there_are() -> None:
-    partitioner, jumps = rendezvous(), jump_hash("murmur2")
+    partitioner, jumps = rendezvous(), jump_hash(key_hash("murmur2"))
     for count in (1, 2, 12, 13):
         see(partitioner, count)
         assert places(partitioner) == [jumps(key, count) for key in KEYS]
