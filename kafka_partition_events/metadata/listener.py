@@ -17,7 +17,6 @@ The delivery contract
 - What happens and is undone between two polls is not seen.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -29,18 +28,8 @@ Handled = Awaitable[None] | None
 """What a hook returns: None, or if it is ``async def`` what the loop waits for."""
 
 
-class Registrable:
-    """Who may be registered with a poller: a listener, a partitioner, or both in one."""
-
-    name: str | None = None
-    """How logs, health and events name it; the class name when None."""
-
-    def close(self) -> None:
-        """Release what it holds. Called once, after its last event or snapshot; may be ``async``, too."""
-
-
-class PartitionChangeListener(Registrable):
-    """KIP-34's listener: override what you need, everything else does nothing.
+class PartitionChangeListener:
+    """KIP-34's listener: override what you need, everything else does nothing. A partitioner is one, too.
 
     Each event has a method of its kind, ``on_topic_added`` for `TopicAdded`; all of them call `on_event` by
     default, so one method can watch everything, and an event that a later version adds still arrives there.
@@ -48,6 +37,22 @@ class PartitionChangeListener(Registrable):
     what they like. Those of a listener that has ``async def`` ones run on the loop of the coroutine that
     registers it, all of them, under the same contract, until that loop has ended.
     """
+
+    name: str | None = None
+    """How logs, health and events name it; the class name when None."""
+
+    def close(self) -> None:
+        """Release what it holds. Called once, after its last event or snapshot; may be ``async``, too."""
+
+    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
+        """Take a snapshot over, as partitioners do, before anyone hears of it; None: none is to be trusted.
+
+        This runs on the polling thread under the poller's lock: it must be quick, and not call the poller.
+
+        Returns:
+            Events that follow from it, unstamped (`CapReached`, `CapLifted`).
+        """
+        return ()
 
     def on_partitions_change(
         self, cluster: Cluster, partitions_changed: Mapping[TopicPartition, PartitionInfo]
@@ -116,29 +121,16 @@ for _cls in ev.EVENT_TYPES:
     setattr(PartitionChangeListener, f"on_{_cls.kind}", _pass_on)
 
 
-class ClusterAdopter(Registrable, ABC):
-    """Something that must know a snapshot before any listener: a partitioner, with its routes.
-
-    One that is a `PartitionChangeListener`, too, hears like one. Applying is this library's own code and runs
-    on the polling thread under the poller's lock, so it must be quick and must not call back into the poller.
-    """
-
-    @abstractmethod
-    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
-        """Take the snapshot over; None means that there is no snapshot to be trusted any more.
-
-        Returns:
-            Events that follow from it, unstamped (`CapReached`, `CapLifted`).
-        """
+HOOKS = tuple(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
+"""Who overrides none of these hears of nothing."""
 
 
-def name_of(listener: Registrable) -> str:
+def name_of(listener: PartitionChangeListener) -> str:
     """Return how logs, health and events name a listener."""
     return listener.name or type(listener).__name__
 
 
-def overrides(listener: Registrable, name: str) -> bool:
+def overrides(listener: PartitionChangeListener, name: str) -> bool:
     """Return whether a listener has a method of its own, from its class or set on the object."""
     by = next((kind for kind in type(listener).__mro__ if name in vars(kind)), None)
-    ours = {None, Registrable, PartitionChangeListener, ClusterAdopter}
-    return by not in ours or name in getattr(listener, "__dict__", ())
+    return by not in {None, PartitionChangeListener} or name in getattr(listener, "__dict__", ())

@@ -22,7 +22,7 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
-from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable
+from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 from kafka_partition_events.metadata.state import JITTER, Health, State, StepResult, Timing, step
@@ -126,7 +126,9 @@ class MetadataPoller:
         """The handles of all listeners that are registered now, partitioners included. Takes no lock."""
         return self.subscriptions.registrations
 
-    def register(self, listener: Registrable, replay: bool = True, capacity: int = CAPACITY) -> Registration:
+    def register(
+        self, listener: PartitionChangeListener, replay: bool = True, capacity: int = CAPACITY
+    ) -> Registration:
         """Register a listener or a partitioner. Not in a signal handler: it may wait.
 
         A partitioner has its table when this returns, if there is a snapshot. A listener's worker delivers
@@ -156,7 +158,7 @@ class MetadataPoller:
 
     def join(
         self,
-        partitioner: ClusterAdopter,
+        partitioner: PartitionChangeListener,
         topics: Callable[[], Iterable[str]],
         polled: Callable[[Mapping[str, TopicInfo]], None] = lambda _found: None,
         left: Callable[[], None] = lambda: None,

@@ -31,7 +31,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import changed_partitions
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import PartitionChangeListener, Registrable, name_of, overrides
+from kafka_partition_events.metadata.listener import HOOKS, PartitionChangeListener, name_of, overrides
 from kafka_partition_events.metadata.loop import inside, loop_for, refuse_on, run_here, running_loop
 
 SLICE_S: Final = 0.001
@@ -85,7 +85,7 @@ class Registration:
 
     def __init__(
         self,
-        listener: Registrable,
+        listener: PartitionChangeListener,
         *,
         capacity: int,
         clock: Clock,
@@ -96,7 +96,7 @@ class Registration:
         self.name = name_of(listener)
         self._wants_changes = overrides(listener, "on_partitions_change")
         self.wants_settled = overrides(listener, "on_settled")
-        self.is_deaf = not isinstance(listener, PartitionChangeListener)
+        self.is_deaf = not any(overrides(listener, name) for name in HOOKS)
         self.loop = loop_for(listener)
         """Where it is read; None: on a thread."""
         self._capacity = capacity  # events that a backlog may hold
@@ -306,7 +306,7 @@ class Registration:
     def _cut_short(self) -> bool:
         return self._closing and not self._drain
 
-    async def _attempt(self, call: Callable[[Registrable], object]) -> bool:
+    async def _attempt(self, call: Callable[[PartitionChangeListener], object]) -> bool:
         try:
             await self._finish(call(self.listener))
         except BaseException as error:  # whatever a listener raises, SystemExit too, is its own affair

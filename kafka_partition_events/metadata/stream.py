@@ -15,7 +15,7 @@ class Stream(Registration):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.loop = asyncio.get_running_loop()
+        self.loop, self.is_deaf = asyncio.get_running_loop(), False
         self._arrived = asyncio.Event()
 
     def _begin(self) -> None:

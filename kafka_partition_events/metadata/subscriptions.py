@@ -29,7 +29,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, name_of
+from kafka_partition_events.metadata.listener import PartitionChangeListener, name_of, overrides
 from kafka_partition_events.metadata.loop import refuse_on
 from kafka_partition_events.metadata.registration import Batch, Registration
 from kafka_partition_events.metadata.state import Moment, State, StepResult
@@ -70,11 +70,11 @@ class Subscription:
         self._poller.inbox.put(self)
 
 
-_feeders: "weakref.WeakKeyDictionary[ClusterAdopter, weakref.ref[Subscriptions]]"
+_feeders: "weakref.WeakKeyDictionary[PartitionChangeListener, weakref.ref[Subscriptions]]"
 _feeders = weakref.WeakKeyDictionary()  # whose snapshots each partitioner applies
 
 
-def check_feeder(partitioner: ClusterAdopter, wanted: "Subscriptions | None") -> None:
+def check_feeder(partitioner: PartitionChangeListener, wanted: "Subscriptions | None") -> None:
     """Raise if a partitioner can't follow a poller: it follows another, or that was made before a fork.
 
     Each would overwrite what the other has published. None is a poller that is yet to be made.
@@ -191,7 +191,12 @@ class Subscriptions:
     # -- needs the lock: who is there ------------------------------------------------------------------
 
     def register(
-        self, listener: Registrable, *, replay: bool, capacity: int, kind: type[Registration] = Registration
+        self,
+        listener: PartitionChangeListener,
+        *,
+        replay: bool,
+        capacity: int,
+        kind: type[Registration] = Registration,
     ) -> Registration:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         self.check_open()
@@ -201,7 +206,7 @@ class Subscriptions:
         registration = kind(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
         if self.registration_of(listener) is not None:
             raise ConfigurationError(f"{registration.name} is registered with this poller already")
-        if isinstance(listener, ClusterAdopter):
+        if overrides(listener, "apply_snapshot"):
             check_feeder(listener, self)
             _feeders[listener] = weakref.ref(self)
         found = self._apply(registration, state.usable)
@@ -213,7 +218,7 @@ class Subscriptions:
             registration.close()
         return registration
 
-    def join(self, partitioner: ClusterAdopter) -> Registration:
+    def join(self, partitioner: PartitionChangeListener) -> Registration:
         """Return a partitioner's registration, for a producer; it is registered if it is not yet."""
         self.check_open()
         if (registration := self.registration_of(partitioner)) is None:
@@ -262,8 +267,6 @@ class Subscriptions:
 
     def _apply(self, registration: Registration, cluster: Cluster | None) -> Sequence[Event]:
         """Let a partitioner apply a snapshot, or drop its table; return what it found out."""
-        if not isinstance(registration.listener, ClusterAdopter):
-            return ()
         try:
             return registration.listener.apply_snapshot(None if self.closed else cluster)
         except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
@@ -275,7 +278,7 @@ class Subscriptions:
     def _take_table_from(self, registration: Registration) -> None:
         """Take a partitioner's table away, unless it was registered again before the lock was free."""
         listener = registration.listener
-        feeder = _feeders.get(listener) if isinstance(listener, ClusterAdopter) else None
+        feeder = _feeders.get(listener) if overrides(listener, "apply_snapshot") else None
         last = self.registration_of(listener) in {None, registration}
         if last and feeder is not None and feeder() is self:
             self._apply(registration, None)

@@ -238,7 +238,7 @@ class TestAPartitionerThatIsAListenerToo:
             assert (mixed.closed, mixed.released) == (1, True)
 
     def test_alone_it_costs_no_thread_and_with_a_hook_it_is_told(self, open_mailbox: Open) -> None:
-        class Hooked(DefaultPartitioner, PartitionChangeListener):
+        class Hooked(DefaultPartitioner):
             heard: ClassVar[list[int]] = []
 
             def on_event(self, event: Event) -> None:
