@@ -303,10 +303,10 @@ class _Run:
         self.out = Outcome()
         self.partitioner = AdaptivePartitioner(rng=random.Random(simulation.seed), clock=self.clock)
         self.deliveries = judged(self.partitioner, self.clock, simulation.policy)
-        self.deliveries.wait_for_batches(simulation.linger)
+        self.deliveries.serve(linger=simulation.linger)
         if simulation.replication > 1:
-            self.deliveries.wait_for_replicas()
-        self.deliveries.has_standby(simulation.ways - 1)
+            self.deliveries.serve(acks_all=True)
+        self.deliveries.serve(standbys=simulation.ways - 1)
         self.cluster = _Cluster(simulation)
         self.generation = 0
         self.leaders: list[int | None] = []

@@ -122,8 +122,5 @@ class Plan:
         follower = poller.join(partitioner, written, polled, self.reports.ended, last_closes=is_own)
         weakref.finalize(producer, follower.drop)
         _attached[producer] = flight, policies
-        deliveries.wait_for_batches(linger_s)
-        if self.acks == "all":
-            deliveries.wait_for_replicas()
-        deliveries.has_standby(self.further)
+        deliveries.serve(linger=linger_s, acks_all=self.acks == "all", standbys=self.further)
         return flight, follower, policies

@@ -2,10 +2,9 @@
 
 import asyncio
 import inspect
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any
 
 from kafka_partition_events.errors import ConfigurationError
 
@@ -46,9 +45,3 @@ def refuse_on(loops: Collection[object], call: str, instead: str) -> None:
     """Raise `RuntimeError` where a call would block one of these loops, which it waits for itself."""
     if (loop := running_loop()) is not None and loop in loops:
         raise RuntimeError(f"{call} would block the loop that its listeners or its source need: {instead}")
-
-
-def run_here(steps: Coroutine[Any, Any, None]) -> None:
-    """Run in this thread, without a loop, what is written for both and waits for nothing here."""
-    with suppress(StopIteration):
-        steps.send(None)

@@ -194,7 +194,7 @@ class MetadataPoller:
 
         Waits for nothing, neither listeners nor the cluster nor a lock; ignored after `close`.
         """
-        self.subscriptions.emit(event)
+        self.subscriptions.when_free(lambda: self.subscriptions.publish_found((event,)))
 
     def ask_for(self, topic: str, subscription: Subscription) -> None:
         """Poll soon if a topic that a producer writes is not among those that are asked for."""

@@ -18,6 +18,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from operator import methodcaller
 from time import perf_counter, sleep
@@ -32,7 +33,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import changed_partitions
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import HOOKS, PartitionChangeListener, name_of, overrides
-from kafka_partition_events.metadata.loop import inside, loop_for, refuse_on, run_here, running_loop
+from kafka_partition_events.metadata.loop import inside, loop_for, refuse_on, running_loop
 
 SLICE_S: Final = 0.001
 """How long a worker delivers before it rests, if no event takes longer."""
@@ -99,6 +100,7 @@ class Registration:
         self.is_deaf = not any(overrides(listener, name) for name in HOOKS)
         self.loop = loop_for(listener)
         """Where it is read; None: on a thread."""
+        self.ends_unused = False  # it was made for producers, and ends with the last of them
         self._capacity = capacity  # events that a backlog may hold
         self._clock = clock
         self._on_closed = on_closed  # idempotent; called without any lock held
@@ -155,24 +157,19 @@ class Registration:
     def _wake(self) -> None:
         """Have the worker see what was put, or that it is closed; under the lock."""
         self._condition.notify_all()
-        if self.loop is None:
-            self._ensure_worker()
-        elif not self._woken:
+        if self.loop is not None and not self._woken:
             self._woken = True
             try:
                 self.loop.call_soon_threadsafe(self._begin)
             except RuntimeError:
                 self._loop_ended()
-
-    def _ensure_worker(self) -> None:
-        if self._worker is not None:
-            return
-        worker = threading.Thread(target=self._run, name=f"kpe-listener-{self.name}", daemon=True)
-        try:
-            worker.start()
-            self._worker = worker
-        except RuntimeError as error:  # no more threads, or the interpreter is going down: at the next put
-            _log.error("listener_worker_not_started", listener=self.name, error=repr(error))
+        elif self.loop is None and self._worker is None:
+            worker = threading.Thread(target=self._run, name=f"kpe-listener-{self.name}", daemon=True)
+            try:
+                worker.start()
+                self._worker = worker
+            except RuntimeError as error:  # no more threads, or the interpreter goes down: at the next put
+                _log.error("listener_worker_not_started", listener=self.name, error=repr(error))
 
     def _loop_ended(self) -> None:
         """Take no batch any more: nothing would read it. The listener's `close` can't be called either."""
@@ -240,7 +237,8 @@ class Registration:
             with self._condition:
                 while not self._queue and not self._closing:
                     self._clock.wait(self._condition, None)
-            run_here(self._read())
+            with suppress(StopIteration):  # on a thread it has nothing to wait for
+                self._read().send(None)
 
     def _begin(self) -> None:
         """Read on the loop, if no task does so already."""

@@ -110,7 +110,6 @@ class Subscriptions:
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[Callable[[], object]] = SimpleQueue()  # work that needs the lock
         self._registrations: dict[Registration, None] = {}
-        self._joined: set[Registration] = set()  # those that were registered for a producer
 
     # -- the lock ------------------------------------------------------------------------------------
 
@@ -151,10 +150,6 @@ class Subscriptions:
     def registration_of(self, listener: object) -> Registration | None:
         """Return the registration of a listener that is registered."""
         return next((known for known in self.registrations if known.listener is listener), None)
-
-    def emit(self, event: Event) -> None:
-        """Stamp and publish an event that no poll has found."""
-        self.when_free(partial(self._publish_found, (event,)))
 
     def forget(self, registration: Registration) -> None:
         """Remove a listener; a partitioner must not trust a table that is not renewed any more."""
@@ -213,7 +208,7 @@ class Subscriptions:
         if replay and state.confirmed and not registration.is_deaf:
             registration.put(self._replay(state))
         self._registrations[registration] = None
-        self._publish_found(found)
+        self.publish_found(found)
         if self.closed:  # meanwhile, by one who did not see this registration
             registration.close()
         return registration
@@ -223,13 +218,13 @@ class Subscriptions:
         self.check_open()
         if (registration := self.registration_of(partitioner)) is None:
             registration = self.register(partitioner, replay=True, capacity=CAPACITY)
-            self._joined.add(registration)
+            registration.ends_unused = True
         return registration
 
     def _end_unused(self, registration: Registration) -> None:
         """End a registration with the last producer that it was made for."""
-        if registration in self._joined - {producer.registration for producer in tuple(self.producers)}:
-            self._joined.discard(registration)
+        used = {producer.registration for producer in tuple(self.producers)}
+        if registration.ends_unused and registration not in used:
             registration.close()
 
     # -- needs the lock: what they get -----------------------------------------------------------------
@@ -261,7 +256,8 @@ class Subscriptions:
             if registration.wants_settled:
                 registration.put(quiet)
 
-    def _publish_found(self, events: Iterable[Event]) -> None:
+    def publish_found(self, events: Iterable[Event]) -> None:
+        """Stamp and publish events that no poll has found."""
         if not self.closed:
             self.publish(StepResult(rest=tuple(events), previous_at=self._state().previous_at))
 
