@@ -179,14 +179,23 @@ class MetadataPoller:
             ConfigurationError: the partitioner follows another poller.
         """
         with self.subscriptions.locked():
-            subscription = Subscription(self.subscriptions.join(partitioner), topics, polled, left, self)
+            self.subscriptions.check_open()
+            if (registration := self.subscriptions.registration_of(partitioner)) is None:
+                registration = self.subscriptions.register(partitioner, replay=True, capacity=CAPACITY)
+                registration.ends_unused = True
+            subscription = Subscription(registration, topics, polled, left, self)
             self.subscriptions.producers[subscription] = None
             self._last_closes = self._last_closes or last_closes
             return subscription
 
     def leave(self, subscription: Subscription, timeout: float = 1.0) -> None:
         """End a subscription; see `Subscription.leave`."""
-        if self.subscriptions.leave(subscription) and self._last_closes and not self.subscriptions.producers:
+        followers = self.subscriptions
+        if followers.producers.pop(subscription, self) is self:  # atomic: one of two callers goes on
+            return
+        subscription.left()
+        followers.when_free(lambda: followers.end_unused(subscription.registration))
+        if self._last_closes and not followers.producers:
             self._close(timeout)  # on a loop it does not wait for hooks, which run there afterwards
 
     def emit(self, event: Event) -> None:

@@ -156,14 +156,6 @@ class Subscriptions:
         if self._registrations.pop(registration, self) is None:  # atomic: one of two callers goes on
             self.when_free(partial(self._take_table_from, registration))
 
-    def leave(self, producer: Subscription) -> bool:
-        """Count one producer less; False: it has left before."""
-        if self.producers.pop(producer, self) is self:  # atomic: one of two callers goes on
-            return False
-        producer.left()
-        self.when_free(partial(self._end_unused, producer.registration))
-        return True
-
     def close(self) -> tuple[Registration, ...]:
         """Publish nothing any more, and take every table away; return the registrations, to be closed."""
         self._try_to_work_off()
@@ -213,15 +205,7 @@ class Subscriptions:
             registration.close()
         return registration
 
-    def join(self, partitioner: PartitionChangeListener) -> Registration:
-        """Return a partitioner's registration, for a producer; it is registered if it is not yet."""
-        self.check_open()
-        if (registration := self.registration_of(partitioner)) is None:
-            registration = self.register(partitioner, replay=True, capacity=CAPACITY)
-            registration.ends_unused = True
-        return registration
-
-    def _end_unused(self, registration: Registration) -> None:
+    def end_unused(self, registration: Registration) -> None:
         """End a registration with the last producer that it was made for."""
         used = {producer.registration for producer in tuple(self.producers)}
         if registration.ends_unused and registration not in used:
