@@ -293,8 +293,6 @@ class MetadataPoller:
             subscription.polled({} if isinstance(answer, BaseException) else answer.topics)
         with self.subscriptions.locked():
             events = self._take(answer, began, took)
-            if not events:
-                self.subscriptions.settle()
         with self._polled:
             self._finished = self._state.health.polls
             self._polled.notify_all()

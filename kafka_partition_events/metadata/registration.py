@@ -157,7 +157,7 @@ class Registration:
     def _wake(self) -> None:
         """Have the worker see what was put, or that it is closed; under the lock."""
         self._condition.notify_all()
-        if self.loop is not None and not self._woken:
+        if self.loop is not None and (not self._woken or self.loop.is_closed()):
             self._woken = True
             try:
                 self.loop.call_soon_threadsafe(self._begin)
@@ -235,8 +235,7 @@ class Registration:
     def _run(self) -> None:
         while not self._closed.is_set():
             with self._condition:
-                while not self._queue and not self._closing:
-                    self._clock.wait(self._condition, None)
+                self._condition.wait_for(lambda: self._queue or self._closing)
             with suppress(StopIteration):  # on a thread it has nothing to wait for
                 self._read().send(None)
 

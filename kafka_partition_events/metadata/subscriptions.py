@@ -225,24 +225,15 @@ class Subscriptions:
         found = [event for registration in applying for event in self._apply(registration, state.usable)]
         marked = self.moment().stamp((*found, *result.rest), state.cluster, result.previous_at)
         self.sequence += len(marked)
-        if not (published := (*result.events, *marked)):
-            return ()
-        batch = Batch(state.cluster, published, state.previous_at)
+        batch = Batch(state.cluster, (*result.events, *marked), state.previous_at)
         for registration in self.registrations:
-            registration.put(batch)
-        return published
+            if batch.events or registration.wants_settled:
+                registration.put(batch)
+        return batch.events
 
-    def settle(self) -> None:
-        """Let listeners that override `on_settled` know that a poll found nothing."""
-        state = self._state()
-        quiet = Batch(state.cluster, (), state.previous_at)
-        for registration in self.registrations:
-            if registration.wants_settled:
-                registration.put(quiet)
-
-    def publish_found(self, events: Iterable[Event]) -> None:
+    def publish_found(self, events: Sequence[Event]) -> None:
         """Stamp and publish events that no poll has found."""
-        if not self.closed:
+        if events and not self.closed:
             self.publish(StepResult(rest=tuple(events), previous_at=self._state().previous_at))
 
     def _apply(self, registration: Registration, cluster: Cluster | None) -> Sequence[Event]:

@@ -4,6 +4,7 @@ import math
 import statistics
 import time
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate, count
 from typing import ClassVar, Unpack
@@ -175,9 +176,12 @@ class AdaptivePartitioner(StickyPartitioner):
         of_topics, of_partitions = _REBUILD_S_PER_TOPIC * len(self._wheels), _REBUILD_S_PER_PARTITION
         kept_s = max(_REBUILD_S, of_topics, of_partitions * len(route.usable))
         if wheel is None or wheel.route is not route or now - wheel.made_at >= kept_s:
-            places, racks = route.usable, self.routing.racks
+            places: Sequence[int] = route.usable
+            racks = self.routing.racks
             if self.rack is not None:
                 places = tuple(p for p in places if racks.get(route.leader(p)) == self.rack) or places
+            turns: defaultdict[int | None, count[int]] = defaultdict(count)
+            places = sorted(places, key=lambda p: (next(turns[route.leader(p)]), p))  # brokers take turns
             pace = self._paces.setdefault(topic, TopicPace())
             weights = adaptive_weights(pace.backlogs(self.deliveries, topic, places))
             steps = count(self._rng.randrange(len(places))) if wheel is None else wheel.steps

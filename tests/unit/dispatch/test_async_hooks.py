@@ -103,7 +103,7 @@ class TestTheContract:
         assert listener.sequences == [2]
         assert (mailbox.stats.failures, mailbox.stats.last_error) == (1, repr(error))
 
-    def test_a_hook_that_returns_a_coroutine_unseen_runs_too(self, open_mailbox: Open) -> None:
+    def test_a_coroutine_that_no_async_def_announces_is_a_failure(self, open_mailbox: Open) -> None:
         class Wrapped(PartitionChangeListener):
             def __init__(self) -> None:
                 self.inner = Noting()
@@ -111,18 +111,12 @@ class TestTheContract:
             def on_event(self, event: ev.Event) -> Any:
                 return self.inner.on_event(event)
 
-        async def main() -> None:
-            listener = Wrapped()
-            mailbox = open_mailbox(listener)
-            mailbox.put(news(1))
-            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
-            assert listener.inner.sequences == [1]
-
-        on_a_loop(main)()
-        elsewhere = open_mailbox(Wrapped())
-        elsewhere.put(news(1))
-        assert elsewhere.wait_synced(WAIT_S)
-        assert "no loop ran" in str(elsewhere.stats.last_error)
+        listener = Wrapped()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1))
+        assert mailbox.wait_synced(WAIT_S)
+        assert "only what async def defines" in str(mailbox.stats.last_error)
+        assert listener.inner.sequences == []
 
     def test_without_a_loop_it_is_refused(self, open_mailbox: Open) -> None:
         with pytest.raises(ConfigurationError, match=r"Noting\.close is async.*no loop runs"):
@@ -196,25 +190,24 @@ class TestALoopThatEnds:
         assert listener.running == 1, "nothing was begun that could not end"
 
     @pytest.mark.parametrize("closed", [False, True])
-    def test_one_that_stands_still_keeps_no_worker(self, open_mailbox: Open, closed: bool) -> None:
+    def test_one_that_stands_still_is_not_waited_for(self, open_mailbox: Open, closed: bool) -> None:
         loop = asyncio.new_event_loop()
         listener = Noting()
+        gone: list[Registration] = []
 
         async def register() -> Registration:
-            return open_mailbox(listener)
+            return open_mailbox(listener, on_closed=gone.append)
 
         mailbox = loop.run_until_complete(register())
         mailbox.put(news(1))
-        worker = mailbox._worker
-        assert worker is not None
         if closed:
             loop.close()
+            mailbox.put(news(2))
         else:
-            mailbox.close(drain=True)
-        worker.join(WAIT_S)
-        assert not worker.is_alive()
-        if not closed:
-            loop.run_until_complete(asyncio.sleep(0))
-            loop.run_until_complete(asyncio.sleep(0))
-            loop.close()
+            mailbox.close(wait=3600, drain=True)
+        assert gone
         assert listener.sequences == []
+        if not closed:
+            loop.run_until_complete(asyncio.sleep(0.01))
+            loop.close()
+            assert (listener.sequences, listener.closed) == ([1], 1)
