@@ -235,12 +235,8 @@ class _Gate:
     def merged_partitions(self, known: TopicInfo, offered: TopicInfo) -> TopicInfo:
         """Merge a topic that is the same one as before, and has grown perhaps."""
         before = (*known.partitions, *[None] * (len(offered.partitions) - len(known.partitions)))
-        merged = TopicInfo(
-            offered.name,
-            tuple(map(self.merged_partition, before, offered.partitions)),
-            offered.topic_id or known.topic_id,
-        )
-        return known if merged == known else merged
+        merged = tuple(map(self.merged_partition, before, offered.partitions))
+        return TopicInfo(offered.name, merged, offered.topic_id or known.topic_id)
 
     def merged_partition(self, known: PartitionInfo | None, offered: PartitionInfo) -> PartitionInfo:
         """Apply the epoch rule to one partition."""
@@ -267,13 +263,18 @@ class _Gate:
         return evolve(topic, partitions=tuple(parts))
 
     def listed(self, topic: TopicInfo) -> TopicInfo:
-        """Return a topic, offline where its leader is not listed; the same object if nothing differs."""
-        before, named = self.current.by_topic.get(topic.name), topic.partitions
-        gone = {p.tp: p.leader for p in named if p.leader is not None and p.leader not in self.alive}
-        if gone:
-            self.unlisted |= gone
-            parts = (evolve(p, leader=None) if p.tp in gone else p for p in named)
-            topic = evolve(topic, partitions=tuple(parts))
+        """Return a topic, offline where its leader is not listed; what does not differ keeps its object."""
+        before = self.current.by_topic.get(topic.name)
+        gone = {
+            p.tp: p.leader for p in topic.partitions if p.leader is not None and p.leader not in self.alive
+        }
+        if topic is before and not gone:
+            return topic
+        self.unlisted |= gone
+        shown = [evolve(p, leader=None) if p.tp in gone else p for p in topic.partitions]
+        for n, old in enumerate(() if before is None else before.partitions[: len(shown)]):
+            shown[n] = old if old == shown[n] else shown[n]
+        topic = evolve(topic, partitions=tuple(shown))
         return before if before is not None and topic == before else topic
 
     def checked_rack(self, node: Node) -> Node:

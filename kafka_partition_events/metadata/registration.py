@@ -294,7 +294,10 @@ class Registration:
             if await self._attempt(event.deliver):
                 self._stats.delivered += 1
             if perf_counter() >= rest_at:
-                await asyncio.sleep(0) if self.loop else sleep(REST_S)  # noqa: ASYNC251 - in a thread
+                if self.loop is not None:
+                    await asyncio.sleep(0)
+                else:
+                    sleep(REST_S)  # noqa: ASYNC251 - on a thread
                 rest_at = perf_counter() + SLICE_S
         if self.wants_settled and not self._cut_short:
             await self._attempt(methodcaller("on_settled", batch.cluster, batch.polled_at))

@@ -154,7 +154,7 @@ def test_what_is_refused_whole_and_what_fails_leaves_what_is_known(
             continue
         for name in ("known", "known_at", "asked", "doubted"):
             assert getattr(one.after, name) is getattr(one.before, name)
-        assert one.after.memory.accepted_at == one.before.memory.accepted_at
+        assert one.after.memory.unlisted == one.before.memory.unlisted
         assert apply(one.before.known, one.news.events) == one.before.known
 
 
