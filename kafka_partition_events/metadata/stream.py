@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.registration import Registration
+from kafka_partition_events.metadata.registration import Batch, Registration
 from kafka_partition_events.metadata.subscriptions import Subscriptions
 
 
@@ -28,16 +28,13 @@ class Stream(Registration):
         with self._condition:
             self._wake()
 
-    async def read(self) -> AsyncGenerator[Event]:
-        """Yield what is queued, and what comes until it is closed."""
-        while not self._closing or self._queue:
+    async def next_batch(self) -> Batch | None:
+        """Return what came first, on the loop; None after the last."""
+        while (batch := self._take()) is None and not self._closing:
             self._arrived.clear()
-            while (batch := self._take()) is not None:
-                for event in batch.events:
-                    yield event
-                    self._stats.delivered += 1
-            if not self._closing:
-                await self._arrived.wait()
+            await self._arrived.wait()
+        self._stats.delivered += 0 if batch is None else len(batch.events)
+        return batch
 
 
 async def event_stream(subscriptions: Subscriptions, **options: Any) -> AsyncGenerator[Event]:
@@ -47,7 +44,8 @@ async def event_stream(subscriptions: Subscriptions, **options: Any) -> AsyncGen
     with subscriptions.locked():
         stream = cast("Stream", subscriptions.register(listener, kind=Stream, **options))
     try:
-        async for event in stream.read():
-            yield event
+        while (batch := await stream.next_batch()) is not None:
+            for event in batch.events:
+                yield event
     finally:
         stream.close()
