@@ -303,10 +303,8 @@ class _Run:
         self.out = Outcome()
         self.partitioner = AdaptivePartitioner(rng=random.Random(simulation.seed), clock=self.clock)
         self.deliveries = judged(self.partitioner, self.clock, simulation.policy)
-        self.deliveries.serve(linger=simulation.linger)
-        if simulation.replication > 1:
-            self.deliveries.serve(acks_all=True)
-        self.deliveries.serve(standbys=simulation.ways - 1)
+        acks_all, standbys = simulation.replication > 1, simulation.ways - 1
+        self.deliveries.serve(linger=simulation.linger, acks_all=acks_all, standbys=standbys)
         self.cluster = _Cluster(simulation)
         self.generation = 0
         self.leaders: list[int | None] = []

@@ -199,8 +199,7 @@ class TestFollow:
 
 def test_a_replica_is_told_with_those_that_wait_for_it_each_once() -> None:
     front = Front()
-    front.deliveries.serve(acks_all=True)
-    front.deliveries.serve(standbys=1)
+    front.deliveries.serve(acks_all=True, standbys=1)
     front.learn()
     followed_by_3 = frozenset({3})
     for partition, leader, way in ((0, 1, MAIN), (0, 1, STANDBY), (1, 2, MAIN)):
