@@ -19,6 +19,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime
 from operator import methodcaller
 from time import perf_counter, sleep
@@ -100,6 +101,7 @@ class Registration:
         self.is_deaf = not any(overrides(listener, name) for name in HOOKS)
         self.loop = loop_for(listener)
         """Where it is read; None: on a thread."""
+        self._context = copy_context()  # of who registers it: what an emitter traces ends with its call
         self.ends_unused = False  # it was made for producers, and ends with the last of them
         self._capacity = capacity  # events that a backlog may hold
         self._clock = clock
@@ -160,7 +162,7 @@ class Registration:
         if self.loop is not None and (not self._woken or self.loop.is_closed()):
             self._woken = True
             try:
-                self.loop.call_soon_threadsafe(self._begin)
+                self.loop.call_soon_threadsafe(self._begin, context=self._context)
             except RuntimeError:
                 self._loop_ended()
         elif self.loop is None and self._worker is None:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -102,6 +103,22 @@ class TestTheContract:
         assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
         assert listener.sequences == [2]
         assert (mailbox.stats.failures, mailbox.stats.last_error) == (1, repr(error))
+
+    @on_a_loop
+    async def test_hooks_run_in_the_context_of_who_registered_the_listener(self, open_mailbox: Open) -> None:
+        class Reading(Noting):
+            async def on_event(self, event: ev.Event) -> None:
+                await super().on_event(event)
+                found.append(who.get())
+
+        who: ContextVar[str] = ContextVar("who", default="nobody")
+        found: list[str] = []
+        who.set("registers")
+        mailbox = open_mailbox(Reading())
+        who.set("emits")
+        mailbox.put(news(1, 2))
+        assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+        assert found == ["registers"] * 2
 
     def test_a_coroutine_that_no_async_def_announces_is_a_failure(self, open_mailbox: Open) -> None:
         class Wrapped(PartitionChangeListener):
