@@ -417,7 +417,7 @@ class _Run:
             if route is not None and not route.avoids(partition):
                 self.stuck_to = partition
         assert route is not None
-        broker, followers = route.needs(partition)
+        broker, followers = route.leader(partition), route.info.partitions[partition].followers
         self.deliveries.sent(TOPIC, partition, broker, followers, way)
         self.batch(partition, way, broker).sent_at.append(self.now)
         broker = broker or 0

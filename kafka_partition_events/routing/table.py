@@ -112,11 +112,6 @@ class Route:
         """Return the broker that leads a partition of this topic; None when it is offline."""
         return self.info.partitions[partition].leader
 
-    def needs(self, partition: int) -> tuple[int | None, frozenset[int]]:
-        """Return the leader of a partition, and the in-sync replicas that follow it."""
-        info = self.info.partitions[partition]
-        return info.leader, info.followers
-
     def avoids(self, partition: int) -> bool:
         """Return whether a partition is among the ``avoided`` ones, in constant time."""
         return partition in self._avoided_set
