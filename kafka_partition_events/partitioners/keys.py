@@ -32,7 +32,7 @@ class Keys:
         by_hash: bool = True,
     ) -> None:
         self.follows_client = hash_name is None
-        self.partitions = numbers_by_topic("key_partitions", partitions or {})
+        self.partitions = numbers_by_topic(partitions or {}, "key_partitions")
         self.by_hash = by_hash
         self.over_all: KeyHash | None = None
         self._make_hash = make_hash

@@ -41,7 +41,7 @@ def _positive(name: str, value: object) -> None:
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
 
 
-def numbers_by_topic(option: str, numbers: Any) -> Mapping[str, int]:
+def numbers_by_topic(numbers: Any, option: str = "max_partitions") -> Mapping[str, int]:
     """Return numbers of partitions by topic, read-only; raise `ConfigurationError` if they are none."""
     if not isinstance(numbers, Mapping):
         raise ConfigurationError(
@@ -75,9 +75,7 @@ class BufferBudget:
 
     buffer_memory: int | None = None
     batch_size: int | None = None
-    max_partitions: Mapping[str, int] = field(
-        factory=dict, converter=lambda numbers: numbers_by_topic("max_partitions", numbers)
-    )
+    max_partitions: Mapping[str, int] = field(factory=dict, converter=numbers_by_topic)
     instance_id: str = field(factory=lambda: uuid.uuid4().hex)
 
     def __attrs_post_init__(self) -> None:

@@ -42,7 +42,7 @@ class Attached:
     heard: RecordingListener
 
     async def synced(self) -> None:
-        assert await asyncio.to_thread(self.poller.refresh, "test", LIMIT_S)
+        assert await asyncio.to_thread(self.poller.refresh, LIMIT_S)
 
     def suspects(self) -> set[int]:
         return {event.broker for event in self.heard.events if isinstance(event, BrokerSuspected)}
