@@ -17,13 +17,13 @@ import inspect
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from datetime import datetime
 from operator import methodcaller
 from time import perf_counter, sleep
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, evolve, frozen
 
@@ -114,7 +114,7 @@ class Registration:
         self._task: asyncio.Task[None] | None = None  # the worker on a loop, which has weak references to it
         self._woken = False  # the loop was asked to begin, and will see all that came by then
         self._closing = False
-        self._drain = False
+        self._cut_short = False  # and what is queued is not delivered
         self._closed = threading.Event()
         # Each counter has one writer: `dropped` the lock's holder, the others the worker.
         self._stats = RegistrationStats()
@@ -178,7 +178,7 @@ class Registration:
         with self._condition:
             if not self._closing:
                 _log.warning("listener_loop_ended", listener=self.name)
-            self._closing, self._drain, self._is_busy = True, False, False
+            self._closing, self._cut_short, self._is_busy = True, True, False
             self._forget_queue()
             self._condition.notify_all()
             self._closed.set()
@@ -219,7 +219,7 @@ class Registration:
         """
         with self._condition:
             if not self._closing:
-                self._closing, self._drain = True, drain
+                self._closing, self._cut_short = True, not drain
                 if not drain:
                     self._forget_queue()
                 was_read = self._worker is not None or self._task is not None
@@ -280,7 +280,9 @@ class Registration:
     async def _end(self) -> None:
         self._on_closed(self)
         try:
-            await self._finish(self.listener.close())  # type: ignore[func-returns-value] # it may be async
+            hook: object = self.listener.close()  # type: ignore[func-returns-value] # it may be async
+            if inspect.iscoroutine(hook):
+                await self._finish(hook)
         except BaseException as error:  # noqa: BLE001 - close() is the listener's code
             _log.warning("listener_close_failed", listener=self.name, error=repr(error))
         finally:
@@ -304,13 +306,11 @@ class Registration:
         if self.wants_settled and not self._cut_short:
             await self._attempt(methodcaller("on_settled", batch.cluster, batch.polled_at))
 
-    @property
-    def _cut_short(self) -> bool:
-        return self._closing and not self._drain
-
     async def _attempt(self, call: Callable[[PartitionChangeListener], object]) -> bool:
         try:
-            await self._finish(call(self.listener))
+            hook = call(self.listener)
+            if inspect.iscoroutine(hook):
+                await self._finish(hook)
         except BaseException as error:  # whatever a listener raises, SystemExit too, is its own affair
             if self._task is not None and (self._task.cancelling() or isinstance(error, _ENDS_A_LOOP)):
                 raise
@@ -320,12 +320,11 @@ class Registration:
             return False
         return True
 
-    async def _finish(self, hook: object) -> None:
-        if inspect.iscoroutine(hook):
-            if self.loop is None:
-                hook.close()
-                raise TypeError("a method returned a coroutine: only what async def defines is awaited")
-            await hook
+    async def _finish(self, hook: Coroutine[Any, Any, object]) -> None:
+        if self.loop is None:
+            hook.close()
+            raise TypeError("a method returned a coroutine: only what async def defines is awaited")
+        await hook
 
     def _forget_queue(self) -> None:
         self._queue.clear()

@@ -192,14 +192,14 @@ def compile_routes(
         limits: Topics of which only the partitions below a number are used, by unkeyed records and by keys.
             Choosing a partition costs the same with and without.
     """
-    topics = cluster.by_topic
-    counts = {name: len(info.partitions[: limits.get(name)]) for name, info in topics.items()}
-    capped = {name: count for name, count in counts.items() if not topics[name].internal}
-    shares = {} if budget is None else budget.admit(capped)
-    routes: dict[str, Route] = {}
-    for name, info in topics.items():
-        share, route = shares.get(name), before.get(name)
-        if route is None or route.info is not info or route.share != share or route.count != counts[name]:
-            route = compile_route(info, share, limits.get(name))
+    shares, routes = dict[str, Share](), dict[str, Route]()
+    if budget is not None:
+        ours = (info for info in cluster.by_topic.values() if not info.internal)
+        shares |= budget.admit({info.name: len(info.partitions[: limits.get(info.name)]) for info in ours})
+    for name, info in cluster.by_topic.items():
+        limit, share, route = limits.get(name), shares.get(name), before.get(name)
+        count = len(info.partitions[:limit])
+        if route is None or route.info is not info or route.share != share or route.count != count:
+            route = compile_route(info, share, limit)
         routes[name] = route
     return routes
