@@ -58,6 +58,11 @@ class TestEveryPartitioner:
         assert chosen(partitioner) <= set(range(6))
         partitioner.apply_snapshot(TWELVE)
         assert chosen(partitioner) <= set(range(6))
+        for limits, count in (({}, 12), (HELD, 6)):
+            partitioner.routing.limit(limits)
+            route = partitioner.route("orders")
+            assert route is not None
+            assert route.count == count
 
     def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
         self, partitioner: Partitioner

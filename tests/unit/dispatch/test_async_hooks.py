@@ -62,6 +62,25 @@ class TestTheContract:
         await until(lambda: listener.closed == 1)
 
     @on_a_loop
+    async def test_one_that_waits_is_waited_for(self, open_mailbox: Open) -> None:
+        class Waiting(Noting):
+            async def on_event(self, event: ev.Event) -> None:
+                order.append(event.sequence)
+                await let_go.wait()
+                await super().on_event(event)
+
+        let_go, order = asyncio.Event(), list[int]()
+        mailbox = open_mailbox(Waiting())
+        mailbox.put(news(1))
+        await until(lambda: bool(order))
+        mailbox.put(news(2))
+        await asyncio.sleep(0.01)
+        assert order == [1]
+        let_go.set()
+        assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+        assert order == [1, 2]
+
+    @on_a_loop
     async def test_typed_and_settled_hooks_and_the_map_may_be_async(self, open_mailbox: Open) -> None:
         class Typed(PartitionChangeListener):
             def __init__(self) -> None:

@@ -120,6 +120,19 @@ class TestClosingThePoller:
 
         on_a_loop(main)
 
+    def test_it_ends_a_reader_that_waits(self, make: Pollers) -> None:
+        async def main() -> None:
+            poller = make(orders(1))
+            stream, first = await reading(poller)
+            emit(poller, 1)
+            await first
+            rest = asyncio.ensure_future(collected(stream))
+            await asyncio.sleep(0.01)
+            await poller.aclose(WAIT_S)
+            assert await rest == []
+
+        on_a_loop(main)
+
     def test_hooks_run_while_it_is_closed(self, make: Pollers) -> None:
         async def main() -> None:
             listener = Noting()
