@@ -42,7 +42,7 @@ class TestReading:
                 numbers = [(await anext(stream)).sequence for _ in range(500)]
                 assert numbers == [*range(numbers[0], numbers[0] + 500)]
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_a_slow_reader_gets_a_resync_in_place_of_what_it_missed(self, make: Pollers) -> None:
         async def main() -> None:
@@ -60,7 +60,7 @@ class TestReading:
             assert numbers == sorted(numbers)
             await stream.aclose()
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
 
 class TestLeaving:
@@ -74,7 +74,7 @@ class TestLeaving:
             gc.collect()
             await until(lambda: poller.registrations == ())
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_cancelling_the_reader_unregisters(self, make: Pollers) -> None:
         async def main() -> None:
@@ -86,7 +86,7 @@ class TestLeaving:
             assert poller.registrations == ()
             assert await collected(stream) == []
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_a_loop_that_was_closed_unregisters_it(self, make: Pollers) -> None:
         poller = make(orders(1))
@@ -118,7 +118,7 @@ class TestClosingThePoller:
                 await anext(poller.events())
             await poller.aclose()
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_it_ends_a_reader_that_waits(self, make: Pollers) -> None:
         async def main() -> None:
@@ -131,7 +131,7 @@ class TestClosingThePoller:
             await poller.aclose(WAIT_S)
             assert await rest == []
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_hooks_run_while_it_is_closed(self, make: Pollers) -> None:
         async def main() -> None:
@@ -146,7 +146,7 @@ class TestClosingThePoller:
             assert listener.closed == 1
             assert not poller.health.running
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_a_hook_may_close_its_poller(self, make: Pollers) -> None:
         class Ending(Noting):
@@ -163,7 +163,7 @@ class TestClosingThePoller:
             await until(lambda: listener.closed == 1)
             assert len(listener.sequences) == 1
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_calls_that_would_block_the_loop_say_what_to_call(self, make: Pollers) -> None:
         class OfTheLoop(ScriptedSource):
@@ -190,7 +190,7 @@ class TestClosingThePoller:
                 poller.close()
             await poller.aclose()
 
-        on_a_loop(main)
+        on_a_loop(main)()
 
     def test_without_anyone_on_the_loop_the_calls_block_as_ever(self, make: Pollers) -> None:
         class OfThreads(PartitionChangeListener):
@@ -204,4 +204,4 @@ class TestClosingThePoller:
             assert registration.wait_synced(WAIT_S)
             poller.close()
 
-        on_a_loop(main)
+        on_a_loop(main)()
