@@ -16,7 +16,7 @@ from kafka_partition_events.routing.table import Route, compile_routes
 TOPICS, PARTITIONS, BROKERS = 5_000, 40, 100
 
 
-def observation(started_at: float, *, changed: bool) -> Observation:
+def observation(*, changed: bool) -> Observation:
     """Return a fresh answer, no object shared with the one before, as a source would make it."""
     topics = {}
     for t in range(TOPICS):
@@ -29,13 +29,13 @@ def observation(started_at: float, *, changed: bool) -> Observation:
             partitions.append(PartitionInfo(name, p, leader, replicas, replicas, 6 if moved else 5))
         topics[name] = TopicInfo(name, tuple(partitions), f"id-{t}")
     nodes = tuple(Node(i, f"broker-{i}", 9092, f"rack-{i % 3}") for i in range(BROKERS))
-    return Observation(started_at=started_at, nodes=nodes, topics=topics, cluster_id="bench")
+    return Observation(nodes=nodes, topics=topics, cluster_id="bench")
 
 
 def step(old: Cluster, table: dict[str, Route], seen: Observation, memory: Memory) -> tuple[int, list[float]]:
     """Do what the poller does with an answer; return the number of events and the stages' seconds."""
     marks = [time.thread_time()]
-    outcome = reconcile(old, seen, memory, seen.started_at)
+    outcome = reconcile(old, seen, memory, 1.0)
     marks.append(time.thread_time())
     events = diff(old, outcome.cluster)
     marks.append(time.thread_time())
@@ -53,9 +53,9 @@ def peak_mb() -> float:
 def one_process() -> None:
     """Measure in a process of its own, so that the peak memory is of this and nothing else."""
     idle_mb = peak_mb()
-    first = reconcile(EMPTY, observation(0.0, changed=False), Memory(), 0.0)
+    first = reconcile(EMPTY, observation(changed=False), Memory(), 0.0)
     table = compile_routes(first.cluster)
-    seen = observation(1.0, changed=True)
+    seen = observation(changed=True)
     events, stages = step(first.cluster, table, seen, first.memory)
     full_mb = peak_mb()
     tracemalloc.start()

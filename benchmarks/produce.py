@@ -182,7 +182,7 @@ def measure(cluster: str, servers: str, case: Case, topic: str, count: int, pair
             producer = opened.enter_context(PartitioningProducer(config, **case.options))
             ours.append(Runner(producer, case.send, topic, count))
             producer.produce(topic, VALUE)
-            if not producer.poller.refresh("warm-up", wait=10.0) or producer.poller.cluster is None:
+            if not producer.poller.refresh(wait=10.0) or producer.poller.cluster is None:
                 raise SystemExit(f"no metadata: {producer.poller.health.last_error}")
         pair = interleaved(in_turn(ours), in_turn(plain), pairs)
     return Outcome(cluster, case.name, count, pair, cpu_us(ours), cpu_us(plain))

@@ -303,10 +303,8 @@ class _Run:
         self.out = Outcome()
         self.partitioner = AdaptivePartitioner(rng=random.Random(simulation.seed), clock=self.clock)
         self.deliveries = judged(self.partitioner, self.clock, simulation.policy)
-        self.deliveries.wait_for_batches(simulation.linger)
-        if simulation.replication > 1:
-            self.deliveries.wait_for_replicas()
-        self.deliveries.has_standby(simulation.ways - 1)
+        acks_all, standbys = simulation.replication > 1, simulation.ways - 1
+        self.deliveries.serve(linger=simulation.linger, acks_all=acks_all, standbys=standbys)
         self.cluster = _Cluster(simulation)
         self.generation = 0
         self.leaders: list[int | None] = []
@@ -419,7 +417,7 @@ class _Run:
             if route is not None and not route.avoids(partition):
                 self.stuck_to = partition
         assert route is not None
-        broker, followers = route.needs(partition)
+        broker, followers = route.leader(partition), route.info.partitions[partition].followers
         self.deliveries.sent(TOPIC, partition, broker, followers, way)
         self.batch(partition, way, broker).sent_at.append(self.now)
         broker = broker or 0

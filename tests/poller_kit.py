@@ -9,7 +9,7 @@ from typing import Any, cast
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
+from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
@@ -46,7 +46,12 @@ class Pollers:
             poller.close()
 
 
-class Table(PartitionChangeListener, ClusterAdopter):
+def also_ask_for(poller: MetadataPoller, *topics: str) -> None:
+    """Have a poller ask for more topics from its next poll on, as if a producer wrote them."""
+    poller._topics = frozenset(poller._topics or ()).union(topics)
+
+
+class Table(PartitionChangeListener):
     """A partitioner, as far as the poller is concerned."""
 
     def __init__(self, *found_out: ev.Event, error: Exception | None = None) -> None:

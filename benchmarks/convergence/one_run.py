@@ -128,7 +128,7 @@ def watched(config: dict[str, str], topic: str) -> Iterator[MetadataPoller]:
     poller = MetadataPoller(ConfluentMetadataSource(config), [topic], interval=1.0)
     poller.start()
     try:
-        poller.refresh("the fleet begins", wait=_WAIT_S)
+        poller.refresh(wait=_WAIT_S)
         yield poller
     finally:
         poller.close()

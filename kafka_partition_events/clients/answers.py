@@ -63,19 +63,16 @@ def observation(
     response: Any,
     node_id: int | str,
     requested: frozenset[str] | None,
-    started_at: float,
     error_of: ErrorOf,
 ) -> Observation:
     """Return what a node has answered, to a question for those topics (None: all)."""
     return Observation(
-        started_at=started_at,
         nodes=tuple(Node(b.node_id, b.host, b.port, b.rack or None) for b in response.brokers),
         topics={t.name: _topic(t) for t in response.topics if not t.error_code},
         errors={t.name: error_name(error_of, t.error_code) for t in response.topics if t.error_code},
         requested=requested,
         cluster_id=response.cluster_id or None,
         answered_by=node_id if isinstance(node_id, int) else None,
-        leader_epochs=True,
     )
 
 

@@ -137,10 +137,7 @@ class Plan:
         follower = poller.join(partitioner, written, polled, self.reports.ended, last_closes=self._is_own)
         weakref.finalize(self._producer, follower.drop)
         _attached[self._producer] = flight, policies
-        deliveries.wait_for_batches(linger_s)
-        if self._waits_for_replicas:
-            deliveries.wait_for_replicas()
-        deliveries.has_standby(self.further)
+        deliveries.serve(linger=linger_s, acks_all=self._waits_for_replicas, standbys=self.further)
         return flight, follower
 
 

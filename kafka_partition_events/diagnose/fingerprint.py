@@ -35,7 +35,7 @@ _STEPS = 200
 _HASHES: tuple[HashName, ...] = get_args(HashName)
 
 HASHES: Mapping[str, KeyHash] = {str(name): key_hash(name) for name in _HASHES} | {
-    f"rendezvous-{name}": jump_hash(name) for name in _HASHES
+    f"rendezvous-{name}": jump_hash(key_hash(name)) for name in _HASHES
 }
 """The hashes of this library, by name: taken modulo, and as growth-safe keys use them."""
 

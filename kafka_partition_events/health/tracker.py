@@ -174,19 +174,17 @@ class DeliveryTracker:
         """Return the brokers that answer more slowly than they are sent to: their oldest record waits."""
         return self._ask(self._detector.lagging, frozenset())
 
-    def has_standby(self, handles: int = 1) -> None:
-        """Take note that the client has so many more handles, each with connections of its own."""
-        self._detector.standbys = max(handles, self._detector.standbys)
+    def serve(self, *, linger: float = 0.0, acks_all: bool = False, standbys: int = 0) -> None:
+        """Take one more client into account; the most of all counts.
 
-    def wait_for_replicas(self) -> None:
-        """Take note that records wait for every in-sync replica (``acks=all``)."""
-        self._needs_replicas = True
-
-    def wait_for_batches(self, seconds: float) -> None:
-        """Take into account how long the client holds records back (``linger``); the longest one counts."""
+        It holds records back for so many seconds, has them wait for every in-sync replica, and has so many
+        more handles, each with connections of its own.
+        """
+        self._needs_replicas |= acks_all
+        self._detector.standbys = max(standbys, self._detector.standbys)
         with self._lock:
             seen = self._detector.seen
-            seen.policy = evolve(seen.policy, linger=max(seconds, seen.policy.linger))
+            seen.policy = evolve(seen.policy, linger=max(linger, seen.policy.linger))
 
     def new_producer(self) -> int:
         """Return what stands for one producer in what is reported of its records."""

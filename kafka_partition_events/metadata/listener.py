@@ -2,10 +2,10 @@
 
 The delivery contract
 ---------------------
-- One listener gets its events in ``sequence`` order, one at a time, on a thread of its own; nothing is
-  promised about the order *between* listeners.
-- At most once. A listener that raises loses that event only; it is counted and logged, and the listener is
-  paused for some seconds after repeated failures. Other listeners, the poller and producers never notice.
+- One listener gets its events in ``sequence`` order, one at a time, on a thread of its own, or if it has
+  ``async def`` methods on its loop; nothing is promised about the order *between* listeners.
+- At most once. A listener that raises loses that event only, which is counted and logged. Other listeners,
+  the poller and producers never notice.
 - State first, news second: when a listener handles an event, ``poller.cluster`` and every partitioner's
   table are at least as new as the event's ``generation``. They may be newer.
 - A listener that falls behind by more than its mailbox holds gets one `Resync` with the current snapshot
@@ -17,7 +17,6 @@ The delivery contract
 - What happens and is undone between two polls is not seen.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -29,8 +28,15 @@ Handled = Awaitable[None] | None
 """What a hook returns: None, or if it is ``async def`` what the loop waits for."""
 
 
-class Registrable:
-    """Who may be registered with a poller: a listener, a partitioner, or both in one."""
+class PartitionChangeListener:
+    """KIP-34's listener: override what you need, everything else does nothing. A partitioner is one, too.
+
+    Each event has a method of its kind, ``on_topic_added`` for `TopicAdded`; all of them call `on_event` by
+    default, so one method can watch everything, and an event that a later version adds still arrives there.
+    Methods run on the listener's own worker thread, one at a time, and may block, raise, register or close
+    what they like. Those of a listener that has ``async def`` ones run on the loop of the coroutine that
+    registers it, all of them, under the same contract, until that loop has ended.
+    """
 
     name: str | None = None
     """How logs, health and events name it; the class name when None."""
@@ -38,16 +44,15 @@ class Registrable:
     def close(self) -> None:
         """Release what it holds. Called once, after its last event or snapshot; may be ``async``, too."""
 
+    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
+        """Take a snapshot over, as partitioners do, before anyone hears of it; None: none is to be trusted.
 
-class PartitionChangeListener(Registrable):
-    """KIP-34's listener: override what you need, everything else does nothing.
+        This runs on the polling thread under the poller's lock: it must be quick, and not call the poller.
 
-    Each event has a method of its kind, ``on_topic_added`` for `TopicAdded`; all of them call `on_event` by
-    default, so one method can watch everything, and an event that a later version adds still arrives there.
-    Methods run on the listener's own worker thread, one at a time, and may block, raise, register or close
-    what they like. ``async def`` ones run on the loop of the coroutine that registers it, under the same
-    contract, until that loop has ended.
-    """
+        Returns:
+            Events that follow from it, unstamped (`CapReached`, `CapLifted`).
+        """
+        return ()
 
     def on_partitions_change(
         self, cluster: Cluster, partitions_changed: Mapping[TopicPartition, PartitionInfo]
@@ -116,29 +121,16 @@ for _cls in ev.EVENT_TYPES:
     setattr(PartitionChangeListener, f"on_{_cls.kind}", _pass_on)
 
 
-class ClusterAdopter(Registrable, ABC):
-    """Something that must know a snapshot before any listener: a partitioner, with its routes.
-
-    One that is a `PartitionChangeListener`, too, hears like one. Applying is this library's own code and runs
-    on the polling thread under the poller's lock, so it must be quick and must not call back into the poller.
-    """
-
-    @abstractmethod
-    def apply_snapshot(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
-        """Take the snapshot over; None means that there is no snapshot to be trusted any more.
-
-        Returns:
-            Events that follow from it, unstamped (`CapReached`, `CapLifted`).
-        """
+HOOKS = tuple(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
+"""Who overrides none of these hears of nothing."""
 
 
-def name_of(listener: Registrable) -> str:
+def name_of(listener: PartitionChangeListener) -> str:
     """Return how logs, health and events name a listener."""
     return listener.name or type(listener).__name__
 
 
-def overrides(listener: Registrable, name: str) -> bool:
+def overrides(listener: PartitionChangeListener, name: str) -> bool:
     """Return whether a listener has a method of its own, from its class or set on the object."""
     by = next((kind for kind in type(listener).__mro__ if name in vars(kind)), None)
-    ours = {None, Registrable, PartitionChangeListener, ClusterAdopter}
-    return by not in ours or name in getattr(listener, "__dict__", ())
+    return by not in {None, PartitionChangeListener} or name in getattr(listener, "__dict__", ())

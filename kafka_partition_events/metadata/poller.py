@@ -12,7 +12,6 @@ import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from datetime import datetime
-from functools import partial
 from queue import SimpleQueue
 from typing import Any, Self
 
@@ -23,7 +22,7 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
-from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable
+from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 from kafka_partition_events.metadata.state import JITTER, Health, State, StepResult, Timing, step
@@ -51,14 +50,13 @@ class MetadataPoller:
         min_interval: float = 0.25,
         resume: tuple[Cluster, datetime] | None = None,
         clock: Clock | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         """Make a poller; nothing is asked before `start` or `poll_once`.
 
         Args:
             source: What to ask. The poller closes it.
-            topics: What to ask for; None asks for all topics, which is for watchers; what producers write
-                is asked for, too, and what is named to `track`.
+            topics: What to ask for; None asks for all topics, which is for watchers. What producers write is
+                asked for, too.
             interval: Seconds between polls when all is well, give or take 10%.
             fetch_timeout: Seconds that one fetch may take.
             min_interval: Seconds between polls at the least.
@@ -69,7 +67,6 @@ class MetadataPoller:
                 may be hours old. One of another cluster is ignored. Named topics that it lacks may just not
                 have been asked for: they are seen, not created.
             clock: For tests.
-            rng: Source of the jitter, for tests.
 
         Raises:
             ConfigurationError: an argument is out of range.
@@ -81,10 +78,8 @@ class MetadataPoller:
         """What it asks."""
         self._polling = threading.Lock()  # one poll at a time, and the source is closed in none
         self._source_closed = False
-        self._rng = rng or random.Random()
-        self._topics = None if topics is None else set(topics)
-        # What the latest fetch asked for: these, and what producers write.
-        self._wanted = None if self._topics is None else frozenset(self._topics)
+        self._topics = None if topics is None else frozenset(topics)
+        self._wanted = self._topics  # what the latest fetch asked for: these, and what producers write
         self._clock: Clock = clock or Clock()
         # Replaced under the lock; readers without it have all of one moment.
         self._state = State(timing=timing, since=self._clock.monotonic())
@@ -103,7 +98,6 @@ class MetadataPoller:
         self._soon = False  # whether the next poll is due as soon as may be
         self._polled = threading.Condition()  # re-entrant: a signal handler may close the poller in there
         self._finished = 0  # the number of the latest poll that is finished
-        self._refresh_reason: str | None = None
 
     @property
     def cluster(self) -> Cluster | None:
@@ -120,7 +114,6 @@ class MetadataPoller:
             running=self._running,
             stale=health.stale and not self.subscriptions.closed,
             internal_errors=health.internal_errors + self.subscriptions.apply_errors,
-            refresh_reason=self._refresh_reason,
         )
 
     @property
@@ -133,7 +126,9 @@ class MetadataPoller:
         """The handles of all listeners that are registered now, partitioners included. Takes no lock."""
         return self.subscriptions.registrations
 
-    def register(self, listener: Registrable, replay: bool = True, capacity: int = CAPACITY) -> Registration:
+    def register(
+        self, listener: PartitionChangeListener, replay: bool = True, capacity: int = CAPACITY
+    ) -> Registration:
         """Register a listener or a partitioner. Not in a signal handler: it may wait.
 
         A partitioner has its table when this returns, if there is a snapshot. A listener's worker delivers
@@ -148,8 +143,6 @@ class MetadataPoller:
             ConfigurationError: ``capacity`` is less than 1, or the listener is registered already; it has
                 ``async def`` methods, and no loop runs here.
         """
-        if capacity < 1:
-            raise ConfigurationError(f"capacity must be at least 1 event, not {capacity}")
         with self.subscriptions.locked():
             return self.subscriptions.register(listener, replay=replay, capacity=capacity)
 
@@ -161,12 +154,11 @@ class MetadataPoller:
         after what was queued. Its end unregisters: by ``aclose``, by a cancelled wait, or when the last
         reference is gone.
         """
-        register = partial(self.register, replay=replay, capacity=capacity)
-        return event_stream(register, lambda: self.subscriptions.closed)
+        return event_stream(self.subscriptions, replay=replay, capacity=capacity)
 
     def join(
         self,
-        partitioner: ClusterAdopter,
+        partitioner: PartitionChangeListener,
         topics: Callable[[], Iterable[str]],
         polled: Callable[[Mapping[str, TopicInfo]], None] = lambda _found: None,
         left: Callable[[], None] = lambda: None,
@@ -187,14 +179,23 @@ class MetadataPoller:
             ConfigurationError: the partitioner follows another poller.
         """
         with self.subscriptions.locked():
-            subscription = Subscription(self.subscriptions.join(partitioner), topics, polled, left, self)
+            self.subscriptions.check_open()
+            if (registration := self.subscriptions.registration_of(partitioner)) is None:
+                registration = self.subscriptions.register(partitioner, replay=True, capacity=CAPACITY)
+                registration.ends_unused = True
+            subscription = Subscription(registration, topics, polled, left, self)
             self.subscriptions.producers[subscription] = None
             self._last_closes = self._last_closes or last_closes
             return subscription
 
     def leave(self, subscription: Subscription, timeout: float = 1.0) -> None:
         """End a subscription; see `Subscription.leave`."""
-        if self.subscriptions.leave(subscription) and self._last_closes and not self.subscriptions.producers:
+        followers = self.subscriptions
+        if followers.producers.pop(subscription, self) is self:  # atomic: one of two callers goes on
+            return
+        subscription.left()
+        followers.when_free(lambda: followers.end_unused(subscription.registration))
+        if self._last_closes and not followers.producers:
             self._close(timeout)  # on a loop it does not wait for hooks, which run there afterwards
 
     def emit(self, event: Event) -> None:
@@ -202,21 +203,14 @@ class MetadataPoller:
 
         Waits for nothing, neither listeners nor the cluster nor a lock; ignored after `close`.
         """
-        self.subscriptions.emit(event)
-
-    def track(self, *topics: str) -> None:
-        """Ask for these topics too, beginning at once. No effect when all topics are asked for."""
-        self.subscriptions.process.check()
-        if self._topics is not None and not self._topics.issuperset(topics):
-            self._topics.update(topics)  # atomic
-            self.refresh("topics tracked")
+        self.subscriptions.when_free(lambda: self.subscriptions.publish_found((event,)))
 
     def ask_for(self, topic: str, subscription: Subscription) -> None:
         """Poll soon if a topic that a producer writes is not among those that are asked for."""
         lacking = self._wanted is not None and topic not in self._wanted
         if lacking and subscription in self.subscriptions.producers and not self.subscriptions.closed:
             with contextlib.suppress(PollerClosedError):
-                self.refresh(f"topic {topic} is written")
+                self.refresh()
 
     # -- polling -------------------------------------------------------------------------------------
 
@@ -229,14 +223,13 @@ class MetadataPoller:
                 thread.start()
                 self._thread = thread
 
-    def refresh(self, reason: str, wait: float | None = None) -> bool:
+    def refresh(self, wait: float | None = None) -> bool:
         """Ask for a poll soon. Requests that come before it begins are served by the same one.
 
         Without ``wait`` this waits for no lock. Without a running thread the first poll after `start` serves
         the request, or with ``wait`` the caller, here.
 
         Args:
-            reason: Why, for `health`.
             wait: Seconds to wait until a poll that began after this call is finished; None returns at once.
 
         Returns:
@@ -246,11 +239,10 @@ class MetadataPoller:
             RuntimeError: ``wait`` on a loop that listeners or the source need.
         """
         self.subscriptions.check_open()
-        self._refresh_reason = reason
         if wait is None:
             self._poll_soon()
             return False
-        self.subscriptions.refuse_on_loop("refresh", "await asyncio.to_thread(poller.refresh, reason, wait)")
+        self.subscriptions.refuse_on_loop("refresh", "await asyncio.to_thread(poller.refresh, wait)")
         if self._running:
             with self._polled:
                 wanted = self._state.health.polls + 1
@@ -288,39 +280,32 @@ class MetadataPoller:
 
     def _poll(self) -> tuple[Event, ...]:
         with self.subscriptions.locked():
-            self._read_inbox()
+            while not self.inbox.empty():  # the thread reads it, too, while it sleeps
+                self._act_on(self._clock.get(self.inbox, 0.0))
             self.subscriptions.check_open()
             self._soon = False
             topics = self._topics_now()
             started_at, began = self._clock.monotonic(), self._clock.now()
             self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
-        answer = self._fetch(topics, started_at)
+        answer = self._fetch(topics)
         took = self._clock.monotonic() - started_at
         for subscription in tuple(self.subscriptions.producers):
             subscription.polled({} if isinstance(answer, BaseException) else answer.topics)
         with self.subscriptions.locked():
             events = self._take(answer, began, took)
-            if not events:
-                self.subscriptions.settle()
         with self._polled:
             self._finished = self._state.health.polls
             self._polled.notify_all()
         return events
 
-    def _fetch(self, topics: frozenset[str] | None, started_at: float) -> Observation | BaseException:
+    def _fetch(self, topics: frozenset[str] | None) -> Observation | BaseException:
         try:
-            return self.source.fetch(topics, started_at=started_at, timeout=self._state.timing.fetch_timeout)
+            return self.source.fetch(topics, timeout=self._state.timing.fetch_timeout)
         except BaseException as error:
             # A source is foreign code: any error means "no answer", on our own thread even what would end it.
             if not isinstance(error, Exception) and threading.current_thread() is not self._thread:
                 raise
             return error
-
-    def _read_inbox(self) -> None:
-        """Leave for dropped producers: on the polling thread, or where there is none. Under the lock."""
-        if not self._running or threading.current_thread() is self._thread:
-            while not self.inbox.empty():
-                self._act_on(self.inbox.get())
 
     def _act_on(self, dropped: Subscription | None) -> None:
         if dropped is not None:
@@ -330,7 +315,7 @@ class MetadataPoller:
         """Return what to ask for, and forget topics that are not followed any more."""
         if self._topics is not None and self._wanted is not None:
             producers = tuple(self.subscriptions.producers)
-            wanted = frozenset(self._topics).union(*(one.topics() for one in producers))
+            wanted = self._topics.union(*(one.topics() for one in producers))
             if dropped := self._wanted - wanted:
                 self._publish(*self._state.without(dropped, self.subscriptions.moment()))
             self._wanted = wanted
@@ -343,18 +328,15 @@ class MetadataPoller:
         self._note(fetching=self._state.health.fetching.plus(took))
         if isinstance(answer, BaseException):
             return self._step(answer, began)
-        came = self._clock.monotonic()
         try:
             return self._step(answer, began)
         except Exception as error:  # noqa: BLE001 - a bug here must not stop the poller
             _log.error("metadata_answer_not_understood", error=repr(error), exception=traceback.format_exc())
             self._note(internal_errors=self._state.health.internal_errors + 1)
             return self._step(error, began)
-        finally:
-            self._note(taking_in=self._state.health.taking_in.plus(self._clock.monotonic() - came))
 
     def _step(self, answer: Observation | BaseException, began: datetime) -> tuple[Event, ...]:
-        stored, jitter = self._state.known.cluster_id, self._rng.uniform(*JITTER)
+        stored, jitter = self._state.known.cluster_id, random.uniform(*JITTER)
         state, result = step(self._state, answer, began, self.subscriptions.moment(), jitter)
         if result.foreign is not None:  # once, so under the lock
             _log.warning("stored_snapshot_ignored", stored=stored, cluster_id=result.foreign)

@@ -39,7 +39,6 @@ class Rejection(StrEnum):
 
     NO_BROKERS = "no_brokers"
     FOREIGN_CLUSTER = "foreign_cluster"
-    OUT_OF_ORDER = "out_of_order"
     TOPIC_ERROR = "topic_error"
     INCOMPLETE = "incomplete"
     RETIRED_TOPIC_ID = "retired_topic_id"

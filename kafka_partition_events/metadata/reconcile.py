@@ -7,7 +7,6 @@ leaders back and forget partitions. The rules, in the order in which they are ap
 ====================  ==================================================================================
 ``no_brokers``        an answer without a broker is refused whole (aiokafka PR 297)
 ``foreign_cluster``   another cluster id than the first one known is refused whole, and never heals
-``out_of_order``      an answer to a request that was sent before the last accepted one's is refused whole
 ``topic_error``       a topic that comes with an error keeps what is known of it
 ``incomplete``        partition ids that are not 0..n-1 are refused (franz-go)
 ``retired_topic_id``  an id that the topic had before is refused, for Kafka never uses one twice, until 3
@@ -73,7 +72,6 @@ class Strike:
 class Memory:
     """What the gate remembers from answer to answer."""
 
-    accepted_at: float = float("-inf")  # when the request of the last accepted answer was sent
     strikes: Mapping[StrikeKey, Strike] = field(factory=dict)  # refusals that still stand
     retired: Mapping[str, tuple[str, ...]] = field(
         factory=dict
@@ -106,7 +104,7 @@ def reconcile(current: Cluster, observation: Observation, memory: Memory, now: f
         after = evolve(memory, strikes={**memory.strikes, **gate.strikes})  # all that stand
         return Reconciliation(current, tuple(gate.refusals), after, good=False)
     topics = gate.merged_topics()
-    return Reconciliation(gate.next_cluster(topics), tuple(gate.refusals), gate.memory_after(topics))
+    return Reconciliation(gate.next_cluster(topics), tuple(gate.refusals), gate.memory_after())
 
 
 @define(eq=False)
@@ -120,7 +118,7 @@ class _Gate:
     refusals: list[MetadataRejected] = field(init=False, factory=list)
     strikes: dict[StrikeKey, Strike] = field(init=False, factory=dict)
     retired: dict[str, tuple[str, ...]] = Factory(lambda gate: dict(gate.memory.retired), takes_self=True)
-    unlisted: dict[TopicPartition, int] = Factory(lambda gate: dict(gate.memory.unlisted), takes_self=True)
+    unlisted: dict[TopicPartition, int] = field(init=False, factory=dict)
     alive: set[int] = Factory(lambda gate: {node.id for node in gate.seen.nodes}, takes_self=True)
 
     def refused(
@@ -158,26 +156,22 @@ class _Gate:
             return self.refused(Rejection.NO_BROKERS, f"{len(self.current.nodes)} brokers", "no brokers")
         if known_id is not None and seen_id is not None and known_id != seen_id:
             return self.refused(Rejection.FOREIGN_CLUSTER, f"cluster {known_id}", f"cluster {seen_id}")
-        if self.seen.started_at < self.memory.accepted_at:
-            what = "an answer to an earlier request"
-            return self.refused(Rejection.OUT_OF_ORDER, "a later answer", what)
         return False
 
     # -- topic by topic ------------------------------------------------------------------------------
 
     def merged_topics(self) -> dict[str, TopicInfo]:
-        """Return every topic that is in force after this answer."""
-        topics: dict[str, TopicInfo] = {}
-        for name, known in self.current.by_topic.items():
-            if name not in self.seen.topics and (kept := self.kept_topic(name, known)) is not None:
-                topics[name] = kept
+        """Return every topic that is in force after this answer: first what is named, then who is listed."""
+        before, topics = self.current.by_topic, dict[str, TopicInfo | None]()
+        for name, known in before.items():
+            if name not in self.seen.topics:
+                topics[name] = self.kept_topic(name, self.named(known))
         for name, seen in self.seen.topics.items():
-            if (merged := self.merged_topic(self.current.by_topic.get(name), seen)) is not None:
-                topics[name] = merged
+            topics[name] = self.merged_topic(self.named(before[name]) if name in before else None, seen)
         for name, error in self.seen.errors.items():
-            if name not in self.current.by_topic and error != UNKNOWN_TOPIC:
+            if name not in before and error != UNKNOWN_TOPIC:
                 self.refused(Rejection.TOPIC_ERROR, "nothing", error, name)
-        return topics
+        return {name: self.listed(info) for name, info in topics.items() if info is not None}
 
     def kept_topic(self, name: str, known: TopicInfo) -> TopicInfo | None:
         """Decide on a known topic that did not come, or came with an error; None removes it."""
@@ -191,27 +185,26 @@ class _Gate:
                 return None
         else:  # not asked for, or not answered: standing strikes of this topic stay
             self.strikes.update({k: s for k, s in self.memory.strikes.items() if k[1] == name})
-        return self.checked_leaders(known)
+        return known
 
     def merged_topic(self, known: TopicInfo | None, offered: TopicInfo) -> TopicInfo | None:
         """Decide on a topic that came; None when it is not known and not believed either."""
         if known is not None and offered == known:
-            return self.checked_leaders(known, believed=True)
+            return known
         kept = "nothing" if known is None else f"{len(known.partitions)} partitions"
         if self.gap_refused(kept, offered) or self.retired_id_refused(kept, offered):
-            return None if known is None else self.checked_leaders(known)
+            return known
         if known is not None and len({known.topic_id, offered.topic_id} - {None}) == 2:
             self.retire(known)  # the ids prove that it was re-created
             known = None
         if known is None:
-            return self.checked_leaders(offered, believed=True)
+            return offered
         if len(offered.partitions) >= len(known.partitions):
             return self.merged_partitions(known, offered)
         text = f"{len(offered.partitions)} partitions"
         same = known.topic_id is not None and known.topic_id == offered.topic_id  # the ids prove it
-        if self.refused(Rejection.SHRINK, kept, text, offered.name, until=NEVER if same else CONFIRMED):
-            return self.checked_leaders(known)
-        return self.checked_leaders(offered, believed=True)
+        refused = self.refused(Rejection.SHRINK, kept, text, offered.name, until=NEVER if same else CONFIRMED)
+        return known if refused else offered
 
     def gap_refused(self, kept: str, offered: TopicInfo) -> bool:
         """Apply the rule of partition ids that are not 0..n-1."""
@@ -242,49 +235,47 @@ class _Gate:
     def merged_partitions(self, known: TopicInfo, offered: TopicInfo) -> TopicInfo:
         """Merge a topic that is the same one as before, and has grown perhaps."""
         before = (*known.partitions, *[None] * (len(offered.partitions) - len(known.partitions)))
-        merged = TopicInfo(
-            offered.name,
-            tuple(map(self.merged_partition, before, offered.partitions)),
-            offered.topic_id or known.topic_id,
-        )
-        return known if merged == known else merged
+        merged = tuple(map(self.merged_partition, before, offered.partitions))
+        return TopicInfo(offered.name, merged, offered.topic_id or known.topic_id)
 
     def merged_partition(self, known: PartitionInfo | None, offered: PartitionInfo) -> PartitionInfo:
-        """Apply the epoch rule and the node look-up to one partition."""
+        """Apply the epoch rule to one partition."""
         if known is None or known == offered:
-            return self.checked_leader(offered if known is None else known, believed=True)
+            return offered
         if known.leader_epoch is not None and offered.leader_epoch is None:
             offered = evolve(offered, leader_epoch=known.leader_epoch)
         elif (known.leader_epoch or 0) > (offered.leader_epoch or 0):
             kept, text = f"leader epoch {known.leader_epoch}", f"leader epoch {offered.leader_epoch}"
             topic, part = offered.tp
             if self.refused(Rejection.EPOCH_REWIND, kept, text, topic, part, until=REWOUND):
-                return self.checked_leader(known)
+                return known
         if offered.isr != known.isr and set(offered.isr) == set(known.isr):
             offered = evolve(offered, isr=known.isr)  # a set: its order means nothing
-        checked = self.checked_leader(offered, believed=True)
-        return known if checked == known else checked
+        return offered
 
-    def checked_leader(self, partition: PartitionInfo, *, believed: bool = False) -> PartitionInfo:
-        """Return the partition, offline if its leader is not listed.
+    # -- the node look-up ----------------------------------------------------------------------------
 
-        What is kept, not ``believed`` of the answer, may be led by a broker that was not listed before.
-        """
-        if not self.unlisted and (partition.leader is None or partition.leader in self.alive):
-            return partition
-        before = self.unlisted.pop(partition.tp, None)
-        leader = before if partition.leader is None and not believed else partition.leader
-        if leader is not None and leader not in self.alive:
-            self.unlisted[partition.tp] = leader
-            leader = None
-        return partition if leader == partition.leader else evolve(partition, leader=leader)
-
-    def checked_leaders(self, topic: TopicInfo, *, believed: bool = False) -> TopicInfo:
-        """Return the topic with each partition checked, the same object if that changes nothing."""
-        checked = tuple(self.checked_leader(p, believed=believed) for p in topic.partitions)
-        if all(after is before for after, before in zip(checked, topic.partitions, strict=True)):
+    def named(self, topic: TopicInfo) -> TopicInfo:
+        """Return a known topic with the leaders that were named last, also those that were not listed."""
+        if not (unlisted := self.memory.unlisted):
             return topic
-        return evolve(topic, partitions=checked)
+        parts = (evolve(p, leader=unlisted[p.tp]) if p.tp in unlisted else p for p in topic.partitions)
+        return evolve(topic, partitions=tuple(parts))
+
+    def listed(self, topic: TopicInfo) -> TopicInfo:
+        """Return a topic, offline where its leader is not listed; what does not differ keeps its object."""
+        before = self.current.by_topic.get(topic.name)
+        gone = {
+            p.tp: p.leader for p in topic.partitions if p.leader is not None and p.leader not in self.alive
+        }
+        if topic is before and not gone:
+            return topic
+        self.unlisted |= gone
+        shown = [evolve(p, leader=None) if p.tp in gone else p for p in topic.partitions]
+        for n, old in enumerate(() if before is None else before.partitions[: len(shown)]):
+            shown[n] = old if old == shown[n] else shown[n]
+        topic = evolve(topic, partitions=tuple(shown))
+        return before if before is not None and topic == before else topic
 
     def checked_rack(self, node: Node) -> Node:
         """Return the node with the rack that is known, if the answer has none."""
@@ -304,8 +295,7 @@ class _Gate:
             return before
         return Cluster(nodes=nodes, by_topic=topics, cluster_id=cluster_id, generation=before.generation + 1)
 
-    def memory_after(self, topics: Mapping[str, TopicInfo]) -> Memory:
+    def memory_after(self) -> Memory:
         """Keep the strikes of this answer, and the retired ids of the names that lost one last."""
         retired = dict(list(self.retired.items())[-RETIRED_NAMES_KEPT:])
-        unlisted = {tp: leader for tp, leader in self.unlisted.items() if tp.topic in topics}
-        return Memory(self.seen.started_at, self.strikes, retired, unlisted)
+        return Memory(self.strikes, retired, self.unlisted)

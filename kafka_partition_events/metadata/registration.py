@@ -1,22 +1,29 @@
-"""A registered listener: one bounded mailbox and one worker thread for each.
+"""A registered listener: one bounded mailbox, and what reads it: a thread, or the application's loop.
 
 A put never blocks and never grows a mailbox without bound: a batch that does not fit behind a backlog
 replaces it by one `Resync`. Batches are shared between mailboxes by reference, so a thousand listeners cost
 a thousand references. The worker starts with the first batch; a listener that hears nothing costs no thread.
 
-A worker with much to deliver rests now and then. A thread that computes keeps CPython's interpreter for 5 ms
+A listener with ``async def`` methods has no thread: a put wakes the loop, and a task there reads until
+nothing is left. So nothing of ours waits for a loop that may end; one that has ended refuses to be woken, and
+that unregisters the listener.
+
+Who has much to deliver rests now and then. A thread that computes keeps CPython's interpreter for 5 ms
 after another one has begun to wait for it, a producer's say, and so again for each listener.
 """
 
+import asyncio
 import inspect
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime
 from operator import methodcaller
 from time import perf_counter, sleep
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, evolve, frozen
 
@@ -26,24 +33,15 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import changed_partitions
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import PartitionChangeListener, Registrable, name_of, overrides
-from kafka_partition_events.metadata.loop import (
-    LoopEndedError,
-    inside,
-    loop_for,
-    refuse_on,
-    run_hook,
-    running_loop,
-)
-
-FAILURES_BEFORE_PAUSE = 5
-PAUSE_S = 5.0
-"""For how long a listener that has failed so often in a row is paused after each failure."""
+from kafka_partition_events.metadata.listener import HOOKS, PartitionChangeListener, name_of, overrides
+from kafka_partition_events.metadata.loop import inside, loop_for, refuse_on, running_loop
 
 SLICE_S: Final = 0.001
 """How long a worker delivers before it rests, if no event takes longer."""
 REST_S: Final = 0.000_05
 """How long it rests. A rest of 0 would be none: who waits for the interpreter takes a while to wake up."""
+
+_ENDS_A_LOOP = KeyboardInterrupt, GeneratorExit  # a task that swallowed one would go on
 
 _log = get_logger(__name__)
 
@@ -70,9 +68,8 @@ class RegistrationStats:
         dropped: Events lost to a full mailbox.
         lag: Events waiting now, behind the batch in hand.
         last_error: The last exception, as text.
-        paused: Whether delivery is paused after repeated failures.
         durations: How long the listener took for all that one change, one replay, or one event from elsewhere
-            delivered; without the pauses after failures.
+            delivered.
         ended: Whether the thread that delivers has ended, although the listener is registered: a bug.
     """
 
@@ -81,17 +78,16 @@ class RegistrationStats:
     dropped: int = 0
     lag: int = 0
     last_error: str | None = None
-    paused: bool = False
     durations: Durations = NO_WORK
     ended: bool = False
 
 
 class Registration:
-    """The handle of one registered listener, with its queue and worker. Thread-safe."""
+    """The handle of one registered listener, with its queue and what reads it. Thread-safe."""
 
     def __init__(
         self,
-        listener: Registrable,
+        listener: PartitionChangeListener,
         *,
         capacity: int,
         clock: Clock,
@@ -102,25 +98,26 @@ class Registration:
         self.name = name_of(listener)
         self._wants_changes = overrides(listener, "on_partitions_change")
         self.wants_settled = overrides(listener, "on_settled")
-        self.is_deaf = not isinstance(listener, PartitionChangeListener)
+        self.is_deaf = not any(overrides(listener, name) for name in HOOKS)
         self.loop = loop_for(listener)
-        self._here = running_loop()
+        """Where it is read; None: on a thread."""
+        self._context = copy_context()  # of who registers it: what an emitter traces ends with its call
+        self.ends_unused = False  # it was made for producers, and ends with the last of them
         self._capacity = capacity  # events that a backlog may hold
         self._clock = clock
         self._on_closed = on_closed  # idempotent; called without any lock held
         self._condition = threading.Condition()
         self._queue: deque[Batch] = deque()
         self._waiting = 0  # events in the queue
-        self._accepted = 0  # batches ever put, less those dropped
-        self._handled = 0  # batches ever finished
+        self._is_busy = False  # a batch is in hand
         self._worker: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None  # the worker on a loop, which has weak references to it
+        self._woken = False  # the loop was asked to begin, and will see all that came by then
         self._closing = False
-        self._drain = False
+        self._cut_short = False  # and what is queued is not delivered
         self._closed = threading.Event()
         # Each counter has one writer: `dropped` the lock's holder, the others the worker.
         self._stats = RegistrationStats()
-        self._consecutive = 0  # failures in a row
-        self._began = 0.0  # when the batch in hand was begun, later by the pauses since
 
     # -- the poller's side ---------------------------------------------------------------------------
 
@@ -137,15 +134,14 @@ class Registration:
                 batch = self._collapse(batch)
             self._queue.append(batch)
             self._waiting += len(batch.events)
-            self._accepted += 1
-            self._ensure_worker()
-            self._condition.notify_all()
+            self._wake()
+        if self._closing:  # for its loop has ended
+            self._on_closed(self)
 
     def _collapse(self, batch: Batch) -> Batch:
         queued = [event for missed in self._queue for event in missed.events]
         resyncs = [event for event in queued if isinstance(event, Resync)]
         lost = len(queued) - len(resyncs) + len(batch.events)
-        self._accepted -= len(self._queue)
         self._forget_queue()
         self._stats.dropped += lost
         last = batch.events[-1]
@@ -160,15 +156,32 @@ class Registration:
         )
         return Batch(batch.cluster, (resync,), batch.polled_at)
 
-    def _ensure_worker(self) -> None:
-        if self._worker is not None:
-            return
-        worker = threading.Thread(target=self._run, name=f"kpe-listener-{self.name}", daemon=True)
-        try:
-            worker.start()
-            self._worker = worker
-        except RuntimeError as error:  # no more threads, or the interpreter is going down: at the next put
-            _log.error("listener_worker_not_started", listener=self.name, error=repr(error))
+    def _wake(self) -> None:
+        """Have the worker see what was put, or that it is closed; under the lock."""
+        self._condition.notify_all()
+        if self.loop is not None and (not self._woken or self.loop.is_closed()):
+            self._woken = True
+            try:
+                self.loop.call_soon_threadsafe(self._begin, context=self._context)
+            except RuntimeError:
+                self._loop_ended()
+        elif self.loop is None and self._worker is None:
+            worker = threading.Thread(target=self._run, name=f"kpe-listener-{self.name}", daemon=True)
+            try:
+                worker.start()
+                self._worker = worker
+            except RuntimeError as error:  # no more threads, or the interpreter goes down: at the next put
+                _log.error("listener_worker_not_started", listener=self.name, error=repr(error))
+
+    def _loop_ended(self) -> None:
+        """Take no batch any more: nothing would read it. The listener's `close` can't be called either."""
+        with self._condition:
+            if not self._closing:
+                _log.warning("listener_loop_ended", listener=self.name)
+            self._closing, self._cut_short, self._is_busy = True, True, False
+            self._forget_queue()
+            self._condition.notify_all()
+            self._closed.set()
 
     # -- the user's side -----------------------------------------------------------------------------
 
@@ -180,7 +193,7 @@ class Registration:
             return evolve(self._stats, lag=self._waiting, ended=ended)
 
     def wait_synced(self, timeout: float) -> bool:
-        """Wait until everything that was queued at the time of this call has been handled.
+        """Wait until everything that was queued has been handled.
 
         Inside a callback of the same listener that cannot come true before the timeout.
 
@@ -192,8 +205,7 @@ class Registration:
         """
         refuse_on([self.loop], "wait_synced", "await asyncio.to_thread(registration.wait_synced, timeout)")
         with self._condition:
-            target = self._accepted
-            return self._condition.wait_for(lambda: self._handled >= min(target, self._accepted), timeout)
+            return self._condition.wait_for(lambda: not self._queue and not self._is_busy, timeout)
 
     def close(self, *, wait: float = 0.0, drain: bool = False) -> None:
         """Unregister: no event is handed over any more, and `PartitionChangeListener.close` is called.
@@ -201,118 +213,119 @@ class Registration:
         Idempotent, and allowed inside the listener's own callbacks.
 
         Args:
-            wait: Seconds to wait for a callback that is running now; ignored inside a callback, and on
-                the loop where ``async def`` ones run.
+            wait: Seconds to wait for a callback that is running now; ignored inside a callback, and where
+                that would stop the loop on which ``async def`` ones run, or it does not run.
             drain: Whether what is queued is still delivered first.
         """
         with self._condition:
             if not self._closing:
-                self._closing, self._drain = True, drain
+                self._closing, self._cut_short = True, not drain
                 if not drain:
                     self._forget_queue()
-                if self._worker is None and not self._queue and not overrides(self.listener, "close"):
-                    self._closed.set()
+                was_read = self._worker is not None or self._task is not None
+                if was_read or self._queue or overrides(self.listener, "close"):
+                    self._wake()
                 else:
-                    self._ensure_worker()
-                self._condition.notify_all()
+                    self._closed.set()
         self._on_closed(self)
-        is_inside = threading.current_thread() is self._worker or inside.get() is self
-        if wait > 0 and not is_inside and (self.loop is None or running_loop() is not self.loop):
+        goes_on = self.loop is None or (self.loop.is_running() and self.loop is not running_loop())
+        if wait > 0 and goes_on and inside.get() is not self:
             self._closed.wait(wait)
 
-    # -- the worker ----------------------------------------------------------------------------------
+    # -- the worker: a thread, or a task on the loop ---------------------------------------------------
 
     def _run(self) -> None:
-        while (batch := self._next()) is not None:
-            self._began = self._clock.monotonic()
-            self._deliver(batch)
-            took = self._clock.monotonic() - self._began
-            self._stats.durations = self._stats.durations.plus(took)
+        while not self._closed.is_set():
             with self._condition:
-                self._handled += 1
-                self._condition.notify_all()
-            del batch  # while it waits for the next one, a worker must not keep all of a replay
-        with self._condition:
-            self._closing = True
-            self._forget_queue()
-            self._handled = self._accepted
-            self._condition.notify_all()
-        self._on_closed(self)
-        try:
-            self._finish(self.listener.close())  # type: ignore[func-returns-value] # it may be async
-        except LoopEndedError:
-            pass  # it can't be called
-        except BaseException as error:  # noqa: BLE001 - close() is the listener's code
-            _log.warning("listener_close_failed", listener=self.name, error=repr(error))
-        finally:
-            self._closed.set()
+                self._condition.wait_for(lambda: self._queue or self._closing)
+            with suppress(StopIteration):  # on a thread it has nothing to wait for
+                self._read().send(None)
 
-    def _next(self) -> Batch | None:
+    def _begin(self) -> None:
+        """Read on the loop, if no task does so already."""
+        self._woken = False
+        if self.loop is not None and (self._task is None or self._task.done()):
+            self._task = self.loop.create_task(self._read_on_loop())
+
+    async def _read_on_loop(self) -> None:
+        try:
+            await self._read()
+        except (Exception, asyncio.CancelledError, KeyboardInterrupt):  # the loop ends, and cancels its tasks
+            self._loop_ended()
+            self._on_closed(self)
+            raise
+
+    async def _read(self) -> None:
+        """Deliver all that is queued, and close the listener if no more will come."""
+        inside.set(self)
+        while (batch := self._take()) is not None:
+            began = self._clock.monotonic()
+            await self._deliver(batch)
+            self._stats.durations = self._stats.durations.plus(self._clock.monotonic() - began)
+            del batch  # while it waits for the next one, a worker must not keep all of a replay
+        if self._closing and not self._closed.is_set():
+            await self._end()
+
+    def _take(self) -> Batch | None:
+        """Return the next batch; None when there is none left, and none in hand any more."""
         with self._condition:
-            while not self._queue and not self._closing:
-                self._clock.wait(self._condition, None)
+            self._is_busy = bool(self._queue)
             if not self._queue:
+                self._condition.notify_all()
                 return None
             batch = self._queue.popleft()
             self._waiting -= len(batch.events)
             return batch
 
-    def _deliver(self, batch: Batch) -> None:
+    async def _end(self) -> None:
+        self._on_closed(self)
+        try:
+            hook: object = self.listener.close()  # type: ignore[func-returns-value] # it may be async
+            if inspect.iscoroutine(hook):
+                await self._finish(hook)
+        except BaseException as error:  # noqa: BLE001 - close() is the listener's code
+            _log.warning("listener_close_failed", listener=self.name, error=repr(error))
+        finally:
+            self._closed.set()
+
+    async def _deliver(self, batch: Batch) -> None:
         if self._wants_changes and not self._cut_short and (changed := changed_partitions(batch.events)):
-            self._attempt(methodcaller("on_partitions_change", batch.cluster, changed))
+            await self._attempt(methodcaller("on_partitions_change", batch.cluster, changed))
         rest_at = perf_counter() + SLICE_S
         for event in batch.events:
             if self._cut_short:
                 return
-            if self._attempt(event.deliver):
+            if await self._attempt(event.deliver):
                 self._stats.delivered += 1
             if perf_counter() >= rest_at:
-                sleep(REST_S)
+                if self.loop is not None:
+                    await asyncio.sleep(0)
+                else:
+                    sleep(REST_S)  # noqa: ASYNC251 - on a thread
                 rest_at = perf_counter() + SLICE_S
         if self.wants_settled and not self._cut_short:
-            self._attempt(methodcaller("on_settled", batch.cluster, batch.polled_at))
+            await self._attempt(methodcaller("on_settled", batch.cluster, batch.polled_at))
 
-    @property
-    def _cut_short(self) -> bool:
-        return self._closing and not self._drain
-
-    def _attempt(self, call: Callable[[Registrable], object]) -> bool:
+    async def _attempt(self, call: Callable[[PartitionChangeListener], object]) -> bool:
         try:
-            self._finish(call(self.listener))
-        except LoopEndedError:
-            _log.warning("listener_loop_ended", listener=self.name)
-            self._give_up()
-            return False
-        except BaseException as error:  # noqa: BLE001 - whatever a listener raises, SystemExit too, is its own affair
+            hook = call(self.listener)
+            if inspect.iscoroutine(hook):
+                await self._finish(hook)
+        except BaseException as error:  # whatever a listener raises, SystemExit too, is its own affair
+            if self._task is not None and (self._task.cancelling() or isinstance(error, _ENDS_A_LOOP)):
+                raise
             self._stats.failures += 1
             self._stats.last_error, text = repr(error), traceback.format_exc()
             _log.warning("listener_failed", listener=self.name, error=repr(error), exception=text)
-            self._consecutive += 1
-            if self._consecutive >= FAILURES_BEFORE_PAUSE:
-                self._pause()
             return False
-        self._consecutive = 0
         return True
 
-    def _finish(self, hook: object) -> None:
-        if inspect.iscoroutine(hook):
-            run_hook(self._here, hook, self, lambda: self._closing)
-
-    def _give_up(self) -> None:
-        """Take no batch any more, and leave the rest of this one: `_run` unregisters the listener."""
-        with self._condition:
-            self._closing, self._drain = True, False
-            self._forget_queue()
+    async def _finish(self, hook: Coroutine[Any, Any, object]) -> None:
+        if self.loop is None:
+            hook.close()
+            raise TypeError("a method returned a coroutine: only what async def defines is awaited")
+        await hook
 
     def _forget_queue(self) -> None:
         self._queue.clear()
         self._waiting = 0
-
-    def _pause(self) -> None:
-        began = self._clock.monotonic()
-        with self._condition:
-            self._stats.paused = True
-            while not self._closing and (left := began + PAUSE_S - self._clock.monotonic()) > 0:
-                self._clock.wait(self._condition, left)
-            self._stats.paused = False
-        self._began += self._clock.monotonic() - began

@@ -14,7 +14,6 @@ class Observation:
     """One raw answer of a source, before the staleness gate. What a source can't prove is None.
 
     Attributes:
-        started_at: When the request was sent, in seconds of the poller's monotonic clock.
         nodes: The brokers that the answer lists.
         topics: The topics that came without an error. A partition's leader is the broker *named* by the
             answer, listed or not; the gate applies the node look-up.
@@ -22,28 +21,24 @@ class Observation:
         requested: The topics that were asked for; None means all. Only an answer to "all" can prove by
             omission that a topic is gone.
         answered_by: Id of the broker that answered, where the client says so.
-        leader_epochs: Whether such answers have leader epochs, if there are partitions.
     """
 
-    started_at: float
     nodes: tuple[Node, ...]
     topics: Mapping[str, TopicInfo]
     errors: Mapping[str, str] = field(default=MappingProxyType({}))
     requested: frozenset[str] | None = None
     cluster_id: str | None = None
     answered_by: int | None = None
-    leader_epochs: bool = False
 
 
 class MetadataSource(Protocol):
     """Something that can be asked for metadata. Only the poller's thread calls `fetch`."""
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """Ask the cluster once, without ever creating a topic.
 
         Args:
             topics: The topics to ask for; None asks for all.
-            started_at: The poller's clock now, to be copied into the observation.
             timeout: Seconds after which to give up. A source must keep to it: as long as a fetch lasts beyond
                 that, it is not noticed that the snapshot turns stale (`MetadataStale`).
 

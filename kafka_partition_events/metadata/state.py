@@ -50,12 +50,10 @@ class Health:
         polls: Fetches so far.
         failed: How many of them failed.
         fetching: How long fetches took, failed ones too.
-        taking_in: How long it took to compare an answer with the snapshot, and to hand out what differs.
         refusals: What the staleness gate refused so far; every reason is there.
         stale: Whether the snapshot is too old to be trusted.
         internal_errors: Bugs of this library that were contained; please report what the log says.
         next_delay: Seconds between the last answer and the next fetch, as planned.
-        refresh_reason: Why a poll was asked for last; None if none was.
     """
 
     running: bool = False
@@ -66,12 +64,10 @@ class Health:
     polls: int = 0
     failed: int = 0
     fetching: Durations = NO_WORK
-    taking_in: Durations = NO_WORK
     refusals: Mapping[ev.Rejection, int] = field(factory=lambda: dict.fromkeys(ev.Rejection, 0))
     stale: bool = False
     internal_errors: int = 0
     next_delay: float = 0.0
-    refresh_reason: str | None = None
 
 
 @frozen

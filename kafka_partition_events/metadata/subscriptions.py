@@ -29,7 +29,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, name_of
+from kafka_partition_events.metadata.listener import PartitionChangeListener, name_of, overrides
 from kafka_partition_events.metadata.loop import refuse_on
 from kafka_partition_events.metadata.registration import Batch, Registration
 from kafka_partition_events.metadata.state import Moment, State, StepResult
@@ -70,11 +70,11 @@ class Subscription:
         self._poller.inbox.put(self)
 
 
-_feeders: "weakref.WeakKeyDictionary[ClusterAdopter, weakref.ref[Subscriptions]]"
+_feeders: "weakref.WeakKeyDictionary[PartitionChangeListener, weakref.ref[Subscriptions]]"
 _feeders = weakref.WeakKeyDictionary()  # whose snapshots each partitioner applies
 
 
-def check_feeder(partitioner: ClusterAdopter, wanted: "Subscriptions | None") -> None:
+def check_feeder(partitioner: PartitionChangeListener, wanted: "Subscriptions | None") -> None:
     """Raise if a partitioner can't follow a poller: it follows another, or that was made before a fork.
 
     Each would overwrite what the other has published. None is a poller that is yet to be made.
@@ -110,7 +110,6 @@ class Subscriptions:
         self._lock = threading.Lock()
         self._waiting: SimpleQueue[Callable[[], object]] = SimpleQueue()  # work that needs the lock
         self._registrations: dict[Registration, None] = {}
-        self._joined: set[Registration] = set()  # those that were registered for a producer
 
     # -- the lock ------------------------------------------------------------------------------------
 
@@ -152,22 +151,10 @@ class Subscriptions:
         """Return the registration of a listener that is registered."""
         return next((known for known in self.registrations if known.listener is listener), None)
 
-    def emit(self, event: Event) -> None:
-        """Stamp and publish an event that no poll has found."""
-        self.when_free(partial(self._publish_found, (event,)))
-
     def forget(self, registration: Registration) -> None:
         """Remove a listener; a partitioner must not trust a table that is not renewed any more."""
         if self._registrations.pop(registration, self) is None:  # atomic: one of two callers goes on
             self.when_free(partial(self._take_table_from, registration))
-
-    def leave(self, producer: Subscription) -> bool:
-        """Count one producer less; False: it has left before."""
-        if self.producers.pop(producer, self) is self:  # atomic: one of two callers goes on
-            return False
-        producer.left()
-        self.when_free(partial(self._end_unused, producer.registration))
-        return True
 
     def close(self) -> tuple[Registration, ...]:
         """Publish nothing any more, and take every table away; return the registrations, to be closed."""
@@ -190,37 +177,38 @@ class Subscriptions:
 
     # -- needs the lock: who is there ------------------------------------------------------------------
 
-    def register(self, listener: Registrable, *, replay: bool, capacity: int) -> Registration:
+    def register(
+        self,
+        listener: PartitionChangeListener,
+        *,
+        replay: bool,
+        capacity: int,
+        kind: type[Registration] = Registration,
+    ) -> Registration:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         self.check_open()
+        if capacity < 1:
+            raise ConfigurationError(f"capacity must be at least 1 event, not {capacity}")
         state = self._state()
-        registration = Registration(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
+        registration = kind(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
         if self.registration_of(listener) is not None:
             raise ConfigurationError(f"{registration.name} is registered with this poller already")
-        if isinstance(listener, ClusterAdopter):
+        if overrides(listener, "apply_snapshot"):
             check_feeder(listener, self)
             _feeders[listener] = weakref.ref(self)
         found = self._apply(registration, state.usable)
         if replay and state.confirmed and not registration.is_deaf:
             registration.put(self._replay(state))
         self._registrations[registration] = None
-        self._publish_found(found)
+        self.publish_found(found)
         if self.closed:  # meanwhile, by one who did not see this registration
             registration.close()
         return registration
 
-    def join(self, partitioner: ClusterAdopter) -> Registration:
-        """Return a partitioner's registration, for a producer; it is registered if it is not yet."""
-        self.check_open()
-        if (registration := self.registration_of(partitioner)) is None:
-            registration = self.register(partitioner, replay=True, capacity=CAPACITY)
-            self._joined.add(registration)
-        return registration
-
-    def _end_unused(self, registration: Registration) -> None:
+    def end_unused(self, registration: Registration) -> None:
         """End a registration with the last producer that it was made for."""
-        if registration in self._joined - {producer.registration for producer in tuple(self.producers)}:
-            self._joined.discard(registration)
+        used = {producer.registration for producer in tuple(self.producers)}
+        if registration.ends_unused and registration not in used:
             registration.close()
 
     # -- needs the lock: what they get -----------------------------------------------------------------
@@ -237,29 +225,19 @@ class Subscriptions:
         found = [event for registration in applying for event in self._apply(registration, state.usable)]
         marked = self.moment().stamp((*found, *result.rest), state.cluster, result.previous_at)
         self.sequence += len(marked)
-        if not (published := (*result.events, *marked)):
-            return ()
-        batch = Batch(state.cluster, published, state.previous_at)
+        batch = Batch(state.cluster, (*result.events, *marked), state.previous_at)
         for registration in self.registrations:
-            registration.put(batch)
-        return published
+            if batch.events or registration.wants_settled:
+                registration.put(batch)
+        return batch.events
 
-    def settle(self) -> None:
-        """Let listeners that override `on_settled` know that a poll found nothing."""
-        state = self._state()
-        quiet = Batch(state.cluster, (), state.previous_at)
-        for registration in self.registrations:
-            if registration.wants_settled:
-                registration.put(quiet)
-
-    def _publish_found(self, events: Iterable[Event]) -> None:
-        if not self.closed:
+    def publish_found(self, events: Sequence[Event]) -> None:
+        """Stamp and publish events that no poll has found."""
+        if events and not self.closed:
             self.publish(StepResult(rest=tuple(events), previous_at=self._state().previous_at))
 
     def _apply(self, registration: Registration, cluster: Cluster | None) -> Sequence[Event]:
         """Let a partitioner apply a snapshot, or drop its table; return what it found out."""
-        if not isinstance(registration.listener, ClusterAdopter):
-            return ()
         try:
             return registration.listener.apply_snapshot(None if self.closed else cluster)
         except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
@@ -271,7 +249,7 @@ class Subscriptions:
     def _take_table_from(self, registration: Registration) -> None:
         """Take a partitioner's table away, unless it was registered again before the lock was free."""
         listener = registration.listener
-        feeder = _feeders.get(listener) if isinstance(listener, ClusterAdopter) else None
+        feeder = _feeders.get(listener) if overrides(listener, "apply_snapshot") else None
         last = self.registration_of(listener) in {None, registration}
         if last and feeder is not None and feeder() is self:
             self._apply(registration, None)

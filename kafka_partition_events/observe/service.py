@@ -12,7 +12,7 @@ from kafka_partition_events import __version__
 from kafka_partition_events.log import AUDIT, get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.listener import Registrable, name_of
+from kafka_partition_events.metadata.listener import PartitionChangeListener, name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource
@@ -265,7 +265,7 @@ class Service:
             return None
         return EventLabels(open_link(self._settings.control, self._settings.kafka), clock=self._clock)
 
-    def _register(self, listener: Registrable, **options: Any) -> None:
+    def _register(self, listener: PartitionChangeListener, **options: Any) -> None:
         self._registered.append(self._poller.register(listener, **options))
 
     def _expose(self) -> None:

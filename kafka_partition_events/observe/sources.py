@@ -68,13 +68,13 @@ class NarrowedSource:
         self._source = source
         self._matches = re.compile(topics).fullmatch
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """Ask the cluster once.
 
         Raises:
             MetadataFetchError: the cluster could not be asked.
         """
-        seen = self._source.fetch(topics, started_at=started_at, timeout=timeout)
+        seen = self._source.fetch(topics, timeout=timeout)
         return evolve(
             seen,
             topics={name: info for name, info in seen.topics.items() if self._matches(name)},

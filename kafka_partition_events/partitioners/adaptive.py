@@ -3,19 +3,19 @@
 import math
 import statistics
 import time
-from collections import Counter
-from collections.abc import Callable, Collection
-from itertools import count
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate, count
 from typing import ClassVar, Unpack
 
-from attrs import define
+from attrs import define, field
 
 from kafka_partition_events.health.tracker import DeliveryTracker
 from kafka_partition_events.partitioners.base import Partitioner, PartitionerOptions
 from kafka_partition_events.partitioners.routes import ClientCluster
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES, Stay, StickyPartitioner, record_bytes
 from kafka_partition_events.routing.table import Route
-from kafka_partition_events.routing.wheel import Wheel, adaptive_weights, make_wheel
 
 TURN_S = 0.025
 _REBUILD_S, _REBUILD_S_PER_TOPIC, _REBUILD_S_PER_PARTITION = 0.025, 0.005, 1e-5
@@ -26,6 +26,19 @@ NORMAL_BACKLOG = 1.5
 """A partition is behind when it has this many times (median + one turn) of records in flight. Below that it
 is noise: a distant cluster has long queues everywhere."""
 LATEST_TURN = 0.2  # the weight of the latest turn beside those before: an average over about five
+FLOOR = 20
+"""The best partition gets at most this many times what the worst gets: nothing starves."""
+_GOLDEN = 0.6180339887498949
+
+
+def adaptive_weights(queues: Sequence[int]) -> list[int]:
+    """Return KIP-794's weights: the longest queue gets 1, and each one less in the queue one more.
+
+    Unlike there, the longest queue gets a twentieth of the best weight at least.
+    """
+    best = max(queues) + 1
+    least = -(-best // FLOOR)
+    return [max(least, best - queue) for queue in queues]
 
 
 @define(eq=False)
@@ -61,13 +74,32 @@ class TopicPace:
 
 
 @define(eq=False)
-class _Spin:
-    """A topic's wheel, the route that it was made from, and how far it has turned."""
+class Wheel:
+    """A topic's partitions with their exact shares of each round, and how far it has turned.
 
-    route: Route
-    wheel: Wheel
+    Step n is at ``n * stride`` modulo the sum of the weights, and the stride has no divisor in common with
+    that: so a round visits each point once. It is near the golden section, which spreads a partition's points
+    evenly. A drawn number (KIP-794) would have the proportions on average only.
+    """
+
+    route: Route | None  # that it was made from
+    places: Sequence[int]
+    weights: Sequence[int]  # 1 at least
     made_at: float
-    steps: "count[int]"
+    steps: Iterator[int]
+    _ends: list[int] = field(init=False)
+    _stride: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Lay the weights out in a row."""
+        self._ends = list(accumulate(self.weights))
+        total = self._ends[-1]
+        near = count(max(1, round(total * _GOLDEN)))
+        self._stride = next(stride for stride in near if math.gcd(stride, total) == 1)
+
+    def next(self) -> int:
+        """Return the partition of the next step; threads take each step once. O(log n)."""
+        return self.places[bisect_right(self._ends, next(self.steps) * self._stride % self._ends[-1])]
 
 
 class AdaptivePartitioner(StickyPartitioner):
@@ -110,7 +142,7 @@ class AdaptivePartitioner(StickyPartitioner):
         self.ignores_keys = ignore_keys
         self.rack = rack
         self._clock = clock
-        self._spins: dict[str, _Spin] = self.routing.by_topic()
+        self._wheels: dict[str, Wheel] = self.routing.by_topic()
         self._paces: dict[str, TopicPace] = self.routing.by_topic()
         self._lagging: frozenset[int] = frozenset()
         self._lagging_at = -math.inf
@@ -140,34 +172,27 @@ class AdaptivePartitioner(StickyPartitioner):
         return place
 
     def _next(self, route: Route, topic: str, now: float) -> int:
-        spin = self._spins.get(topic)
-        of_topics, of_partitions = _REBUILD_S_PER_TOPIC * len(self._spins), _REBUILD_S_PER_PARTITION
+        wheel = self._wheels.get(topic)
+        of_topics, of_partitions = _REBUILD_S_PER_TOPIC * len(self._wheels), _REBUILD_S_PER_PARTITION
         kept_s = max(_REBUILD_S, of_topics, of_partitions * len(route.usable))
-        if spin is None or spin.route is not route or now - spin.made_at >= kept_s:
-            places, pace = self._interleaved(route), self._paces.setdefault(topic, TopicPace())
-            wheel = make_wheel(places, adaptive_weights(pace.backlogs(self.deliveries, topic, places)))
-            steps = count(self._rng.randrange(len(places))) if spin is None else spin.steps
-            spin = self._spins[topic] = _Spin(route, wheel, now, steps)
+        if wheel is None or wheel.route is not route or now - wheel.made_at >= kept_s:
+            places: Sequence[int] = route.usable
+            racks = self.routing.racks
+            if self.rack is not None:
+                places = tuple(p for p in places if racks.get(route.leader(p)) == self.rack) or places
+            turns: defaultdict[int | None, count[int]] = defaultdict(count)
+            places = sorted(places, key=lambda p: (next(turns[route.leader(p)]), p))  # brokers take turns
+            pace = self._paces.setdefault(topic, TopicPace())
+            weights = adaptive_weights(pace.backlogs(self.deliveries, topic, places))
+            steps = count(self._rng.randrange(len(places))) if wheel is None else wheel.steps
+            wheel = self._wheels[topic] = Wheel(route, places, weights, now, steps)
         if now - self._lagging_at >= _LAGGING_S:
             self._lagging, self._lagging_at = self.deliveries.lagging(), now
         lagging = self._lagging
         if lagging and all(route.leader(p) in lagging for p in route.usable):
             lagging = frozenset()  # a search would go round once, and end where it began
         for _ in range(len(route.usable) if lagging else 1):
-            partition = spin.wheel.at(next(spin.steps))
+            partition = wheel.next()
             if route.leader(partition) not in lagging:
                 break
         return partition
-
-    def _interleaved(self, route: Route) -> list[int]:
-        """Return the partitions to choose among, with the brokers interleaved."""
-        places, racks = route.usable, self.routing.racks
-        if self.rack is not None:
-            places = tuple(p for p in places if racks.get(route.leader(p)) == self.rack) or places
-        seen: Counter[int | None] = Counter()
-        order = []
-        for partition in places:
-            leader = route.leader(partition)
-            seen[leader] += 1
-            order.append((seen[leader], partition))
-        return [partition for _rank, partition in sorted(order)]

@@ -2,14 +2,14 @@
 
 import random
 import sys
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from threading import get_ident
-from typing import Any, ClassVar, TypedDict
+from typing import ClassVar, TypedDict
 
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, name_of
+from kafka_partition_events.metadata.listener import PartitionChangeListener, name_of
 from kafka_partition_events.partitioners.keys import Keys
 from kafka_partition_events.partitioners.routes import ClientCluster, Routes
 from kafka_partition_events.routing.budget import BufferBudget
@@ -22,9 +22,6 @@ UNASSIGNED = -1
 It is librdkafka's ``RD_KAFKA_PARTITION_UA``."""
 
 
-_HOOKS = frozenset(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
-
-
 class PartitionerOptions(TypedDict, total=False):
     """What partitioners pass on to `Partitioner`, which says what it means."""
 
@@ -34,7 +31,7 @@ class PartitionerOptions(TypedDict, total=False):
     rng: random.Random | None
 
 
-class Partitioner(ClusterAdopter):
+class Partitioner(PartitionChangeListener, ABC):
     """Chooses the partition of each record; subclass it and override `choose`.
 
     The signature of `partition` is kafka-python's, so an instance goes into
@@ -43,8 +40,8 @@ class Partitioner(ClusterAdopter):
     ``cluster`` argument.
 
     An instance serves one cluster, and any number of topics, producers and threads. Choosing takes no lock
-    and the same time for 3 and for 10,000 partitions. A subclass that is a `PartitionChangeListener`, too
-    (KIP-34), gets events on a worker thread; rerouting does not wait for it.
+    and the same time for 3 and for 10,000 partitions. A subclass that overrides a method for events
+    (KIP-34) gets them on a worker thread; rerouting does not wait for it.
     """
 
     sticky: ClassVar[bool] = False
@@ -52,15 +49,6 @@ class Partitioner(ClusterAdopter):
 
     ignores_keys: bool = False
     """Whether keyed records are placed as if they had no key."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse methods for events that nothing would call: `TypeError`."""
-        super().__init_subclass__(**options)
-        for name in sorted(vars(cls).keys() & _HOOKS):
-            if not issubclass(cls, PartitionChangeListener):
-                raise TypeError(
-                    f"nothing would call {cls.__name__}.{name}: add the base PartitionChangeListener"
-                )
 
     def __init__(
         self,

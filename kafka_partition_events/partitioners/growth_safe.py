@@ -5,7 +5,7 @@ from typing import Literal, Unpack, get_args
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import PartitionerOptions
-from kafka_partition_events.routing.hashing import HashName, KeyHash
+from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
 
 KeyMapping = Literal["rendezvous"]
@@ -47,7 +47,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         super().__init__(rack=rack, **options)
 
     def _key_hash(self, name: HashName) -> KeyHash:
-        return jump_hash(name)
+        return jump_hash(key_hash(name))
 
     def requires_metadata(self, topic: str) -> bool:
         """Return True: no client places a key by the jump hash."""

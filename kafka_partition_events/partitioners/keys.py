@@ -1,11 +1,10 @@
 """By which hash keyed records are placed, and over how many partitions."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
+from kafka_partition_events.routing.budget import numbers_by_topic
 from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, KeyHash, key_hash, of_any_bytes
 
 _log = get_logger(__name__)
@@ -33,7 +32,7 @@ class Keys:
         by_hash: bool = True,
     ) -> None:
         self.follows_client = hash_name is None
-        self.partitions = _checked(partitions or {})
+        self.partitions = numbers_by_topic(partitions or {}, "key_partitions")
         self.by_hash = by_hash
         self.over_all: KeyHash | None = None
         self._make_hash = make_hash
@@ -82,16 +81,3 @@ class Keys:
         hashed = self._make_hash(name)
         self.hash = of_any_bytes(hashed)
         self.over_all = hashed if self.by_hash and not self.partitions else None
-
-
-def _checked(partitions: Any) -> Mapping[str, int]:
-    if not isinstance(partitions, Mapping):
-        raise ConfigurationError(
-            f'key_partitions must be numbers by topic, such as {{"orders": 12}}, not {partitions!r}'
-        )
-    for topic, count in partitions.items():
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ConfigurationError(
-                f"key_partitions of topic {topic} must be a whole number, 1 or more, not {count!r}"
-            )
-    return MappingProxyType(dict(partitions))

@@ -3,14 +3,13 @@
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from kafka_partition_events.health.tracker import DeliveryTracker
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.events import CapLifted, CapReached, Event
 from kafka_partition_events.process import OwnProcess, forget_in_children
 from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited, limited_topic, unseen_routes
 from kafka_partition_events.routing.table import Route, compile_route, compile_routes
 
 
@@ -24,14 +23,6 @@ class ClientCluster(Protocol):
         """Return the ids of the partitions that have a leader; None when the topic is unknown."""
 
 
-@runtime_checkable
-class WatchableCluster(Protocol):
-    """A live cluster object that says when it was updated, as kafka-python's does."""
-
-    def add_listener(self, listener: Callable[[object], None], /) -> None:
-        """Call the listener after every metadata update, on any thread."""
-
-
 class Routes:
     """One partitioner's routes, and what they follow from: snapshot, cap, limits, suspects. Thread-safe.
 
@@ -40,7 +31,7 @@ class Routes:
         current: By topic. All that a choice reads; replaced, never changed in place.
         deliveries: Says which brokers to avoid.
         generation: Which snapshot the routes are of; None without one.
-        limits: What is left alone; see `limit`.
+        limits: Of how many partitions of a topic only the first are used; see `limit`.
         process: Where the partitioner was made; it chooses there and nowhere else.
         racks: The racks of the brokers, as far as the snapshot has them.
     """
@@ -51,7 +42,7 @@ class Routes:
         self.current: Mapping[str, Route] = {}
         self.deliveries = DeliveryTracker(self.renew, name=name)
         self.generation: int | None = None
-        self.limits: Limits = NO_LIMITS
+        self.limits: Mapping[str, int] = {}
         self.racks: Mapping[int | None, str | None] = {}
         self._name = name
         self._cluster: Cluster | None = None
@@ -59,7 +50,7 @@ class Routes:
         self._unseen: Mapping[str, Route] = {}
         self.process = OwnProcess(name())
         self._of_argument: dict[str, Route] = {}
-        self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
+        self._watched: weakref.WeakSet[ClientCluster] = weakref.WeakSet()
         self._on_renewed: set[weakref.WeakMethod[Callable[[], None]]] = set()
         self._by_topic: list[dict[str, Any]] = []
         self._compiling = threading.Lock()
@@ -94,9 +85,9 @@ class Routes:
         kept. Raises `ValueError` for an unknown topic, as kafka-python's partitioners do.
         """
         routes: dict[str, Route] = {}
-        if isinstance(cluster, WatchableCluster):
+        if (add_listener := getattr(cluster, "add_listener", None)) is not None:
             if cluster not in self._watched:  # a second listener by another thread does no harm
-                cluster.add_listener(self._argument_changed)
+                add_listener(self._argument_changed)
                 self._watched.add(cluster)
             # Taken before the cluster and the limits are read: where these change in between, a new
             # dictionary takes its place, and this old route goes into one that is not read any more.
@@ -104,7 +95,8 @@ class Routes:
         route = routes.get(topic)
         if route is None:
             self.process.check()
-            route = routes[topic] = compile_route(limited_topic(_topic_info(topic, cluster), self.limits))
+            limit = self.limits.get(topic)
+            route = routes[topic] = compile_route(_topic_info(topic, cluster), limit=limit)
         return route
 
     def _argument_changed(self, _updated: object) -> None:
@@ -137,8 +129,8 @@ class Routes:
         self.renew(wait=cluster is not None)  # without one this may be a handler that interrupts `renew`
         return (*found, *caps)
 
-    def limit(self, limits: Limits) -> tuple[Event, ...]:
-        """Leave partitions alone from now on, until the next call; return events for the poller to emit.
+    def limit(self, limits: Mapping[str, int]) -> tuple[Event, ...]:
+        """Use only the partitions below a number, by topic, until the next call; return events to be emitted.
 
         It holds for keys too: a limited topic is to them one with fewer partitions. Records that are placed
         after this has returned keep to it, those that other threads are placing may not. Does no I/O.
@@ -147,7 +139,7 @@ class Routes:
             if limits == self.limits:
                 return ()
             self.limits = limits
-            self._unseen = unseen_routes(limits)
+            self._unseen = {topic: _assumed(topic, count) for topic, count in limits.items()}
             self._of_argument = {}
             caps = self._compile_table()
         self.renew(wait=True)
@@ -160,7 +152,7 @@ class Routes:
         if cluster is None:
             self._table = self.generation = None
             return ()
-        self._table = compile_routes(limited(cluster, self.limits, before), self.budget, before)
+        self._table = compile_routes(cluster, self.budget, before, self.limits)
         self.generation = cluster.generation  # after the table, which is never older
         return () if self.budget is None else tuple(_cap_changes(self._name(), before, self._table))
 
@@ -204,6 +196,14 @@ def _topic_info(topic: str, cluster: ClientCluster) -> TopicInfo:
     # A gap in the ids is a partition that the answer left out; its keys must not move for that.
     partitions = tuple(PartitionInfo(topic, i, 0 if i in online else None) for i in range(max(ids) + 1))
     return TopicInfo(topic, partitions)
+
+
+def _assumed(topic: str, count: int) -> Route:
+    """Return the route of a limited topic that no snapshot has: a client that chose might know of more.
+
+    Who set the limit knew that there are as many partitions: online, and led by no broker that there is.
+    """
+    return compile_route(TopicInfo(topic, tuple(PartitionInfo(topic, n, leader=-1) for n in range(count))))
 
 
 def _cap_changes(name: str, before: Mapping[str, Route], after: Mapping[str, Route]) -> list[Event]:

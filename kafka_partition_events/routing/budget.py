@@ -7,14 +7,15 @@ on as many partitions as its memory affords.
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
+from typing import Any
 
 from attrs import field, frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster
 
 
 @frozen
@@ -22,22 +23,33 @@ class Share:
     """What one topic is granted, if that is not all of it.
 
     Attributes:
-        chosen: Ids of the partitions of first choice, ascending.
-        ranking: Every partition of the topic in this instance's order of preference; the first online ones
-            that are not chosen stand in for chosen ones that are offline.
+        count: How many partitions.
+        ranking: Every partition of the topic in this instance's order of preference.
     """
 
-    chosen: tuple[int, ...]
+    count: int
     ranking: tuple[int, ...]
 
-
-def _read_only(limits: Mapping[str, int]) -> Mapping[str, int]:
-    return MappingProxyType(dict(limits))
+    def among(self, up: Iterable[int]) -> tuple[int, ...]:
+        """Return those of first choice, ascending; for each that is not up the next one that is stands in."""
+        there = frozenset(up)
+        return tuple(sorted(islice((p for p in self.ranking if p in there), self.count)))
 
 
 def _positive(name: str, value: object) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def numbers_by_topic(numbers: Any, option: str = "max_partitions") -> Mapping[str, int]:
+    """Return numbers of partitions by topic, read-only; raise `ConfigurationError` if they are none."""
+    if not isinstance(numbers, Mapping):
+        raise ConfigurationError(
+            f'{option} must be numbers by topic, such as {{"orders": 12}}, not {numbers!r}'
+        )
+    for topic, number in numbers.items():
+        _positive(f"{option}[{topic!r}]", number)
+    return MappingProxyType(dict(numbers))
 
 
 @frozen(kw_only=True)
@@ -63,14 +75,12 @@ class BufferBudget:
 
     buffer_memory: int | None = None
     batch_size: int | None = None
-    max_partitions: Mapping[str, int] = field(default=MappingProxyType({}), converter=_read_only)
+    max_partitions: Mapping[str, int] = field(factory=dict, converter=numbers_by_topic)
     instance_id: str = field(factory=lambda: uuid.uuid4().hex)
 
     def __attrs_post_init__(self) -> None:
         _positive("buffer_memory", self.buffer_memory)
         _positive("batch_size", self.batch_size)
-        for topic, limit in self.max_partitions.items():
-            _positive(f"max_partitions[{topic!r}]", limit)
         if (self.buffer_memory is None) != (self.batch_size is None):
             raise ConfigurationError("buffer_memory and batch_size (both in bytes) must be given together")
         if self.affordable is not None and self.affordable < 1:
@@ -85,19 +95,20 @@ class BufferBudget:
             return None
         return self.buffer_memory // self.batch_size
 
-    def admit(self, cluster: Cluster) -> Mapping[str, Share]:
+    def admit(self, counts: Mapping[str, int]) -> Mapping[str, Share]:
         """Return the share of each topic that does not get all its partitions, but one at least.
+
+        ``counts``: how many partitions each topic has, without Kafka's own topics.
 
         Memory is shared evenly between the topics. What is granted follows from the cluster alone, so it does
         not matter which topic was seen first, or in which run. A topic that grows may take from others.
         """
-        counts = {n: len(t.partitions) for n, t in cluster.by_topic.items() if not t.internal}
         wanted = {n: min(count, self.max_partitions.get(n, count)) for n, count in counts.items()}
         granted = wanted if self.affordable is None else share_out(self.affordable, wanted)
         rankings = {
             n: _shuffled(f"{self.instance_id}\0{n}", counts[n]) for n in counts if granted[n] < counts[n]
         }
-        return {n: Share(tuple(sorted(ranking[: granted[n]])), ranking) for n, ranking in rankings.items()}
+        return {n: Share(granted[n], ranking) for n, ranking in rankings.items()}
 
 
 @lru_cache(maxsize=64)

@@ -13,8 +13,6 @@ where a plain modulo moves 92.3%.
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
-
 _Key = TypeVar("_Key")
 
 _WIDTH = 0x7FFFFFFF
@@ -26,17 +24,11 @@ _FIRST = 1 + _SHIFT
 _STEP = (_FIRST - _FACTOR * _SHIFT) & _MASK
 
 
-def jump_hash(hash_name: HashName) -> KeyHash:
+def jump_hash(hashed: Callable[[_Key, int], int]) -> Callable[[_Key, int], int]:
     """Return the jump hash on top of a key hash, as ``(key, number of partitions) -> partition``.
 
-    Raises:
-        ConfigurationError: there is no hash of that name.
+    For 4,194,304 partitions at most: Guava's doubles round then.
     """
-    return jumping(key_hash(hash_name))
-
-
-def jumping(hashed: Callable[[_Key, int], int]) -> Callable[[_Key, int], int]:
-    """Return what finds the bucket of a hash of 64 bits, of 4,194,304 at most: Guava's doubles round then."""
 
     def place(key: _Key, count: int) -> int:
         # Guava runs the generator x -> 2862933555777941757 x + 1 and divides by its upper 31 bits plus 1.

@@ -1,4 +1,4 @@
-"""Ready-to-use routes, compiled from a snapshot and a budget. Pure.
+"""Ready-to-use routes, compiled from a snapshot, a budget and limits. Pure.
 
 Choosing a partition reads tuples that were computed when the metadata changed, so a choice costs the same at
 3 and at 10,000 partitions.
@@ -32,14 +32,14 @@ class Avoidance:
     blocked: frozenset[int] = frozenset()
     down: frozenset[int] = frozenset()
     partitions: frozenset[tuple[str, int]] = frozenset()
-    suspect: frozenset[int] = field(init=False)
-    """The brokers that are to blame, as leaders or as replicas."""
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "suspect", self.leaders | self.replicas)
+    @property
+    def suspect(self) -> frozenset[int]:
+        """The brokers that are to blame, as leaders or as replicas."""
+        return self.leaders | self.replicas
 
     def __bool__(self) -> bool:
-        return bool(self.suspect or self.blocked or self.partitions)
+        return bool(self.leaders or self.replicas or self.blocked or self.partitions)
 
 
 NOTHING = Avoidance()
@@ -112,11 +112,6 @@ class Route:
         """Return the broker that leads a partition of this topic; None when it is offline."""
         return self.info.partitions[partition].leader
 
-    def needs(self, partition: int) -> tuple[int | None, frozenset[int]]:
-        """Return the leader of a partition, and the in-sync replicas that follow it."""
-        info = self.info.partitions[partition]
-        return info.leader, info.followers
-
     def avoids(self, partition: int) -> bool:
         """Return whether a partition is among the ``avoided`` ones, in constant time."""
         return partition in self._avoided_set
@@ -155,7 +150,7 @@ class Route:
             return evolve(self, safe=known, held_up=held_up)
         left = frozenset(spared)
         admitted = tuple(p for p in self.admitted_online if p in left)
-        trusted = admitted or _placed(self.share, self.admitted, tuple(spared))
+        trusted = admitted or (tuple(spared) if self.share is None else self.share.among(spared))
         return evolve(self, trusted=trusted, safe=known, held_up=held_up)
 
 
@@ -169,32 +164,24 @@ def _as_set(ids: tuple[int, ...]) -> frozenset[int]:
     return frozenset(ids)
 
 
-def compile_route(info: TopicInfo, share: Share | None = None) -> Route:
-    """Compile one topic's route."""
-    every = _ids(len(info.partitions))
-    online = tuple(p.partition for p in info.partitions if p.leader is not None)
+def compile_route(info: TopicInfo, share: Share | None = None, limit: int | None = None) -> Route:
+    """Compile one topic's route, as if it had no partitions from the limit on; None: of all."""
+    partitions = info.partitions[:limit]
+    every = _ids(len(partitions))
+    online = tuple(p.partition for p in partitions if p.leader is not None)
     if len(online) == len(every):
         online = every
     if share is None:
         return Route(info, share, every, online, every, online)
-    return Route(info, share, every, online, share.chosen, _placed(share, share.chosen, online))
-
-
-def _placed(share: Share | None, admitted: tuple[int, ...], up: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the admitted partitions among those that are up, and stand-ins for the others."""
-    if share is None:
-        return up
-    there = _as_set(up)
-    present = [p for p in admitted if p in there]
-    if len(present) == len(admitted):
-        return admitted
-    stand_ins = [p for p in share.ranking if p in there and p not in admitted]
-    present += stand_ins[: len(admitted) - len(present)]
-    return tuple(sorted(present))
+    admitted, present = share.among(every), share.among(online)
+    return Route(info, share, every, online, admitted, admitted if present == admitted else present)
 
 
 def compile_routes(
-    cluster: Cluster, budget: BufferBudget | None = None, before: Mapping[str, Route] = MappingProxyType({})
+    cluster: Cluster,
+    budget: BufferBudget | None = None,
+    before: Mapping[str, Route] = MappingProxyType({}),
+    limits: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, Route]:
     """Compile every route; topics that did not change keep their `Route` object.
 
@@ -202,12 +189,17 @@ def compile_routes(
         cluster: The snapshot.
         budget: The cap; None admits every partition.
         before: The routes to be replaced.
+        limits: Topics of which only the partitions below a number are used, by unkeyed records and by keys.
+            Choosing a partition costs the same with and without.
     """
-    shares = {} if budget is None else budget.admit(cluster)
-    routes: dict[str, Route] = {}
+    shares, routes = dict[str, Share](), dict[str, Route]()
+    if budget is not None:
+        ours = (info for info in cluster.by_topic.values() if not info.internal)
+        shares |= budget.admit({info.name: len(info.partitions[: limits.get(info.name)]) for info in ours})
     for name, info in cluster.by_topic.items():
-        share, route = shares.get(name), before.get(name)
-        if route is None or route.info is not info or route.share != share:
-            route = compile_route(info, share)
+        limit, share, route = limits.get(name), shares.get(name), before.get(name)
+        count = len(info.partitions[:limit])
+        if route is None or route.info is not info or route.share != share or route.count != count:
+            route = compile_route(info, share, limit)
         routes[name] = route
     return routes

@@ -13,7 +13,6 @@ What else there is to say about a partition or a topic is said by a mapping in i
     observe({"orders": {"id": "A", "partitions": [{"leader": 1, "epoch": 7, "isr": [1, 3]}, 2, None]}})
 """
 
-import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
@@ -23,9 +22,6 @@ from attrs import evolve
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation
-
-WHEN_ASKED = math.nan
-"""Stands for ``started_at`` in an observation: filled in when the source is asked."""
 
 
 class PartitionSpec(TypedDict, total=False):
@@ -57,7 +53,6 @@ def observe(
     errors: Mapping[str, str] | None = None,
     requested: Iterable[str] | None = None,
     answered_by: int | None = None,
-    started_at: float = WHEN_ASKED,
 ) -> Observation:
     """Return one raw answer.
 
@@ -68,19 +63,16 @@ def observe(
         errors: Topics that came with an error, with the error's name.
         requested: The topics that were asked for; None leaves that to the source that is asked.
         answered_by: Id of the answering broker.
-        started_at: When the request was sent; by default when the source is asked.
     """
     infos = {name: _topic(name, words) for name, words in (topics or {}).items()}
     nodes = _nodes(brokers, infos)
     return Observation(
-        started_at=started_at,
         nodes=nodes,
         topics=infos,
         errors=dict(errors or {}),
         requested=None if requested is None else frozenset(requested),
         cluster_id=cluster_id,
         answered_by=answered_by,
-        leader_epochs=any(p.leader_epoch is not None for info in infos.values() for p in info.partitions),
     )
 
 
@@ -190,8 +182,8 @@ Step = Observation | Exception | Hang
 class ScriptedSource:
     """A `MetadataSource` that plays its steps in order, and the last one again and again. Thread-safe.
 
-    An observation that leaves open when it was asked for (`WHEN_ASKED`) and what (``requested``) takes both
-    from the question; asked for some topics, it answers about no others.
+    An observation that leaves open what was asked for (``requested``) takes that from the question; asked for
+    some topics, it answers about no others.
     """
 
     def __init__(self, *steps: Step) -> None:
@@ -213,7 +205,7 @@ class ScriptedSource:
         with self._lock:
             self._steps.extend(steps)
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """Play the next step."""
         with self._lock:
             self.asked.append(topics)
@@ -224,7 +216,7 @@ class ScriptedSource:
         answer = step.pass_through() if isinstance(step, Hang) else step
         if isinstance(answer, Exception):
             raise answer
-        return _answer_to(topics, started_at, answer)
+        return _answer_to(topics, answer)
 
     def close(self) -> None:
         """Count the call."""
@@ -232,9 +224,7 @@ class ScriptedSource:
             self.closed += 1
 
 
-def _answer_to(topics: frozenset[str] | None, started_at: float, answer: Observation) -> Observation:
-    if math.isnan(answer.started_at):
-        answer = evolve(answer, started_at=started_at)
+def _answer_to(topics: frozenset[str] | None, answer: Observation) -> Observation:
     if topics is None or answer.requested is not None:
         return answer
     return evolve(

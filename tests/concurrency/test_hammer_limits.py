@@ -3,7 +3,6 @@
 import threading
 
 from kafka_partition_events import DefaultPartitioner
-from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing.scripted import cluster_of
 
 SNAPSHOTS = [cluster_of({"orders": [1] * count}) for count in (3, 6, 9)]
@@ -30,7 +29,7 @@ def test_a_limit_holds_from_the_moment_that_it_is_set_whatever_is_adopted_meanwh
                 key = b"%d" % n
                 assert 0 <= partitioner.partition("orders", key, key, None, None, None) < 3
                 assert 0 <= partitioner.partition("orders", None, None, None, None, None) < 3
-            partitioner.routing.limit(NO_LIMITS)
+            partitioner.routing.limit({})
     finally:
         over.set()
         poller.join()

@@ -30,9 +30,9 @@ class Moving(ScriptedSource):
         observe({"t": [*[1] * (PARTITIONS - 1), moved]}, brokers=[1, 2, 3]) for moved in (1, 2, 3)
     )
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         self.then(self.answers[len(self.asked) % 3])
-        return super().fetch(topics, started_at=started_at, timeout=timeout)
+        return super().fetch(topics, timeout=timeout)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def poller() -> Iterator[MetadataPoller]:
     """One that finds a change in each answer, and asks for the next one at once."""
     poller = MetadataPoller(Moving(), ("t",), interval=0.001, min_interval=0.001)
     with poller:
-        assert poller.refresh("the first", wait=LIMIT_S)
+        assert poller.refresh(wait=LIMIT_S)
         yield poller
 
 
@@ -58,7 +58,7 @@ def test_signal_handlers_write_topics_emit_and_ask(poller: MetadataPoller) -> No
         signals += 1
         producer.ask_for(f"new-{signals}")
         poller.emit(ev.CapLifted(topic="t", partitions=signals, partitioner="mine"))
-        poller.refresh("a handler")
+        poller.refresh()
         record()
 
     def record() -> None:

@@ -38,7 +38,7 @@ class Cluster:
     def __init__(self) -> None:
         self.lost = False
 
-    def fetch(self, topics: Any, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: Any, /, *, timeout: float) -> Observation:
         brokers = [1] if self.lost else [1, 2]
         seen: Observation = observe(LOST if self.lost else TOPICS, brokers=brokers, cluster_id="c-1")
         return seen

@@ -19,6 +19,7 @@ from kafka_partition_events import (
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.testing import KafkaCluster
+from tests.poller_kit import also_ask_for
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
@@ -58,13 +59,13 @@ def test_asking_never_creates_a_topic(cluster: KafkaCluster, pollers: list[Metad
     ]
     asking = [MetadataPoller(source, [ghost]) for source in own]
     for poller in pollers:
-        poller.track(ghost)
+        also_ask_for(poller, ghost)
     for _ in range(5):
         for poller in asking:
             poller.poll_once()
         for poller in pollers:
-            assert poller.refresh("test", wait=LIMIT_S)
-    everything = own[0].fetch(None, started_at=0.0, timeout=LIMIT_S)
+            assert poller.refresh(wait=LIMIT_S)
+    everything = own[0].fetch(None, timeout=LIMIT_S)
     assert ghost not in everything.topics
     assert "orders" in everything.topics
     for poller in asking:
@@ -78,12 +79,12 @@ def test_growth_beside_a_missing_topic_does_not_bring_that_back(
     ghost, grown = f"ghost-{uuid.uuid4().hex}", f"grown-{uuid.uuid4().hex}"
     cluster.create_topic(grown, 2)
     for poller in pollers:
-        poller.track(ghost, grown)
-        assert poller.refresh("test", wait=LIMIT_S)
+        also_ask_for(poller, ghost, grown)
+        assert poller.refresh(wait=LIMIT_S)
     cluster.grow_topic(grown, 4)
     for poller in pollers:
         while poller.cluster is None or poller.cluster.partitions_for_topic(grown) != {0, 1, 2, 3}:
-            assert poller.refresh("test", wait=LIMIT_S)
+            assert poller.refresh(wait=LIMIT_S)
     source = ConfluentMetadataSource({"bootstrap.servers": cluster.bootstrap_servers})
-    assert ghost not in source.fetch(None, started_at=0.0, timeout=LIMIT_S).topics
+    assert ghost not in source.fetch(None, timeout=LIMIT_S).topics
     source.close()

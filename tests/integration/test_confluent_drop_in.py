@@ -23,6 +23,7 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer, adapter
 from tests.mock_cluster import MockCluster
+from tests.poller_kit import also_ask_for
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 LIMIT_S = 10.0
@@ -50,11 +51,11 @@ def outcome(call: Callable[[], object]) -> str:
 
 
 def know(producer: PartitioningProducer, topic: str = "t") -> None:
-    producer.poller.track(topic)
+    also_ask_for(producer.poller, topic)
     deadline = time.monotonic() + LIMIT_S
     while producer.partitioner.route(topic) is None:
         assert time.monotonic() < deadline
-        producer.poller.refresh("a test waits for it", wait=1)
+        producer.poller.refresh(wait=1)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_who_still_uses_a_partitioner_keeps_its_table(
     del gone
     gc.collect()
     assert partitioner.route("t") is not None
-    assert used.refresh("does it still ask?", wait=LIMIT_S)
+    assert used.refresh(wait=LIMIT_S)
     assert used.health.failures == 0
     left.produce("t", b"v", b"k")
     assert left.flush(LIMIT_S) == 0

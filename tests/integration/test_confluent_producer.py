@@ -19,6 +19,7 @@ from kafka_partition_events.clients.confluent.handle_metadata import HandleMetad
 from kafka_partition_events.routing.hashing import crc32_partition
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.poller_kit import also_ask_for
 from tests.sick_broker_kit import read_back
 
 pytestmark = pytest.mark.kafka
@@ -65,8 +66,8 @@ def await_table(producer: PartitioningProducer, topic: str, partitions: int) -> 
         route = producer.partitioner.route(topic)
         if route is not None and route.count == partitions:
             return
-        producer.poller.track(topic)
-        producer.poller.refresh("test", wait=LIMIT_S)
+        also_ask_for(producer.poller, topic)
+        producer.poller.refresh(wait=LIMIT_S)
     raise AssertionError(f"{topic} never had {partitions} partitions: {producer.poller.health}")
 
 

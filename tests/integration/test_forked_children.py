@@ -66,7 +66,7 @@ def work():
     refused(lambda: PartitioningProducer(config, partitioner), "AdaptivePartitioner")
     refused(lambda: PartitioningProducer(config, poller=producer.poller), "MetadataPoller")
     mine = PartitioningProducer(config)
-    mine.poller.refresh("the worker's", wait=60)
+    mine.poller.refresh(wait=60)
     delivered = []
     for _ in range(10):
         mine.produce("t", b"x", callback=lambda error, message: delivered.append(error))

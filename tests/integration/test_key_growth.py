@@ -11,7 +11,7 @@ from kafka import KafkaProducer
 from kafka_partition_events import AdaptivePartitioner, GrowthSafePartitioner, Partitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.kafka_python import attach
-from kafka_partition_events.routing.hashing import KeyHash, crc32_partition, murmur2_partition
+from kafka_partition_events.routing.hashing import KeyHash, crc32_partition, key_hash, murmur2_partition
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
@@ -65,7 +65,7 @@ class Writer:
     ("make", "place", "stays"),
     [
         (partial(staying, None), crc32_partition, True),
-        (partial(moving, None), jump_hash("crc32"), False),
+        (partial(moving, None), jump_hash(key_hash("crc32")), False),
     ],
     ids=["key_partitions", "rendezvous"],
 )
@@ -100,7 +100,7 @@ def test_on_confluent_kafka(
     ("make", "place", "stays"),
     [
         (partial(staying, "murmur2"), murmur2_partition, True),
-        (partial(moving, "murmur2"), jump_hash("murmur2"), False),
+        (partial(moving, "murmur2"), jump_hash(key_hash("murmur2")), False),
     ],
     ids=["key_partitions", "rendezvous"],
 )

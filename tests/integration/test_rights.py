@@ -31,6 +31,7 @@ from kafka_partition_events.testing import KafkaCluster
 from tests.certificate_kit import Authority
 from tests.login_kit import login_options
 from tests.observe_kit import Reader
+from tests.poller_kit import also_ask_for
 from tests.rights_kit import (
     ALLOWED,
     CERTIFICATE,
@@ -126,8 +127,8 @@ def kpe(world: World, way: str, user: str, *arguments: str) -> int:
 class TestLogins:
     def test_the_producer_and_its_poller(self, world: World, way: str) -> None:
         with PartitioningProducer(world.config(way), RoundRobinPartitioner()) as producer:
-            producer.poller.track("orders")
-            assert producer.poller.refresh("test", wait=LIMIT_S)
+            also_ask_for(producer.poller, "orders")
+            assert producer.poller.refresh(wait=LIMIT_S)
             told: list[Any] = []
             for _ in range(6):
                 producer.produce(
@@ -141,7 +142,7 @@ class TestLogins:
         producer = KafkaProducer(partitioner=RoundRobinPartitioner(), **world.kafka_python_config(way))
         producer.partitions_for("orders")
         with attach(producer) as poller:
-            assert poller.refresh("test", wait=LIMIT_S)
+            assert poller.refresh(wait=LIMIT_S)
             futures = [producer.send("orders", b"v") for _ in range(6)]
             assert {future.get(LIMIT_S).partition for future in futures} == {0, 1, 2}
         producer.close(timeout=LIMIT_S)
@@ -223,7 +224,7 @@ def changed(config: dict[str, str], change: dict[str, str]) -> dict[str, str]:
 def assert_refused(source: MetadataSource, cause: str, timeout: float) -> None:
     began = time.monotonic()
     with pytest.raises(MetadataFetchError, match=cause):
-        source.fetch(None, started_at=0.0, timeout=timeout)
+        source.fetch(None, timeout=timeout)
     assert time.monotonic() - began < BOUND_S
 
 
@@ -295,7 +296,7 @@ class TestRoles:
         with PartitioningProducer(world.config(SCRAM_512, REFUSED)) as producer:
             producer.produce("orders", b"v", on_delivery=lambda error, _m: told.append(error))
             assert producer.flush(LIMIT_S) == 0
-            producer.poller.refresh("test", wait=LIMIT_S)
+            producer.poller.refresh(wait=LIMIT_S)
         assert [error.name() for error in told] == ["TOPIC_AUTHORIZATION_FAILED"]
         assert re.search(on("DESCRIBE", "orders"), caplog.text)
 
@@ -347,16 +348,16 @@ def test_a_brokers_certificate_that_is_replaced_or_expires(world: World) -> None
 
     before = sources()
     for source in before:
-        source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+        source.fetch(None, timeout=LIMIT_S)
     world.use_certificate("CERTS")
     for source in (*before, *(new := sources())):
-        source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+        source.fetch(None, timeout=LIMIT_S)
     world.use_certificate("CERTS", days=-1)
     for source in new:  # what is connected stays so
-        source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+        source.fetch(None, timeout=LIMIT_S)
     for source in (late := sources()):
         with pytest.raises(MetadataFetchError, match="certificate verify failed"):
-            source.fetch(None, started_at=0.0, timeout=2.0)
+            source.fetch(None, timeout=2.0)
     world.use_certificate("CERTS")
     for source in late:
         recovers(source)
@@ -379,18 +380,18 @@ def test_a_password_that_is_replaced(world: World, tmp_path: Path) -> None:
         PartitioningProducer(plain, poller_options=quick) as producer,
         contextlib.closing(ControlLink(in_file)) as link,
     ):
-        producer.poller.track("orders")
+        also_ask_for(producer.poller, "orders")
         wait_until(partial(is_ready, observer), "the observer is ready")
         link.read_changes(LIMIT_S)
         for source in sources:
-            source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+            source.fetch(None, timeout=LIMIT_S)
         world.set_password(ALLOWED, LATER)
         for source in sources:  # what is connected stays so
-            source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+            source.fetch(None, timeout=LIMIT_S)
         world.cluster.restart(1, clean=True)
         for source in sources:
             with pytest.raises(MetadataFetchError, match=r"invalid credentials|refuses the user name"):
-                source.fetch(None, started_at=0.0, timeout=2.0)
+                source.fetch(None, timeout=2.0)
         with pytest.raises(ControlTopicError, match="invalid credentials"):
             link.read_changes(2.0)
         for health in (lambda: producer.poller.health, lambda: observer._poller.health):
@@ -419,7 +420,7 @@ def is_refused(health: Health) -> bool:
 def recovers(source: MetadataSource) -> None:
     def works() -> bool:
         with contextlib.suppress(MetadataFetchError):
-            source.fetch(None, started_at=0.0, timeout=2.0)
+            source.fetch(None, timeout=2.0)
             return True
         return False
 

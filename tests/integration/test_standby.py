@@ -226,7 +226,7 @@ def test_keys_of_a_compacted_topic_stay(cluster: KafkaCluster, topic: str, clien
     cluster.create_topic(compacted, assignment=PLACES, config={"cleanup.policy": "compact"})
     with writing(client, cluster, compacted, keys="move") as application:
         application.write(0.5, key_of)
-        application.driver.poller.refresh("policies are asked for after a poll", wait=LIMIT_S)
+        application.driver.poller.refresh(wait=LIMIT_S)
         application.write_until(lambda: application.driver.keys.refused == (compacted,), key_of)
 
 

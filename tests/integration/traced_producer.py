@@ -76,7 +76,7 @@ def by_confluent(topic: str, config: dict[str, Any], rescue: Any) -> tuple[int, 
                 refused.append(name)
         assert producer.flush(LIMIT_S) == 0
         if isinstance(producer, PartitioningProducer):
-            producer.poller.refresh("the next round wants it", wait=LIMIT_S)
+            producer.poller.refresh(wait=LIMIT_S)
     return sent, refused
 
 

@@ -242,11 +242,11 @@ def test_help_and_completion_import_next_to_nothing(
 
 
 CORE = {
-    "metadata": (2_864, 2_864),
-    "routing": (607, 607),
-    "health": (1_675, 1_400),
-    "partitioners": (997, 997),
-    "clients": (8_368, 4_300),
+    "metadata": (2_692, 2_692),
+    "routing": (500, 500),
+    "health": (1_673, 1_400),
+    "partitioners": (996, 996),
+    "clients": (8_355, 4_300),
 }
 """All lines of the core's wings: what they may have now, and the target, 10,500 in all, without keys and
 asyncio. The first number only ever falls; a raise needs a decision that names what goes instead."""
@@ -256,7 +256,7 @@ CONTROL = (5_500, 5_500)
 """The same for change control: its wing, and its commands in `cli/change`."""
 COMMANDS = (4_487, 4_487)
 """The same for the command line without `cli/change`."""
-OTHERS = {"diagnose": 464, "spark": 6_293, "demo": 2_087, "testing": 3_328}
+OTHERS = {"diagnose": 464, "spark": 6_293, "demo": 2_087, "testing": 3_318}
 """The same for the wings that have no target."""
 LONGEST = 450
 """Lines of a file of the core."""

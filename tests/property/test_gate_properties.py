@@ -30,7 +30,7 @@ def play(
     outcomes = [last]
     for n, observation in enumerate(history):
         now = at + n * STEP_S
-        last = reconcile(last.cluster, evolve(observation, started_at=now), last.memory, now)
+        last = reconcile(last.cluster, observation, last.memory, now)
         outcomes.append(last)
     return outcomes
 
@@ -75,8 +75,8 @@ def test_an_answer_refused_whole_leaves_everything_as_it_was(history: list[Obser
             assert after.cluster is before.cluster
             assert len(after.refusals) == 1
             assert after.refusals[0].topic is None
-            assert (after.memory.accepted_at, after.memory.retired) == (
-                before.memory.accepted_at,
+            assert (after.memory.unlisted, after.memory.retired) == (
+                before.memory.unlisted,
                 before.memory.retired,
             )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +22,7 @@ def snapshots_after(answers: Iterable[tuple[Observation, bool]]) -> list[Cluster
     scraped: list[Cluster] = []
     for n, (answer, is_scraped) in enumerate(answers):
         now = n * STEP_S
-        outcome = reconcile(cluster, evolve(answer, started_at=now), memory, now)
+        outcome = reconcile(cluster, answer, memory, now)
         cluster, memory = outcome.cluster, outcome.memory
         if is_scraped:
             scraped.append(cluster)

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.testing.scripted import WHEN_ASKED, cluster_of
+from kafka_partition_events.testing.scripted import cluster_of
 
 NAMES = ("a", "b", "c")
 IDS = st.sampled_from(["A", "B", "C", None])
@@ -42,7 +42,6 @@ def observations(draw: st.DrawFn, *, honest: bool = False) -> Observation:
     errors = st.sampled_from(["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"])
     requested = st.none() if honest else st.none() | st.frozensets(st.sampled_from(NAMES))
     return Observation(
-        started_at=WHEN_ASKED,
         nodes=tuple(Node(b, "h", 9092) for b in brokers),
         topics={name: draw(topic_infos(name, complete=honest or draw(st.booleans()))) for name in names},
         errors={name: draw(errors) for name in failed},

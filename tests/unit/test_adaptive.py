@@ -74,7 +74,7 @@ class TestTurns:
         self, linger: float, lasts: float
     ) -> None:
         asker = Asker()
-        asker.deliveries.wait_for_batches(linger)
+        asker.deliveries.serve(linger=linger)
         first = asker.ask()
         asker.clock.advance(lasts - 0.001)
         assert asker.ask() == first

@@ -63,7 +63,7 @@ class Client(AIOKafkaClient):  # type: ignore[misc]
 
 
 async def fetched(source: Any, within: float = LIMIT_S, topics: frozenset[str] | None = None) -> Any:
-    return await asyncio.to_thread(source.fetch, topics, started_at=1.0, timeout=within)
+    return await asyncio.to_thread(source.fetch, topics, timeout=within)
 
 
 # -- the request ---------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ async def test_who_waits_for_a_loop_that_is_busy_gives_up_in_time() -> None:
 
     def fetch() -> None:
         try:
-            source.fetch(None, started_at=0.0, timeout=0.05)
+            source.fetch(None, timeout=0.05)
         except MetadataFetchError as error:
             failed.append(str(error))
 
@@ -168,7 +168,7 @@ def test_nothing_is_asked_on_a_loop_that_has_ended() -> None:
 
     source = asyncio.run(make())
     with pytest.raises(MetadataFetchError, match="event loop is closed"):
-        source.fetch(None, started_at=0.0, timeout=1.0)
+        source.fetch(None, timeout=1.0)
 
 
 # -- connections ---------------------------------------------------------------------------------------

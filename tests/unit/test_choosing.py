@@ -17,9 +17,9 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent.choosing import MAX_IDLE_S, Chooser
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ScriptedSource, observe
 from tests.partitioner_kit import Lowest
+from tests.poller_kit import also_ask_for
 
 ORDERS = observe({"orders": [1, 2, 3]})
 KEYS: list[Any] = [None, "a", b"b", "", b""]
@@ -48,7 +48,7 @@ def make() -> Iterator[Make]:
         chooser = Chooser(partitioner, {"linger.ms": 60_000}, chunks=chunks)
         chooser.poller, chooser.ask_for = poller, poller.join(partitioner, chooser.written).ask_for
         if known:
-            poller.track("orders")
+            also_ask_for(poller, "orders")
             poller.poll_once()
         return chooser
 
@@ -68,7 +68,7 @@ class TestALimitedTopic:
         assert "orders" not in chooser.cuts.log_keys
         assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
         assert "orders" not in chooser.cuts.log_keys
-        partitioner.routing.limit(NO_LIMITS)
+        partitioner.routing.limit({})
         chooser.choose("orders", b"a", None)
         assert "orders" in chooser.cuts.log_keys
 

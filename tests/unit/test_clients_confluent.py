@@ -426,7 +426,7 @@ def test_while_a_broker_is_suspect_nothing_is_described_by_a_controller(
 
     source = ConfluentMetadataSource(NOWHERE, suspects=lambda: {1})
     monkeypatch.setattr(source._connection, "admin", lambda: SimpleNamespace(list_topics=list_topics))
-    source.fetch(frozenset({"t"}), started_at=0.0, timeout=10.0)
+    source.fetch(frozenset({"t"}), timeout=10.0)
     assert listed == ["t"]
 
 

@@ -51,7 +51,7 @@ class Rig:
         self.handle = Handle()
         chooser = Chooser(self.partitioner, {"sticky.partitioning.linger.ms": 60_000}, chunks=False)
         chooser.ask_for = lambda _topic: None
-        chooser.poller = SimpleNamespace(refresh=lambda _reason: None)  # type: ignore[assignment]
+        chooser.poller = SimpleNamespace(refresh=lambda *_: None)  # type: ignore[assignment]
         producer, metadata = cast("Any", self.handle), cast("Any", None)
         detours = Detours(producer, {}, lambda: None, frozenset, lambda _throttle: None, count=0)
         self.adapter = ConfluentAdapter(

@@ -199,8 +199,7 @@ class TestFollow:
 
 def test_a_replica_is_told_with_those_that_wait_for_it_each_once() -> None:
     front = Front()
-    front.deliveries.wait_for_replicas()
-    front.deliveries.has_standby()
+    front.deliveries.serve(acks_all=True, standbys=1)
     front.learn()
     followed_by_3 = frozenset({3})
     for partition, leader, way in ((0, 1, MAIN), (0, 1, STANDBY), (1, 2, MAIN)):
@@ -244,7 +243,7 @@ def test_a_partition_that_refused_is_trusted_untried_when_only_keys_write_its_to
 
 def test_a_partition_that_refused_counts_again_on_every_handle() -> None:
     front = Front(DetectorPolicy())
-    front.deliveries.has_standby()
+    front.deliveries.serve(standbys=1)
     front.learn()
     for handle in (MAIN, STANDBY):
         front.deliveries.sent("t", 0, 1, handle=handle)
@@ -350,8 +349,8 @@ def test_conclusions_are_two_milliseconds_apart_at_least() -> None:
 
 def test_the_longest_linger_counts() -> None:
     front = Front()
-    front.deliveries.wait_for_batches(0.02)
-    front.deliveries.wait_for_batches(0.005)
+    front.deliveries.serve(linger=0.02)
+    front.deliveries.serve(linger=0.005)
     assert front.deliveries.linger == 0.02
 
 

@@ -47,8 +47,7 @@ class TestPoller:
         uses: list[Callable[[], object]] = [
             poller.start,
             poller.poll_once,
-            lambda: poller.refresh("child"),
-            lambda: poller.track("more"),
+            poller.refresh,
             lambda: poller.register(RecordingListener()),
             lambda: poller.join(DefaultPartitioner(), tuple),
             poller.__enter__,
@@ -64,11 +63,11 @@ class TestPoller:
             subscription.drop()
 
         with poller:
-            assert poller.refresh("the first", wait=LIMIT_S)
+            assert poller.refresh(wait=LIMIT_S)
             subscription = poller.join(partitioner, lambda: ("t",))
             with held(poller.subscriptions._lock):
                 in_child(check)
-            assert poller.refresh("the parent goes on", wait=LIMIT_S)
+            assert poller.refresh(wait=LIMIT_S)
             assert not poller.subscriptions.closed
 
 

@@ -73,7 +73,7 @@ class Rig:
         monkeypatch.setattr("kafka_partition_events.clients.kafka_python.second.keep_sending", print)
         always = property(lambda _: 1, lambda *_: None)
         monkeypatch.setattr(type(self.partitioner.deliveries), "handle", always, raising=False)
-        self.partitioner.deliveries.has_standby(1)
+        self.partitioner.deliveries.serve(standbys=1)
         self.way.open = Second({"partitioner": None})
         return FakeProducer.made[-1]
 

@@ -15,7 +15,7 @@ from kafka_partition_events import (
     StickyPartitioner,
 )
 from kafka_partition_events.clients.confluent.choosing import Chooser
-from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.routing.hashing import key_hash, murmur2_partition
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -79,11 +79,11 @@ def test_a_limit_of_change_control_holds_for_keys_too() -> None:
 @pytest.mark.parametrize(
     ("wrong", "cause"),
     [
-        ({"orders": 0}, "topic orders must be a whole number, 1 or more, not 0"),
-        ({"orders": -3}, "topic orders must be"),
-        ({"orders": 1.5}, "topic orders must be"),
-        ({"orders": True}, "topic orders must be"),
-        ({"a": 1, "orders": "12"}, "topic orders must be a whole number, 1 or more, not '12'"),
+        ({"orders": 0}, r"key_partitions\['orders'\] must be a whole number of at least 1, not 0"),
+        ({"orders": -3}, r"\['orders'\] must be"),
+        ({"orders": 1.5}, r"\['orders'\] must be"),
+        ({"orders": True}, r"\['orders'\] must be"),
+        ({"a": 1, "orders": "12"}, r"\['orders'\] must be a whole number of at least 1, not '12'"),
         ("orders", "must be numbers by topic"),
     ],
 )
@@ -105,7 +105,7 @@ def test_librdkafka_places_keys_of_the_topics_only_that_are_not_named() -> None:
 
 
 def test_a_key_goes_to_its_jump_hash_over_the_partitions_that_there_are() -> None:
-    partitioner, jumps = rendezvous(), jump_hash("murmur2")
+    partitioner, jumps = rendezvous(), jump_hash(key_hash("murmur2"))
     for count in (1, 2, 12, 13):
         see(partitioner, count)
         assert places(partitioner) == [jumps(key, count) for key in KEYS]

@@ -18,8 +18,6 @@ from kafka_partition_events import (
     StickyPartitioner,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.routing.limits import NO_LIMITS, limited
-from kafka_partition_events.routing.table import compile_routes
 from kafka_partition_events.testing.scripted import cluster_of
 
 SIX = cluster_of({"orders": [1, 2, 3] * 2, "other": [1, 2, 3]})
@@ -46,17 +44,6 @@ def chosen(partitioner: Partitioner, cluster: Cluster | None = None, records: in
     return places
 
 
-class TestASnapshotUnderLimits:
-    def test_without_limits_is_itself(self) -> None:
-        assert limited(TWELVE, NO_LIMITS, {}) is TWELVE
-        assert not NO_LIMITS
-
-    def test_keeps_routes_while_nothing_within_the_limit_changes(self) -> None:
-        before = compile_routes(limited(SIX, HELD, {}))
-        after = compile_routes(limited(TWELVE, HELD, before), None, before)
-        assert after["orders"] is before["orders"]
-
-
 @pytest.fixture(params=MAKERS)
 def partitioner(request: pytest.FixtureRequest) -> Iterator[Partitioner]:
     made: Partitioner = request.param()
@@ -71,6 +58,11 @@ class TestEveryPartitioner:
         assert chosen(partitioner) <= set(range(6))
         partitioner.apply_snapshot(TWELVE)
         assert chosen(partitioner) <= set(range(6))
+        for limits, count in (({}, 12), (HELD, 6)):
+            partitioner.routing.limit(limits)
+            route = partitioner.route("orders")
+            assert route is not None
+            assert route.count == count
 
     def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
         self, partitioner: Partitioner
@@ -81,14 +73,14 @@ class TestEveryPartitioner:
         partitioner.apply_snapshot(TWELVE)
         partitioner.apply_snapshot(None)
         assert chosen(partitioner) <= set(range(6))
-        partitioner.routing.limit(NO_LIMITS)
+        partitioner.routing.limit({})
         assert chosen(partitioner) == {UNASSIGNED}
 
     def test_keeps_to_it_by_the_clients_own_cluster(self, partitioner: Partitioner) -> None:
         assert chosen(partitioner, TWELVE)
         partitioner.routing.limit(HELD)
         assert chosen(partitioner, TWELVE) <= set(range(6))
-        partitioner.routing.limit(NO_LIMITS)
+        partitioner.routing.limit({})
         route = partitioner.route("orders", TWELVE)
         assert route is not None
         assert route.count == 12
@@ -98,7 +90,7 @@ def test_a_cap_that_follows_from_lifting_a_limit_is_told() -> None:
     partitioner = DefaultPartitioner(budget=BufferBudget(max_partitions={"orders": 8}, instance_id="a"))
     partitioner.routing.limit(HELD)
     assert partitioner.apply_snapshot(TWELVE) == ()
-    (reached,) = partitioner.routing.limit(NO_LIMITS)
+    (reached,) = partitioner.routing.limit({})
     assert isinstance(reached, CapReached)
     assert (reached.partitions, reached.limit) == (12, 8)
     (lifted,) = partitioner.routing.limit(HELD)

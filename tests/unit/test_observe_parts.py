@@ -170,7 +170,7 @@ def test_a_narrowed_source_shows_some_topics_only() -> None:
         observe({"orders": [1], "orders-2": [1], "other": [1]}, errors={"orders-3": "E", "x": "E"})
     )
     narrowed = NarrowedSource(source, "orders.*")
-    seen = narrowed.fetch(None, started_at=0.0, timeout=1.0)
+    seen = narrowed.fetch(None, timeout=1.0)
     assert (set(seen.topics), set(seen.errors)) == ({"orders", "orders-2"}, {"orders-3"})
     assert seen.requested is None
     narrowed.close()

@@ -11,9 +11,9 @@ from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import DOWN
 
 THEN = datetime(2024, 1, 1, tzinfo=UTC)
-ONLINE = observe({"orders": [1]}, brokers=[1, 2], started_at=0.0)
-OFFLINE = observe({"orders": [None]}, brokers=[1, 2], started_at=0.0)
-CHANGED = observe({"orders": [None]}, brokers=[1], started_at=0.0)
+ONLINE = observe({"orders": [1]}, brokers=[1, 2])
+OFFLINE = observe({"orders": [None]}, brokers=[1, 2])
+CHANGED = observe({"orders": [None]}, brokers=[1])
 
 
 def state(interval: float = 30.0, least: float = 0.25) -> State:

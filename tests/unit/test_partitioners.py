@@ -13,7 +13,6 @@ from kafka_partition_events import (
     CapLifted,
     CapReached,
     DefaultPartitioner,
-    PartitionChangeListener,
     Partitioner,
     RoundRobinPartitioner,
     Route,
@@ -161,12 +160,6 @@ class TestAnOwnHome:
 
 class TestSubclasses:
     """What an application team writes."""
-
-    def test_a_method_that_nothing_would_call_is_refused(self) -> None:
-        methods = {"on_partition_offline": lambda _self, _event: None}
-        with pytest.raises(TypeError, match="on_partition_offline: add the base"):
-            type("Mine", (DefaultPartitioner,), methods)
-        assert type("Mine", (DefaultPartitioner, PartitionChangeListener), methods)().sticky
 
     def test_a_choose_of_a_mixin_decides_as_one_of_the_class_does(self) -> None:
         class AlwaysTheLast:

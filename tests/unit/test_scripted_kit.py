@@ -43,20 +43,18 @@ class TestManualClock:
 
 class TestScriptedSource:
     def test_an_observation_may_insist(self) -> None:
-        source = ScriptedSource(observe({"a": [1]}, requested=["a"], started_at=7.0))
-        answer = source.fetch(frozenset({"b"}), started_at=9.0, timeout=1)
-        assert (answer.requested, answer.started_at, set(answer.topics)) == (frozenset("a"), 7.0, {"a"})
+        source = ScriptedSource(observe({"a": [1]}, requested=["a"]))
+        answer = source.fetch(frozenset({"b"}), timeout=1)
+        assert (answer.requested, set(answer.topics)) == (frozenset("a"), {"a"})
 
     def test_an_empty_script_says_so(self) -> None:
         with pytest.raises(MetadataFetchError, match="empty"):
-            ScriptedSource().fetch(None, started_at=0.0, timeout=1)
+            ScriptedSource().fetch(None, timeout=1)
 
     def test_hangs_until_released(self) -> None:
         hang = Hang(observe({"a": [1]}))
         source, answers = ScriptedSource(hang), []
-        asking = threading.Thread(
-            target=lambda: answers.append(source.fetch(None, started_at=0.0, timeout=1))
-        )
+        asking = threading.Thread(target=lambda: answers.append(source.fetch(None, timeout=1)))
         asking.start()
         hang.wait_entered()
         assert not answers
@@ -64,7 +62,7 @@ class TestScriptedSource:
         asking.join(WAIT_S)
         assert answers
         with pytest.raises(MetadataFetchError, match="hung"):
-            ScriptedSource(Hang(limit=0)).fetch(None, started_at=0.0, timeout=1)
+            ScriptedSource(Hang(limit=0)).fetch(None, timeout=1)
 
 
 class TestWords:

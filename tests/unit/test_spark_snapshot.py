@@ -87,7 +87,7 @@ def placed_by(hash_name: str, partitions: int) -> list[tuple[bytes, int]]:
         (placed_by("murmur2", 7), r'Set hash_name="murmur2", key_partitions=7;'),
         (placed_by("fnv1a", 12), 'by fnv1a, which Spark does not have: .* set hash_name="murmur2"'),
         (
-            [(key, jump_hash("murmur2")(key, 12)) for key in KEYS],
+            [(key, jump_hash(key_hash("murmur2"))(key, 12)) for key in KEYS],
             "by rendezvous-murmur2, which Spark",
         ),
     ],

@@ -1,6 +1,7 @@
 """Routes: ready tuples, compiled once for each change; fail open."""
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events import BufferBudget
 from kafka_partition_events.metadata.cluster import Cluster
@@ -37,6 +38,19 @@ def test_an_online_partition_stands_in_for_an_admitted_one_that_is_offline() -> 
 
     healed = compile_routes(cluster_of({"orders": [1] * 12}), CAPPED, broken)
     assert healed["orders"].usable == chosen
+    beside = [1 if p in chosen else None for p in range(12)]
+    assert not route(cluster_of({"orders": beside}), CAPPED).rerouted, "none is missed"
+
+
+def test_a_topic_that_comes_takes_of_the_memory_of_others() -> None:
+    budget = BufferBudget(buffer_memory=8, batch_size=1, instance_id="a")
+    alone = cluster_of({"orders": [1] * 12})
+    before = compile_routes(alone, budget)
+    both = evolve(
+        alone, by_topic=[*alone.by_topic.values(), *cluster_of({"new": [1] * 12}).by_topic.values()]
+    )
+    assert len(before["orders"].admitted) == 8
+    assert len(compile_routes(both, budget, before)["orders"].admitted) == 4
 
 
 def test_topics_that_did_not_change_keep_their_route() -> None:

@@ -1,13 +1,23 @@
 """The wheel: exact proportions, evenly spread; and KIP-794's weights with a floor."""
 
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.routing.wheel import FLOOR, adaptive_weights, make_wheel
+from kafka_partition_events.partitioners.adaptive import FLOOR, Wheel, adaptive_weights
+
+
+def picked(
+    weights: Sequence[int], start: int, steps: int, places: Iterable[int] | None = None
+) -> Counter[int]:
+    """Return how often each place comes in so many steps."""
+    wheel = Wheel(None, list(places or range(len(weights))), weights, 0.0, count(start))
+    return Counter(wheel.next() for _ in range(steps))
+
 
 weights = st.lists(st.integers(1, 60), min_size=1, max_size=40)
 
@@ -29,9 +39,8 @@ def test_no_place_starves_and_a_shorter_queue_never_gets_less(queues: list[int])
 
 @given(weights, st.integers(0, 1000))
 def test_each_round_has_the_proportions_exactly_wherever_it_begins(given_: list[int], start: int) -> None:
-    wheel = make_wheel(range(len(given_)), given_)
-    picked = Counter(wheel.at(step) for step in range(start, start + sum(given_)))
-    assert [picked[place] for place in range(len(given_))] == given_
+    of_a_round = picked(given_, start, sum(given_))
+    assert [of_a_round[place] for place in range(len(given_))] == given_
 
 
 @pytest.mark.parametrize(
@@ -39,14 +48,13 @@ def test_each_round_has_the_proportions_exactly_wherever_it_begins(given_: list[
 )
 def test_any_stretch_of_steps_has_about_the_proportions(weights: list[int]) -> None:
     """A drawn number would be off by the root of the stretch: 10 of 400 and more, one time in twenty."""
-    wheel = make_wheel(range(len(weights)), weights)
     total = sum(weights)
     for start in range(0, 3 * total, 7):
         for length in (total // 2, total, 400):
-            picked = Counter(wheel.at(start + step) for step in range(length))
+            found = picked(weights, start, length)
             for place, weight in enumerate(weights):
-                assert abs(picked[place] - length * weight / total) <= 4
+                assert abs(found[place] - length * weight / total) <= 4
 
 
 def test_places_keep_their_names() -> None:
-    assert {make_wheel([4, 9, 17], [1, 2, 3]).at(step) for step in range(6)} == {4, 9, 17}
+    assert picked([1, 2, 3], 0, 6, places=[4, 9, 17]) == {4: 1, 9: 2, 17: 3}

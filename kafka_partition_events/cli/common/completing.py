@@ -34,4 +34,4 @@ def topic_names(context: typer.Context, typed: dict[str, Any]) -> Iterable[str]:
 
     services = context.obj
     with contextlib.closing(services.open_source(ClusterOptions(**typed).config())) as source:
-        return list(source.fetch(None, started_at=services.clock.monotonic(), timeout=PATIENCE_S).topics)
+        return list(source.fetch(None, timeout=PATIENCE_S).topics)

@@ -54,12 +54,11 @@ class AiokafkaMetadataSource:
         self.calls = Calls(self.loop)
         """For this library."""
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """Ask the cluster once. Not on the event loop.
 
         Args:
             topics: The topics to ask for; None asks for all. Those that the client knows are asked for, too.
-            started_at: The poller's clock now.
             timeout: Seconds after which to give up, also if the loop is busy for so long.
 
         Raises:
@@ -69,13 +68,13 @@ class AiokafkaMetadataSource:
         self._process.check()
         deadline = time.monotonic() + timeout
         try:
-            return self.calls.run(self._ask(topics, started_at, deadline), timeout)
+            return self.calls.run(self._ask(topics, deadline), timeout)
         except TimeoutError:
             raise MetadataFetchError(f"no answer within {timeout:.3g} s") from None
         except LoopEndedError as error:
             raise MetadataFetchError(str(error)) from error
 
-    async def _ask(self, topics: frozenset[str] | None, started_at: float, deadline: float) -> Observation:
+    async def _ask(self, topics: frozenset[str] | None, deadline: float) -> Observation:
         """Ask one broker after the other; suspects are the last."""
         # What the client knows is replaced as a whole by what it is taught.
         wanted = None if topics is None else topics | topics_of(self._client)
@@ -94,7 +93,7 @@ class AiokafkaMetadataSource:
         random.shuffle(nodes)
         nodes.sort(key=lambda node: node in suspects)
         node_id, response = await first_answer(nodes, ask, deadline, {})
-        answer = observation(response, node_id, wanted, started_at, errors.for_code)
+        answer = observation(response, node_id, wanted, errors.for_code)
         if grown(known, response):
             # Topics with an error are left out, and come back when the client needs them.
             mine = [t.name for t in response.topics if known.partitions_for_topic(t.name) is not None]

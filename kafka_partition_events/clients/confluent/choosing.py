@@ -164,7 +164,7 @@ class Chooser:
         self._fallbacks += 1
         self.turn(topic).end()
         with contextlib.suppress(PollerClosedError):
-            self.poller.refresh("the producer does not know a partition")
+            self.poller.refresh()
 
     @property
     def stats(self) -> ProducerStats:

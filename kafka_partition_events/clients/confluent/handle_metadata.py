@@ -97,7 +97,7 @@ class HandleMetadata:
                 why = self._poller.health.last_error
                 text = f"nothing is known of topic {topic}" + (f": {why}" if why else "")
                 raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC, text))  # noqa: SLF001 - so named
-            self._poller.refresh(f"a record waits for topic {topic}", wait=left)
+            self._poller.refresh(wait=left)
             time.sleep(min(_SEARCH_S, max(0.0, deadline - time.monotonic())))
 
     def _finds(self, topic: str, deadline: float) -> bool:

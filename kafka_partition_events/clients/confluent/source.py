@@ -63,10 +63,10 @@ class ConfluentMetadataSource:
         self._connection = Connection(config)
         self._suspects = suspects
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """See `MetadataSource.fetch`."""
         deadline = time.monotonic() + timeout
-        answer = self._ask(topics, started_at, deadline)
+        answer = self._ask(topics, deadline)
         self._connection.succeeded()
         return answer
 
@@ -76,12 +76,12 @@ class ConfluentMetadataSource:
 
     # -- asking --------------------------------------------------------------------------------------
 
-    def _ask(self, topics: frozenset[str] | None, started_at: float, deadline: float) -> Observation:
+    def _ask(self, topics: frozenset[str] | None, deadline: float) -> Observation:
         """Describe if brokers name a controller among them, which the mock cluster does not; else list."""
         if self._suspects() and _queries(topics) != [None]:
-            return self._list(topics, started_at, deadline)[0]
+            return self._list(topics, deadline)[0]
         began = time.monotonic()
-        listed, controller = self._list(None if topics is None else frozenset(), started_at, deadline)
+        listed, controller = self._list(None if topics is None else frozenset(), deadline)
         now = time.monotonic()
         patience = min(
             max(_LEAST_DESCRIBE_S, _MOST_FACTOR * (now - began)), _MOST_SHARE * time_left(deadline)
@@ -89,11 +89,11 @@ class ConfluentMetadataSource:
         if any(node.id == controller for node in listed.nodes):
             names = {*listed.topics, *listed.errors} if topics is None else topics
             with contextlib.suppress(KafkaException, TimeoutError):
-                return self._describe(topics, names, started_at, now + patience)
-        return listed if topics is None else self._list(topics, started_at, deadline)[0]
+                return self._describe(topics, names, now + patience)
+        return listed if topics is None else self._list(topics, deadline)[0]
 
     def _describe(
-        self, topics: frozenset[str] | None, names: Collection[str], started_at: float, deadline: float
+        self, topics: frozenset[str] | None, names: Collection[str], deadline: float
     ) -> Observation:
         admin = self._connection.admin()
         left = time_left(deadline)
@@ -113,7 +113,6 @@ class ConfluentMetadataSource:
                     raise
                 errors[name] = error_name(reason)
         return Observation(
-            started_at=started_at,
             nodes=nodes_of(cluster.nodes),
             topics=found,
             errors=errors,
@@ -121,9 +120,7 @@ class ConfluentMetadataSource:
             cluster_id=cluster.cluster_id,
         )
 
-    def _list(
-        self, topics: frozenset[str] | None, started_at: float, deadline: float
-    ) -> tuple[Observation, int]:
+    def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[Observation, int]:
         listed: dict[str, Any] = {}
         try:
             for query in _queries(topics):
@@ -143,7 +140,6 @@ class ConfluentMetadataSource:
             else:
                 found[name] = listed_topic(metadata)
         seen = Observation(
-            started_at=started_at,
             nodes=nodes_of(answer.brokers.values()),
             topics=found,
             errors=errors,

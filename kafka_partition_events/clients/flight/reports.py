@@ -23,8 +23,8 @@ class ProducerReports:
     def sent(self, attempt: Attempt, route: Route) -> None:
         """Note an attempt that is about to be handed to the client."""
         attempt.tracked = True
-        needs, handle, producer = route.needs(attempt.partition), attempt.handle, self._producer
-        self.deliveries.sent(attempt.topic, attempt.partition, *needs, handle, producer)
+        info, by = route.info.partitions[attempt.partition], (attempt.handle, self._producer)
+        self.deliveries.sent(attempt.topic, attempt.partition, info.leader, info.followers, *by)
 
     def withdrawn(self, attempt: Attempt) -> None:
         """Take `sent` back: the client did not take it."""
@@ -74,4 +74,4 @@ class ProducerReports:
             poller.emit(event)
             if isinstance(event, BrokerSuspected):
                 with contextlib.suppress(PollerClosedError):
-                    poller.refresh(f"broker {event.broker} is suspect")
+                    poller.refresh()

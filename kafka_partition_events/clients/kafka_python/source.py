@@ -67,7 +67,7 @@ class KafkaPythonMetadataSource:
         # Why each broker did not answer: while kafka-python waits to connect again, it does not say why.
         self._complaints: dict[int | str, str] = {}
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """See `MetadataSource.fetch`.
 
         Topics that a producer knows are asked for, too: its metadata is replaced as a whole.
@@ -77,7 +77,7 @@ class KafkaPythonMetadataSource:
             topics |= self._taught.topics(exclude_internal_topics=False)
         try:
             manager, deadline = self._manager(), time.monotonic() + timeout
-            answer: Observation = run(manager, timeout, self._ask, manager, topics, started_at, deadline)
+            answer: Observation = run(manager, timeout, self._ask, manager, topics, deadline)
         except Exception as error:
             if up_to_date(self._config) != self._settings:  # a password was replaced in its file
                 self.close()
@@ -94,9 +94,7 @@ class KafkaPythonMetadataSource:
             self._client._net.start()
         return self._client._manager
 
-    async def _ask(
-        self, manager: Any, topics: frozenset[str] | None, started_at: float, deadline: float
-    ) -> Observation:
+    async def _ask(self, manager: Any, topics: frozenset[str] | None, deadline: float) -> Observation:
         """Ask one broker after the other, on the I/O thread."""
 
         async def ask(node_id: int | str, limit_s: float) -> Any:
@@ -113,7 +111,7 @@ class KafkaPythonMetadataSource:
                 raise NoAnswerError(why) from error
 
         node_id, response = await first_answer(_candidates(manager), ask, deadline, self._complaints)
-        answer = observation(response, node_id, topics, started_at, errors.for_code)
+        answer = observation(response, node_id, topics, errors.for_code)
         if self._taught is not None:
             _teach(self._taught, response)
         response.topics = []  # our client is to remember the brokers: the bootstrap addresses may go away

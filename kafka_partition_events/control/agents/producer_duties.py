@@ -19,7 +19,6 @@ from attrs import define, field
 from kafka_partition_events.control.agents.leases import Leaseholder, Report
 from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.limits import Limits
 
 
 @define
@@ -31,7 +30,7 @@ class ProducerDuties(Leaseholder):
 
     # -- what partitioners are to do -----------------------------------------------------------------
 
-    def limits(self, cluster: Cluster | None, now: float) -> Limits:
+    def limits(self, cluster: Cluster | None, now: float) -> Mapping[str, int]:
         """Return what to leave alone now.
 
         That includes topics that the instance does not use yet: it may begin to in the middle of a change.

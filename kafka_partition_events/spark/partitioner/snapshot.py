@@ -106,7 +106,6 @@ def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
         ) from error
     # Listing is enough here, and any broker answers it; ids and racks, which describing tells, are not used.
     connection = Connection(config)
-    began = time.monotonic()
     with contextlib.closing(connection):
         try:
             answer = connection.admin().list_topics(topic, timeout=_FETCH_S)
@@ -116,7 +115,6 @@ def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
     if listed.error is not None:
         raise UnknownPartitionError(f"the cluster shows no topic {topic!r}: {listed.error.str()}")
     observation = Observation(
-        started_at=began,
         nodes=nodes_of(answer.brokers.values()),
         topics={topic: listed_topic(listed)},
         requested=frozenset({topic}),

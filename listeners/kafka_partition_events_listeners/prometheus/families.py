@@ -90,11 +90,6 @@ POLL_FAILURES = Family("poll_failures_total", "Metadata fetches that failed.")
 POLL_DURATION = Family(
     "poll_duration_seconds", "How long metadata fetches took, failed ones too.", histogram=True
 )
-DIFF_DURATION = Family(
-    "diff_duration_seconds",
-    "How long it took to compare an answer with the snapshot, and to hand out what differs.",
-    histogram=True,
-)
 LAST_SUCCESS = Family("last_successful_poll_timestamp_seconds", "When the last good answer came.")
 STALE_IGNORED = Family(
     "stale_metadata_ignored_total",
@@ -106,7 +101,7 @@ EVENTS = Family("events_total", "Events; those that tell the state at the start 
 SCRAPE_ERRORS = Family("scrape_errors_total", "Parts of a scrape that failed and were left out.")
 
 OBSERVER: Final = (
-    UP, BUILD_INFO, POLLS, POLL_FAILURES, POLL_DURATION, DIFF_DURATION, LAST_SUCCESS,
+    UP, BUILD_INFO, POLLS, POLL_FAILURES, POLL_DURATION, LAST_SUCCESS,
     STALE_IGNORED, INTERNAL_ERRORS, EVENTS, SCRAPE_ERRORS,
 )  # fmt: skip
 
@@ -149,9 +144,6 @@ LISTENER_DROPPED = Family(
     "listener_events_dropped_total", "Events that the listener was too slow for.", ("listener",)
 )
 LISTENER_WAITING = Family("listener_events_waiting", "Events that wait for the listener.", ("listener",))
-LISTENER_PAUSED = Family(
-    "listener_paused", "Whether the listener is paused after repeated failures.", ("listener",)
-)
 LISTENER_DURATION = Family(
     "listener_duration_seconds",
     "How long the listener took for all that one change, or one event from elsewhere, told.",
@@ -160,7 +152,7 @@ LISTENER_DURATION = Family(
 )
 
 LISTENERS: Final = (
-    LISTENER_EVENTS, LISTENER_ERRORS, LISTENER_DROPPED, LISTENER_WAITING, LISTENER_PAUSED, LISTENER_DURATION
+    LISTENER_EVENTS, LISTENER_ERRORS, LISTENER_DROPPED, LISTENER_WAITING, LISTENER_DURATION
 )  # fmt: skip
 
 USABLE = Family(

@@ -158,7 +158,6 @@ class PrometheusListener(PartitionChangeListener):
         yield single(fam.POLLS, health.polls)
         yield single(fam.POLL_FAILURES, health.failed)
         yield single(fam.POLL_DURATION, health.fetching)
-        yield single(fam.DIFF_DURATION, health.taking_in)
         if health.last_success is not None:
             age = max(0.0, self._clock.monotonic() - health.last_success)
             # The clocks are read one after the other; without rounding the moment would seem to move.

@@ -26,7 +26,6 @@ _OF_LISTENERS: Final[Mapping[Family, Callable[[RegistrationStats], int]]] = {
     fam.LISTENER_ERRORS: lambda stats: stats.failures,
     fam.LISTENER_DROPPED: lambda stats: stats.dropped,
     fam.LISTENER_WAITING: lambda stats: stats.lag,
-    fam.LISTENER_PAUSED: lambda stats: stats.paused,
 }
 
 

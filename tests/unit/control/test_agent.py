@@ -9,7 +9,6 @@ from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPol
 from kafka_partition_events.control.agents.leases import BUSY_S
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.protocol.codec import encode
-from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
 from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth
 
@@ -97,7 +96,7 @@ def test_without_control_topics_the_application_runs_as_if_there_were_no_agent(w
     here.poller.poll_once()
     here.look()
     assert here.partitions() == 12
-    assert here.partitioner.routing.limits == NO_LIMITS
+    assert here.partitioner.routing.limits == {}
     assert here.agent.last_error == "nobody answers"
     assert here.link.at_ms == 1_000, "nothing is published: that might create topics"
 
@@ -144,7 +143,7 @@ def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> 
     here.link.write(good)
     here.look()
     assert here.agent.skipped.counts == {"version": 1, "malformed": 1}
-    assert here.partitioner.routing.limits != NO_LIMITS
+    assert here.partitioner.routing.limits != {}
 
 
 def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
@@ -153,7 +152,7 @@ def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
     here.look()
     here.link.appended.append((ONE.encode(), None))
     here.look()
-    assert here.partitioner.routing.limits == NO_LIMITS
+    assert here.partitioner.routing.limits == {}
 
 
 def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_sees(world: Make) -> None:

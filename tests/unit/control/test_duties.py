@@ -9,7 +9,6 @@ from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, ONE, Story, gated, grown, growth, lease
 
@@ -56,7 +55,7 @@ class TestLimits:
         assert said(agent, sees(12), now=100.0).holds == ONE
         assert agent.says(sees(12), {}, now=159.0)[1] == 160.0
         assert agent.limits(sees(12), now=159.9) == HELD
-        assert agent.limits(sees(12), now=160.0) == NO_LIMITS
+        assert agent.limits(sees(12), now=160.0) == {}
         assert said(agent, sees(12), now=160.0).holds is None
 
 

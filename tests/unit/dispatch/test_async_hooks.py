@@ -4,6 +4,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -61,6 +62,25 @@ class TestTheContract:
         await until(lambda: listener.closed == 1)
 
     @on_a_loop
+    async def test_one_that_waits_is_waited_for(self, open_mailbox: Open) -> None:
+        class Waiting(Noting):
+            async def on_event(self, event: ev.Event) -> None:
+                order.append(event.sequence)
+                await let_go.wait()
+                await super().on_event(event)
+
+        let_go, order = asyncio.Event(), list[int]()
+        mailbox = open_mailbox(Waiting())
+        mailbox.put(news(1))
+        await until(lambda: bool(order))
+        mailbox.put(news(2))
+        await asyncio.sleep(0.01)
+        assert order == [1]
+        let_go.set()
+        assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+        assert order == [1, 2]
+
+    @on_a_loop
     async def test_typed_and_settled_hooks_and_the_map_may_be_async(self, open_mailbox: Open) -> None:
         class Typed(PartitionChangeListener):
             def __init__(self) -> None:
@@ -103,7 +123,23 @@ class TestTheContract:
         assert listener.sequences == [2]
         assert (mailbox.stats.failures, mailbox.stats.last_error) == (1, repr(error))
 
-    def test_a_hook_that_returns_a_coroutine_unseen_runs_too(self, open_mailbox: Open) -> None:
+    @on_a_loop
+    async def test_hooks_run_in_the_context_of_who_registered_the_listener(self, open_mailbox: Open) -> None:
+        class Reading(Noting):
+            async def on_event(self, event: ev.Event) -> None:
+                await super().on_event(event)
+                found.append(who.get())
+
+        who: ContextVar[str] = ContextVar("who", default="nobody")
+        found: list[str] = []
+        who.set("registers")
+        mailbox = open_mailbox(Reading())
+        who.set("emits")
+        mailbox.put(news(1, 2))
+        assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
+        assert found == ["registers"] * 2
+
+    def test_a_coroutine_that_no_async_def_announces_is_a_failure(self, open_mailbox: Open) -> None:
         class Wrapped(PartitionChangeListener):
             def __init__(self) -> None:
                 self.inner = Noting()
@@ -111,18 +147,12 @@ class TestTheContract:
             def on_event(self, event: ev.Event) -> Any:
                 return self.inner.on_event(event)
 
-        async def main() -> None:
-            listener = Wrapped()
-            mailbox = open_mailbox(listener)
-            mailbox.put(news(1))
-            assert await asyncio.to_thread(mailbox.wait_synced, WAIT_S)
-            assert listener.inner.sequences == [1]
-
-        on_a_loop(main)()
-        elsewhere = open_mailbox(Wrapped())
-        elsewhere.put(news(1))
-        assert elsewhere.wait_synced(WAIT_S)
-        assert "no loop ran" in str(elsewhere.stats.last_error)
+        listener = Wrapped()
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1))
+        assert mailbox.wait_synced(WAIT_S)
+        assert "only what async def defines" in str(mailbox.stats.last_error)
+        assert listener.inner.sequences == []
 
     def test_without_a_loop_it_is_refused(self, open_mailbox: Open) -> None:
         with pytest.raises(ConfigurationError, match=r"Noting\.close is async.*no loop runs"):
@@ -196,25 +226,24 @@ class TestALoopThatEnds:
         assert listener.running == 1, "nothing was begun that could not end"
 
     @pytest.mark.parametrize("closed", [False, True])
-    def test_one_that_stands_still_keeps_no_worker(self, open_mailbox: Open, closed: bool) -> None:
+    def test_one_that_stands_still_is_not_waited_for(self, open_mailbox: Open, closed: bool) -> None:
         loop = asyncio.new_event_loop()
         listener = Noting()
+        gone: list[Registration] = []
 
         async def register() -> Registration:
-            return open_mailbox(listener)
+            return open_mailbox(listener, on_closed=gone.append)
 
         mailbox = loop.run_until_complete(register())
         mailbox.put(news(1))
-        worker = mailbox._worker
-        assert worker is not None
         if closed:
             loop.close()
+            mailbox.put(news(2))
         else:
-            mailbox.close(drain=True)
-        worker.join(WAIT_S)
-        assert not worker.is_alive()
-        if not closed:
-            loop.run_until_complete(asyncio.sleep(0))
-            loop.run_until_complete(asyncio.sleep(0))
-            loop.close()
+            mailbox.close(wait=3600, drain=True)
+        assert gone
         assert listener.sequences == []
+        if not closed:
+            loop.run_until_complete(asyncio.sleep(0.01))
+            loop.close()
+            assert (listener.sequences, listener.closed) == ([1], 1)

@@ -9,8 +9,7 @@ from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.registration import FAILURES_BEFORE_PAUSE, PAUSE_S, Batch
-from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.metadata.registration import Batch
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.replay import apply
@@ -102,46 +101,8 @@ class TestFailures:
         assert mailbox.wait_synced(WAIT_S)
         assert sequences(listener) == [2, 3]
         stats = mailbox.stats
-        assert (stats.delivered, stats.failures, stats.paused) == (2, 1, False)
+        assert (stats.delivered, stats.failures) == (2, 1)
         assert stats.last_error == repr(error)
-
-    def test_repeated_failures_pause_it(self, open_mailbox: Open, clock: ManualClock) -> None:
-        listener = Failing(times=FAILURES_BEFORE_PAUSE + 2)
-        mailbox = open_mailbox(listener)
-        mailbox.put(news(*range(1, 11)))
-        for number in range(3):
-            clock.wait_for_waiters()
-            assert mailbox.stats.paused
-            assert mailbox.stats.failures == FAILURES_BEFORE_PAUSE + number
-            clock.advance(PAUSE_S - 0.01)
-            clock.wait_for_waiters()
-            assert mailbox.stats.paused
-            clock.advance(0.01)
-        assert mailbox.wait_synced(WAIT_S)
-        assert sequences(listener) == [8, 9, 10]
-        assert not mailbox.stats.paused
-
-    def test_a_success_in_between_resets_the_row(self, open_mailbox: Open) -> None:
-        class Now(RecordingListener):
-            def on_event(self, event: Event) -> None:
-                if event.sequence % FAILURES_BEFORE_PAUSE:
-                    raise ZeroDivisionError
-                super().on_event(event)
-
-        listener = Now()
-        mailbox = open_mailbox(listener)
-        mailbox.put(news(*range(1, 4 * FAILURES_BEFORE_PAUSE + 1)))
-        assert mailbox.wait_synced(WAIT_S), "with this clock a pause would never end"
-        assert len(listener.events) == 4
-        assert mailbox.stats.failures == 4 * (FAILURES_BEFORE_PAUSE - 1)
-
-    def test_closing_ends_a_pause(self, open_mailbox: Open, clock: ManualClock) -> None:
-        listener = Failing(times=FAILURES_BEFORE_PAUSE)
-        mailbox = open_mailbox(listener)
-        mailbox.put(news(*range(10)))
-        clock.wait_for_waiters()
-        mailbox.close(wait=WAIT_S)
-        assert listener.closed == 1
 
     def test_a_close_that_raises_stays_its_own_affair(self, open_mailbox: Open) -> None:
         class Stubborn(RecordingListener):
@@ -238,7 +199,7 @@ class TestAPartitionerThatIsAListenerToo:
             assert (mixed.closed, mixed.released) == (1, True)
 
     def test_alone_it_costs_no_thread_and_with_a_hook_it_is_told(self, open_mailbox: Open) -> None:
-        class Hooked(DefaultPartitioner, PartitionChangeListener):
+        class Hooked(DefaultPartitioner):
             heard: ClassVar[list[int]] = []
 
             def on_event(self, event: Event) -> None:

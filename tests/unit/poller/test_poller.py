@@ -135,9 +135,9 @@ class Slow(ScriptedSource):
 
     clock: ManualClock
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+    def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         self.clock.advance(0.5)
-        return super().fetch(topics, started_at=started_at, timeout=timeout)
+        return super().fetch(topics, timeout=timeout)
 
 
 def test_good_answers_alone_confirm_a_snapshot_from_the_moment_at_which_they_were_asked_for(

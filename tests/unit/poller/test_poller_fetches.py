@@ -66,8 +66,8 @@ class TestFetches:
         poller = make(source)
         poller.start()
         hang.wait_entered()
-        for n in range(10):
-            assert not poller.refresh(f"request {n}")
+        for _ in range(10):
+            assert not poller.refresh()
         hang.release()
         clock.wait_for_waiters()
         assert poller.health.polls == 1, "not before the least interval has passed"
@@ -84,7 +84,7 @@ class TestFetches:
         poller.start()
         hang.wait_entered()
         outcome: list[bool] = []
-        asking = threading.Thread(target=lambda: outcome.append(poller.refresh("mine", wait=WAIT_S)))
+        asking = threading.Thread(target=lambda: outcome.append(poller.refresh(wait=WAIT_S)))
         asking.start()
         eventually(lambda: poller._soon)
         hang.release()
@@ -103,35 +103,15 @@ class TestFetches:
         poller = make(hang)
         poller.start()
         hang.wait_entered()
-        assert not poller.refresh("too slow", wait=0.01)
+        assert not poller.refresh(wait=0.01)
         hang.release()
 
     def test_without_a_thread_the_caller_polls(self, make: Pollers) -> None:
         poller = make(orders(1))
-        assert not poller.refresh("later")
+        assert not poller.refresh()
         assert poller.cluster is None
-        assert poller.refresh("now", wait=0.0)
+        assert poller.refresh(wait=0.0)
         assert poller.cluster is not None
-
-    def test_tracked_topics_are_asked_for_from_then_on(self, make: Pollers) -> None:
-        source = ScriptedSource(observe({"a": [1], "b": [1], "c": [1]}))
-        poller = make(source, topics=["a"])
-        poller.poll_once()
-        poller.track("a")
-        poller.track("b", "a")
-        poller.poll_once()
-        assert source.asked == [frozenset("a"), frozenset("ab")]
-        assert poller.cluster is not None
-        assert set(poller.cluster.by_topic) == {"a", "b"}
-
-    def test_tracking_wakes_the_poller(self, make: Pollers, clock: ManualClock) -> None:
-        source = ScriptedSource(observe({"a": [1], "b": [1]}))
-        poller = make(source, topics=["a"])
-        poller.start()
-        clock.wait_for_waiters()
-        poller.track("b")
-        clock.advance(0.25)
-        eventually(lambda: len(source.asked) == 2)
 
     def test_the_thread_polls_by_the_interval(self, make: Pollers, clock: ManualClock) -> None:
         source = ScriptedSource(orders(1))
@@ -150,10 +130,8 @@ class TestFetches:
         nonsense = cast("Observation", None)
 
         class Odd(ScriptedSource):
-            def fetch(
-                self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float
-            ) -> Observation:
-                answer = super().fetch(topics, started_at=started_at, timeout=timeout)
+            def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
+                answer = super().fetch(topics, timeout=timeout)
                 return nonsense if len(self.asked) == 2 else answer
 
         poller = make(Odd(orders(1), orders(2)))
@@ -248,9 +226,9 @@ class TestWhatProducersWrite:
         follower = poller.join(DefaultPartitioner(), lambda: ("orders",))
         poller.poll_once()
         follower.ask_for("orders")
-        assert poller.health.refresh_reason is None
+        assert not poller._soon
         follower.ask_for("new")
-        assert poller.health.refresh_reason == "topic new is written"
+        assert poller._soon
         poller.close()
         follower.ask_for("another")
 
@@ -272,5 +250,6 @@ class TestWhatProducersWrite:
         poller = make(source)
         follower = poller.join(DefaultPartitioner(), lambda: ("new",))
         follower.ask_for("new")
+        assert not poller._soon
         poller.poll_once()
-        assert (source.asked, poller.health.refresh_reason) == ([None], None)
+        assert source.asked == [None]

@@ -44,7 +44,7 @@ class TestLife:
         for call in (
             poller.start,
             poller.poll_once,
-            lambda: poller.refresh("late"),
+            poller.refresh,
             lambda: poller.register(RecordingListener()),
         ):
             with pytest.raises(PollerClosedError):
@@ -74,13 +74,11 @@ class TestLife:
         self, make: Pollers, clock: ManualClock
     ) -> None:
         class Exiting(ScriptedSource):
-            def fetch(
-                self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float
-            ) -> Observation:
+            def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
                 if len(self.asked) == 1:
                     self.asked.append(topics)
                     raise KeyboardInterrupt
-                return super().fetch(topics, started_at=started_at, timeout=timeout)
+                return super().fetch(topics, timeout=timeout)
 
         poller = make(Exiting(orders(1)))
         table = Table()
@@ -140,9 +138,6 @@ class TestLife:
         assert (health.last_success, health.last_attempt) == (0.0, 5.0)
         poller.poll_once()
         assert (sum(poller.health.refusals.values()), poller.health.failures) == (1, 2)
-        assert poller.health.refresh_reason is None
-        poller.refresh("broker 1 is suspect")
-        assert poller.health.refresh_reason == "broker 1 is suspect"
 
 
 # -- listeners that leave, invite others, or close it ------------------------------------------------------
@@ -198,7 +193,7 @@ class TestListenersThatMisbehave:
 
     def test_refreshes_and_waits(self, make: Pollers) -> None:
         poller = make(orders(1), orders(2), clock=None, min_interval=0.001)
-        asking = OnFirst(lambda: poller.refresh("a callback", wait=WAIT_S))
+        asking = OnFirst(lambda: poller.refresh(wait=WAIT_S))
         poller.register(asking)
         poller.start()
         asking.wait_for(5)

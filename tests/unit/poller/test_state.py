@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from attrs import evolve
-
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.metadata.state import Moment, State, StepResult, Timing, step
@@ -26,8 +24,6 @@ def look(
     state: State, answer: Observation | BaseException, seconds: float, sequence: int = 0
 ) -> tuple[State, StepResult]:
     """Take in an answer that was asked for a second before it came."""
-    if isinstance(answer, Observation):
-        answer = evolve(answer, started_at=seconds - 1)
     return step(state, answer, on(seconds - 1), at(seconds, sequence), 1.0)
 
 
