@@ -291,14 +291,12 @@ def test_whose_name_the_client_does_not_know_is_this_principal(world: World, out
 
 
 class TestRoles:
-    def test_a_producer_without_its_topic(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_producer_without_its_topic(self, world: World) -> None:
         told: list[KafkaError] = []
         with PartitioningProducer(world.config(SCRAM_512, REFUSED)) as producer:
             producer.produce("orders", b"v", on_delivery=lambda error, _m: told.append(error))
             assert producer.flush(LIMIT_S) == 0
-            producer.poller.refresh(wait=LIMIT_S)
         assert [error.name() for error in told] == ["TOPIC_AUTHORIZATION_FAILED"]
-        assert re.search(on("DESCRIBE", "orders"), caplog.text)
 
     def test_an_agent_without_its_topics(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
         with agent(world, REFUSED) as refused:
