@@ -83,13 +83,13 @@ def explained(error: Exception, topic: str, bootstrap: str) -> SparkJobError:
     said = cause_of(error)
     fitting = (cure for words, cure in _CURES.items() if any(word in said for word in words))
     cure = next(fitting, "does the topic exist, are its partitions online, and is there room to write?")
-    return SparkJobError(f"Spark failed while it read {topic} at {bootstrap}; {cure} {said}")
+    return SparkJobError(f"Spark failed while it read {topic} at {bootstrap}; {cure} ({said})")
 
 
 def cause_of(error: Exception) -> str:
     """Return what an exception of Spark's says, without the JVM's stack and the query's plan."""
     said = str(error).partition("\n\tat ")[0].partition("=== Streaming Query ===")[0].strip()
-    return said.replace("\n: ", ": ")
+    return said.rpartition("ExecutionException: ")[2].replace("\n: ", ": ")
 
 
 def topic_ids(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str]) -> tuple[str, str]:
