@@ -40,7 +40,7 @@ class CopyBudget:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._size = self._left = float(min(BURST, LEAST_BURST))
+        self._size = self._left = float(LEAST_BURST)
         self._lately, self._sent_at = 0.0, clock()  # records, each of which counts for less with time
 
     def record_sent(self) -> None:

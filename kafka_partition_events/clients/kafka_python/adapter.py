@@ -147,11 +147,11 @@ class Adapter(FutureAdapter):
         """Have a thread send copies, and what is held: ``send`` may block."""
         self._is_busy.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="kpe-flight", daemon=True)
+            thread = threading.Thread(target=self._serve, name="kpe-flight", daemon=True)
             try:
-                self._thread.start()
+                thread.start()
+                self._thread = thread
             except RuntimeError:  # no more threads: the next record tries again
-                self._thread = None
                 self._is_busy.clear()
 
     def _serve(self) -> None:
