@@ -71,9 +71,10 @@ class FailureDetector:
         b = self.seen.state(subject)
         b.probing, b.probed_at, b.probes = True, now, b.probes + 1
 
-    def sent(self, it: InFlight, now: float, records: int = 1) -> None:
-        """Take note of records that were sent."""
-        it.sent_at.extend([now] * records)
+    def sent(self, it: InFlight, now: float, records: int = 1, at: float | None = None) -> None:
+        """Take note of records that were sent, if not now then earlier; they are waited for from now on."""
+        latest = it.sent_at[-1] if it.sent_at else -math.inf
+        it.sent_at.extend([now if at is None else max(at, latest)] * records)
         self.seen.count(it, records, now)
 
     def withdrawn(self, it: InFlight, now: float, records: int = 1, *, ended: bool = False) -> None:

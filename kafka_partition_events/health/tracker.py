@@ -202,10 +202,11 @@ class DeliveryTracker:
         self._play(step)
 
     def sent(self, topic: str, partition: int, broker: int | None, followers: frozenset[int] = frozenset(),
-             handle: int = MAIN, producer: int = 0) -> None:  # fmt: skip
+             handle: int = MAIN, producer: int = 0, at: float | None = None) -> None:  # fmt: skip
         """Take note of a record that was sent to a partition that ``broker`` leads and others follow.
 
-        ``producer``: what `new_producer` has returned, here and in what is reported of the record.
+        ``producer``: what `new_producer` has returned, here and in what is reported of the record. ``at``:
+        when it was sent, by the clock, if that was earlier.
         """
         key, needed = (handle, topic, partition), followers if self._needs_replicas else frozenset[int]()
 
@@ -215,7 +216,7 @@ class DeliveryTracker:
                 it = self._in_flight[key] = InFlight(topic, partition, handle, broker, needed)
             self._detector.moved(it, broker, needed, now)
             self._tracked[topic] += 1
-            self._detector.sent(it, now)
+            self._detector.sent(it, now, at=at)
             if (own := self._by_producer.get(producer)) is not None:
                 own[it] += 1
 

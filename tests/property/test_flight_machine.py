@@ -48,13 +48,15 @@ class Reports(ProducerReports):
         self.known: Counter[Attempt] = Counter()
         self.where_stuck: Stuck = {}
         self.events: list[Event] = []
+        self.meanwhile: Any = None  # what another thread does while a record that is in flight gets tracked
 
-    def sent(self, attempt: Attempt, route: Route) -> None:
-        attempt.tracked = True
+    def sent(self, attempt: Attempt, route: Route, at: float | None = None) -> None:
         self.known[attempt] += 1
+        assert (at is None) != attempt.taken, "of what was handed over it is known when"
+        if at is not None and self.meanwhile is not None:
+            self.meanwhile(attempt)
 
     def withdrawn(self, attempt: Attempt) -> None:
-        attempt.tracked = False
         self.known[attempt] -= 1
 
     def answered(self, attempt: Attempt, latency_s: float) -> None:
@@ -243,6 +245,32 @@ class FlightMachine(RuleBasedStateMachine):
         self.flight.served()
         self.library.refusals.clear()
 
+    @rule(
+        how=st.sampled_from(["arrives", "times out"]),
+        another=st.sampled_from(["reports", "searches", None]),
+    )
+    def some_wait_untracked(self, how: str, another: str | None) -> None:
+        """One is tracked wherever some wait; another thread may report just that, or search as well."""
+
+        def meanwhile(attempt: Attempt) -> None:
+            self.reports.meanwhile = None
+            if another == "searches":
+                self.now += 2 * copies.UNTRACKED_S
+                self.flight.served()
+            elif another == "reports":
+                which = [it for _, it in self.library.in_flight].index(attempt)
+                self.report(which, how, callback_raises=False)
+
+        self.now += copies.UNTRACKED_S
+        self.reports.where_stuck, self.reports.meanwhile = {}, meanwhile
+        self.flight.served()
+        self.reports.meanwhile = None
+        if self.flight.rescue == "hedge" and another is None:
+            self.now += 2 * copies.UNTRACKED_S
+            self.flight.served()
+            waiting = {a.place for _, a in self.library.in_flight if a.rescuable and a.partition >= 0}
+            assert waiting <= {it.place for it, count in self.reports.known.items() if count}
+
     @rule()
     def hang(self) -> None:
         """All that is in flight is stuck, and copies take another handle."""
@@ -293,6 +321,7 @@ class FlightMachine(RuleBasedStateMachine):
         assert not self.flight.copies.open
         assert self.flight.copies.stats.held_bytes == 0
         assert not self.flight.copies._uncopied
+        assert not self.flight.copies._in_flight
 
 
 FlightMachine.TestCase.settings = settings(max_examples=scaled(200), stateful_step_count=40, deadline=None)

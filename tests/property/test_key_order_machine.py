@@ -158,16 +158,10 @@ class Producers(RuleBasedStateMachine):
 
             deliveries = Deliveries()
 
-            def sent(self, attempt: Attempt, route: Route) -> None:
-                attempt.tracked = True
-
-            def withdrawn(self, attempt: Attempt) -> None:
-                attempt.tracked = False
-
             def stuck(self) -> dict[tuple[int, str, int], int | None]:
                 return machine.stuck
 
-            answered = failed = polled = lambda *_args: None
+            sent = withdrawn = answered = failed = polled = lambda *_args: None
 
             def emit(self, events: Iterable[Event]) -> None:
                 for event in events:

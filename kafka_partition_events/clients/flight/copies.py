@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from kafka_partition_events.clients.flight.record import Attempt, RescuableRecord
 from kafka_partition_events.clients.flight.rescue import RescueStats
@@ -30,6 +30,8 @@ HELD_BYTES: Final = 32 * 1024 * 1024
 outcome. The original of a copy that arrived keeps its memory, beyond this limit, until the client gives it
 up."""
 SEARCH_EVERY_S: Final = 0.005  # for what is stuck, or may go by now: applications poll for each record
+UNTRACKED_S: Final = 0.02
+"""How long records wait where none is tracked, until one is. Most are answered within it."""
 
 
 class CopyBudget:
@@ -71,11 +73,14 @@ class Copies:
         self.queue: deque[RescuableRecord] = deque()  # the copies to be sent
         self.waiting = 0  # how many are queued, or about to be sent
         self.is_short = False  # the budget was used up when `copy_stuck` was called last
+        self._clock = clock
         self._budget = CopyBudget(clock)
         self._lock = threading.RLock()  # a signal handler may produce in here
         self._closed = False
         self._open: set[RescuableRecord] = set()
-        # What is in flight, apart as each is searched often: without a key, and has no copy yet; with one.
+        self._in_flight: dict[Where, dict[Attempt, float]] = {}  # when each was sent, the oldest first
+        self._next_overdue = -math.inf
+        # Records in flight, apart as each is searched often: without a key, and has no copy yet; with one.
         self._uncopied: dict[Where, dict[RescuableRecord, None]] = {}
         self._keyed: dict[Where, dict[RescuableRecord, None]] = {}
         self._bytes = 0
@@ -131,6 +136,7 @@ class Copies:
     def placed(self, record: RescuableRecord, attempt: Attempt, partition: int) -> None:
         """Note which partition the client has chosen for an attempt that was launched without one."""
         with self._lock:
+            _remove(self._in_flight, attempt.place, attempt)
             self._forget_place(record, attempt)
             attempt.partition = record.tried[-1] = partition
             self._note_place(record, attempt)
@@ -177,6 +183,26 @@ class Copies:
             if record in self._open:
                 self._open.remove(record)
                 self._bytes -= record.size
+
+    # -- what the failure detector tracks ------------------------------------------------------------
+
+    def overdue(self) -> list[tuple[Attempt, float]]:
+        """Return the oldest attempt wherever some wait and none is tracked, and when it was sent."""
+        with self._lock:
+            if (now := self._clock()) < self._next_overdue:
+                return []
+            self._next_overdue = now + UNTRACKED_S
+            waiting = ((there, *next(iter(there.items()))) for there in self._in_flight.values())
+            waiting = (it for it in waiting if now - it[2] >= UNTRACKED_S)
+            return [(first, at) for there, first, at in waiting if not any(it.tracked for it in there)]
+
+    def track(self, attempt: Attempt) -> bool:
+        """Note that an attempt is tracked from now on; False: it was already, or is not in flight."""
+        with self._lock:
+            if attempt.tracked or attempt not in self._in_flight.get(attempt.place, ()):
+                return False
+            attempt.tracked = True
+            return True
 
     # -- copies --------------------------------------------------------------------------------------
 
@@ -296,6 +322,7 @@ class Copies:
 
     def _landed(self, record: RescuableRecord, attempt: Attempt) -> bool:
         """Note that an attempt is over; return whether it counted: it does not, if it was withdrawn."""
+        _remove(self._in_flight, attempt.place, attempt)
         if attempt not in record.in_flight:
             return False
         record.in_flight.remove(attempt)
@@ -304,14 +331,18 @@ class Copies:
         return True
 
     def _note_place(self, record: RescuableRecord, attempt: Attempt) -> None:
+        self._in_flight.setdefault(attempt.place, {})[attempt] = self._clock()
         self._places_of(record).setdefault(attempt.place, {})[record] = None
 
     def _forget_place(self, record: RescuableRecord, attempt: Attempt) -> None:
-        places = self._places_of(record)
-        there = places.get(attempt.place, {})
-        there.pop(record, None)
-        if not there:
-            places.pop(attempt.place, None)
+        _remove(self._places_of(record), attempt.place, record)
 
     def _places_of(self, record: RescuableRecord) -> dict[Where, dict[RescuableRecord, None]]:
         return self._uncopied if record.key is None else self._keyed
+
+
+def _remove(places: dict[Where, dict[Any, Any]], where: Where, it: object) -> None:
+    there = places.get(where, {})
+    there.pop(it, None)
+    if not there:
+        places.pop(where, None)

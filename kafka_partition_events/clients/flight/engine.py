@@ -36,7 +36,7 @@ from kafka_partition_events.routing.table import Route
 
 SAMPLE_S: Final = 0.001
 """One record in so much time is tracked, of all topics together: that costs the same at any rate, and misses
-nothing, as a broker is suspected after 25 ms at the soonest."""
+nothing, as a broker is suspected after 25 ms at the soonest. `Copies.overdue` has what it leaves out."""
 
 
 @define(eq=False, slots=False)
@@ -173,14 +173,13 @@ class Flight:
         return FIRST if route is None or not route.is_safe(partition) else self.further(topic)
 
     def _report_sent(self, attempt: Attempt, route: Route | None) -> None:
-        """Track an attempt: of a record that may get a copy, a probe, or one in `SAMPLE_S`."""
+        """Track an attempt: a probe, or one in `SAMPLE_S`."""
         if route is None or not 0 <= attempt.partition < route.count:
             return
-        is_tracked = attempt.rescuable is not None
-        if not is_tracked and (now := self.clock()) >= self.next_sample:
+        if is_due := (now := self.clock()) >= self.next_sample:
             self.next_sample = now + SAMPLE_S
-            is_tracked = True
-        if is_tracked or route.avoids(attempt.partition):
+        if is_due or route.avoids(attempt.partition):
+            attempt.tracked = True
             self.reports.sent(attempt, route)
 
     def placed(self, attempt: Attempt, partition: int) -> None:
@@ -195,12 +194,12 @@ class Flight:
 
     def take_back(self, attempt: Attempt) -> None:
         """Note that the client did not take an attempt."""
-        if attempt.tracked:
-            self.reports.withdrawn(attempt)
         if self.keyed is not None:
             self.keyed.order.reported(attempt, None)
         if attempt.rescuable is not None:
             self.copies.taken_back(attempt.rescuable, attempt)
+        if attempt.tracked:  # from here on that changes no more, see `_track_overdue`
+            self.reports.withdrawn(attempt)
 
     # -- reports -------------------------------------------------------------------------------------
 
@@ -222,18 +221,21 @@ class Flight:
         has, be it with an error, so many seconds after it was sent.
         """
         self._has_answers = self._has_answers or answered
+        rescuable = attempt.rescuable
+        if self.keyed is not None and (attempt.mark is not None or attempt.key is not None):
+            self.keyed.order.reported(attempt, None if error is not None else offset)
+        if rescuable is not None:
+            worth_a_copy = error is not None and self._is_worth_a_copy(rescuable, error, worth_a_copy)
+            if not self.copies.landed(rescuable, attempt, error, worth_a_copy=worth_a_copy):
+                rescuable = None  # it goes on
         try:
-            if attempt.tracked and answered:
+            if attempt.tracked and answered:  # from here on that changes no more, see `_track_overdue`
                 self.reports.answered(attempt, latency_s)
             elif attempt.tracked:
                 self.reports.failed(attempt)
         finally:
-            if self.keyed is not None and (attempt.mark is not None or attempt.key is not None):
-                self.keyed.order.reported(attempt, None if error is not None else offset)
-            if (rescuable := attempt.rescuable) is not None:
-                worth_a_copy = error is not None and self._is_worth_a_copy(rescuable, error, worth_a_copy)
-                if self.copies.landed(rescuable, attempt, error, worth_a_copy=worth_a_copy):
-                    self._finish(rescuable, arrived)
+            if rescuable is not None:
+                self._finish(rescuable, arrived)
 
     def _is_worth_a_copy(self, rescuable: RescuableRecord, error: BaseException, said: bool) -> bool:
         if not rescuable.bare and self.client.is_too_large(error):
@@ -286,8 +288,21 @@ class Flight:
             self._hedge()
         self.drain()
 
+    def _track_overdue(self) -> None:
+        """Track a record wherever some wait, and none is tracked.
+
+        It may be reported at any time, by another thread. If that is before `Copies.track`, it finds a record
+        that is not tracked, and reports nothing of it; then this does. If it is after, it reports as usual.
+        """
+        for attempt, sent_at in self.copies.overdue():
+            if (route := self.route(attempt.topic, attempt.partition)) is not None:
+                self.reports.sent(attempt, route, sent_at)
+                if not self.copies.track(attempt):
+                    self.reports.withdrawn(attempt)
+
     def _hedge(self) -> None:
         """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
+        self._track_overdue()
         detour = self.client.detours.get(self.reports.deliveries.handle)
         if detour is not None and detour.handle() is None and detour.is_coming:
             return  # a moment later copies have a handle that is not blocked

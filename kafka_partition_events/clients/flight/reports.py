@@ -20,15 +20,13 @@ class ProducerReports:
         self.deliveries = partitioner.deliveries  # which knows the suspects
         self._producer = self.deliveries.new_producer()
 
-    def sent(self, attempt: Attempt, route: Route) -> None:
-        """Note an attempt that is about to be handed to the client."""
-        attempt.tracked = True
+    def sent(self, attempt: Attempt, route: Route, at: float | None = None) -> None:
+        """Note an attempt that is about to be handed to the client, or was, ``at`` monotonic seconds."""
         info, by = route.info.partitions[attempt.partition], (attempt.handle, self._producer)
-        self.deliveries.sent(attempt.topic, attempt.partition, info.leader, info.followers, *by)
+        self.deliveries.sent(attempt.topic, attempt.partition, info.leader, info.followers, *by, at)
 
     def withdrawn(self, attempt: Attempt) -> None:
-        """Take `sent` back: the client did not take it."""
-        attempt.tracked = False
+        """Take `sent` back: the client did not take it, or it is reported elsewhere."""
         self.deliveries.withdrawn(attempt.topic, attempt.partition, attempt.handle, self._producer)
 
     def answered(self, attempt: Attempt, latency_s: float) -> None:

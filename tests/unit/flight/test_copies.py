@@ -70,6 +70,23 @@ def test_what_has_its_copy_is_searched_no_more(rig: Rig) -> None:
     assert rig.copies._uncopied == {(0, "t", 1): {other: None}}
 
 
+def test_where_records_wait_and_none_is_tracked_the_oldest_is(rig: Rig) -> None:
+    """The failure detector says only of places where it tracks one that what waits there is stuck."""
+    oldest, second, _, tracked, _ = rig.admitted(0, 0, 0, 1, 1)
+    rig.latest[tracked].tracked = True
+    assert not rig.copies.overdue()
+    rig.now = module.UNTRACKED_S
+    assert rig.copies.overdue() == [(rig.latest[oldest], 0.0)]
+    assert rig.copies.track(rig.latest[oldest])
+    assert not rig.copies.track(rig.latest[oldest]), "two threads may have found it"
+    rig.now *= 2
+    assert not rig.copies.overdue()
+    rig.times_out(oldest)
+    assert not rig.copies.track(rig.latest[oldest])
+    rig.now *= 2
+    assert rig.copies.overdue() == [(rig.latest[second], 0.0)]
+
+
 def test_an_error_is_the_outcome_of_the_last_attempt_only(rig: Rig) -> None:
     (record,) = rig.admitted(0)
     original = rig.latest[record]
