@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -117,6 +118,18 @@ class TestAPartitionerThatIgnoresKeys:
         chooser = make(partitioner(), chunks=False)
         chooser.choose("orders", b"k", b"v")
         assert chooser.cuts.unkeyed["orders"] == ()
+
+    def test_answers_for_a_chunk_of_those_until_its_routes_change(
+        self, partitioner: Any, make: Make, now: list[float], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = partitioner()
+        current = Mock(wraps=asked.current)
+        monkeypatch.setattr(asked, "current", current)
+        chooser = make(asked, chunks=False)
+        first = {chooser.choose("orders", b"k", b"v") for _ in range(50)}
+        assert (len(first), current.call_count) == (1, 2)
+        asked.deliveries.unreachable(min(first) + 1)  # its leader
+        assert first.isdisjoint(chooser.choose("orders", b"k", b"v") for _ in range(50))
 
 
 def test_round_robin_counts_keyed_records_as_it_counts_others(make: Make) -> None:

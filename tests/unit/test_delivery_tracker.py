@@ -331,7 +331,6 @@ class TestBacklogs:
         assert others == [0, 0]
 
 
-
 def test_what_is_tracked_late_counts_from_when_it_was_sent() -> None:
     """A broker works on the oldest; and of one partition the oldest is answered first."""
     front = Front()

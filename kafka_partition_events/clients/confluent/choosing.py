@@ -66,7 +66,7 @@ class Chooser:
                 if not self.leaves_keys(topic):
                     turn.close_short_cut()
         elif self.by_turns is not None:
-            return turn.renew()
+            return turn.partition if not self._chunks and turn.asked() else turn.renew()
         elif not turn.asked():
             turn.renew()
         return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
