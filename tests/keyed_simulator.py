@@ -1,4 +1,4 @@
-"""The world of ``feedback_simulator`` with a producer whose records all have a key, which stay at home.
+"""The world of ``feedback_simulator`` with a producer whose records all have a key.
 
 Real in it, beside what is real there: `Flight`, which places, holds and releases the records. What is
 modelled is the client: each batch closes a little sooner or later than its linger asks for, and requests go
@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from kafka_partition_events.clients.flight.engine import Flight
+from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.key_order import KeyOrder
 from kafka_partition_events.clients.flight.record import Attempt, Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
@@ -27,8 +28,12 @@ class KeyedRun(_Run):
     most_held_s = 1e9
     detours: ClassVar = {n: SimpleNamespace(handle=object) for n in (1, 2)}
 
-    def __init__(self, simulation: Simulation, keys: int) -> None:
+    def __init__(
+        self, simulation: Simulation, keys: int, *, moves: MoveKeys | None = None, burst: int = 1
+    ) -> None:
+        """Send records of so many keys, which stay at home without ``moves``, so many at once."""
         super().__init__(simulation)
+        self.burst = self.due = burst
         homes = random.Random(simulation.seed)
         self.homes = [homes.randrange(simulation.partitions) for _ in range(keys)]
         self.jitter = random.Random(simulation.seed)
@@ -41,7 +46,7 @@ class KeyedRun(_Run):
         self.closing: list[tuple[float, int, _Batch]] = []
         self.flight = Flight(self.partitioner, self, ProducerReports(self.partitioner), clock=self.clock)  # type: ignore[arg-type]
         probe = self.deliveries.take_keyed_probe
-        self.flight.keep_order(KeyOrder(lambda _topic: None, probe=probe))
+        self.flight.keep_order(KeyOrder(lambda _topic: None, moves, probe=probe))
 
     def late(self, partitions: set[int]) -> float:
         """Return the share of the records of some partitions, from the fault on, that came late or never."""
@@ -50,6 +55,13 @@ class KeyedRun(_Run):
         return len(late) / len(those)
 
     def produce(self) -> None:
+        self.due -= 1
+        if not self.due:
+            self.due = self.burst
+            for _ in range(self.burst):
+                self.send_one()
+
+    def send_one(self) -> None:
         key = self.keys.randrange(len(self.homes))
         self.sent_at.append(self.now)
         self.home_of.append(self.homes[key])

@@ -19,13 +19,16 @@ def what_to_avoid(
     avoided = {Trust.SUSPECT, Trust.PROBATION}
     if Trust.TRUSTED in trusts:
         avoided.add(Trust.DOUBTED)
+    replicas = list(seen.of(Role.REPLICA))
+    # Where several connections wait, and for any replica, there is nothing to avoid, and no way round.
+    leaders = sum(subject.role is Role.LEADER for subject in seen.ambiguous)
+    any_may_be = leaders > 1 and bool(replicas) and seen.ambiguous.issuperset(b.subject for b in replicas)
     bad: dict[Role | None, set[Any]] = {role: set() for role in Role}
     for b in seen.states.values():
-        if b.trust in avoided or b.subject in seen.ambiguous:
+        if b.trust in avoided or (b.subject in seen.ambiguous and not any_may_be):
             bad[b.subject.role].add(b.subject.id)
-    replicas = list(seen.of(Role.REPLICA))
     # Where all are silent the second handle shows whether it is us: its connections are new.
-    none_answers = bool(replicas) and not trusts & {Trust.TRUSTED, Trust.PROBATION}
+    none_answers = any_may_be or (bool(replicas) and not trusts & {Trust.TRUSTED, Trust.PROBATION})
     in_trouble = none_answers or any(
         (b.is_bad or seen.held_up) and b.subject.id in bad[Role.REPLICA] for b in replicas
     )

@@ -71,11 +71,12 @@ class FailureDetector:
         b = self.seen.state(subject)
         b.probing, b.probed_at, b.probes = True, now, b.probes + 1
 
-    def sent(self, it: InFlight, now: float, records: int = 1, at: float | None = None) -> None:
-        """Take note of records that were sent, if not now then earlier; they are waited for from now on."""
-        latest = it.sent_at[-1] if it.sent_at else -math.inf
-        it.sent_at.extend([now if at is None else max(at, latest)] * records)
+    def sent(self, it: InFlight, now: float, records: int = 1, *, sampled: bool = False) -> None:
+        """Take note of records that were sent; ``sampled``: others, to any partition, are not tracked."""
+        it.sent_at.extend([now] * records)
         self.seen.count(it, records, now)
+        if sampled and it.leader is not None:
+            self.seen.connection(it).sampled[it] = now
 
     def withdrawn(self, it: InFlight, now: float, records: int = 1, *, ended: bool = False) -> None:
         """Take note that the latest records were not sent after all.
@@ -99,8 +100,11 @@ class FailureDetector:
         if (leader, followers) == (it.leader, it.followers):
             return
         self.seen.discount(it, it.outstanding, now, leaves=True)
-        if it.leader is not None and (connection := self.seen.connection(it)).given_up is it:
-            connection.given_up = None  # its broker, which waited for others, learns of the change, too
+        if it.leader is not None:
+            connection = self.seen.connection(it)
+            connection.sampled.pop(it, None)
+            if connection.given_up is it:
+                connection.given_up = None  # its broker, which waited for others, learns of the change, too
         it.move(leader, followers)
         it.moved_at = now
         self.seen.count(it, it.outstanding, now)

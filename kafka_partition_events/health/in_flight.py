@@ -16,6 +16,8 @@ from attrs import define, field
 
 from kafka_partition_events.metadata.events import Role
 
+_LATELY_S = 1.0  # before a silence began: so many keys reach all partitions that are written
+
 MAIN, STANDBY = 0, 1
 """Indices of a client's handles: the one that the application made, and the first of its standbys."""
 
@@ -82,6 +84,7 @@ class BrokerConnection:
     held_to: float = -math.inf  # when it was last seen to wait for a suspect
     excused: bool = False  # this silence was forgiven once, see `Circuits._give_benefit_of_doubt`
     given_up: InFlight | None = None  # whose head the client gave up; the broker still works on it
+    sampled: dict[InFlight, float] = field(factory=dict)  # see `sampled_lately`; when the latest was sent
     _entries: int = 0
     _oldest: list[tuple[float, int, InFlight]] = field(factory=list)  # a heap; some are settled already
 
@@ -97,6 +100,11 @@ class BrokerConnection:
                 return it
             heapq.heappop(self._oldest)
         return None
+
+    @property
+    def sampled_lately(self) -> list[InFlight]:
+        """The partitions any of which may be the head: records with a key went to all, untracked."""
+        return [it for it, at in self.sampled.items() if at > self.asked_at - _LATELY_S]
 
     def heads(self, within: float) -> list[InFlight]:
         """Return the partitions that may be the head: a client sends batches in nearly the order of time."""

@@ -72,7 +72,8 @@ def _silent_connections(circuits: Circuits, now: float) -> Iterator[BrokerConnec
 
 def _silence_of(seen: Observations, connection: BrokerConnection, now: float) -> Silence:
     """Return which brokers a silent connection may wait for, and whether that is for too long."""
-    leader, *others = seen.needed(connection.head)
+    heads = (connection.head, *connection.sampled_lately)
+    leader, *others = dict.fromkeys(b for it in heads for b in seen.needed(it))
     proven = _proven_from(seen, connection)
     candidates = (leader, *(b for b in others if b.answered_to <= proven))
     silence = Silence(connection, candidates)
@@ -171,7 +172,7 @@ def _conclude(seen: Observations, silences: list[Silence], ambiguous: frozenset[
 
 def _may_wait_for(seen: Observations, connection: BrokerConnection) -> Iterator[BrokerState]:
     """Yield the brokers that a silent connection may wait for, whichever of its first batches is the head."""
-    for it in connection.heads(seen.policy.linger + _OUT_OF_ORDER_S):
+    for it in (*connection.heads(seen.policy.linger + _OUT_OF_ORDER_S), *connection.sampled_lately):
         yield from seen.needed(it)
 
 

@@ -87,7 +87,9 @@ class DeliveryTracker:
         self.avoidance = self._detector.avoidance  # what to avoid now
         self.handle = self._detector.handle  # for records that need no suspect
         self.probing = self._detector.probing  # it is worth asking for `take_probe`
-        self.avoiding = bool(self.avoidance)  # the last one: it is what others read first, without the lock
+        # Also where none is avoided as all are silent: another handle shows whether it is us. The last one,
+        # which others read first, without the lock.
+        self.avoiding = bool(self.avoidance) or self.handle != MAIN
 
     def _play(self, step: Callable[[float], _Changes]) -> tuple[Event, ...]:
         """Take a step under the lock; within another one of this very thread put it off until that is over.
@@ -102,7 +104,7 @@ class DeliveryTracker:
         """
         events: list[Event] = []
         with self._lock:
-            before = self.avoidance
+            before = self.avoidance, self.avoiding
             self._steps.append(step)
             while self._steps and self._player is None:
                 try:
@@ -118,7 +120,7 @@ class DeliveryTracker:
                     self._renew()
                 finally:
                     self._player = None
-        if self.avoidance is not before:
+        if before != (self.avoidance, self.avoiding):
             self._on_change()
         return tuple(events)
 
@@ -166,6 +168,10 @@ class DeliveryTracker:
         those = [self._in_flight.get((self.handle, topic, p)) for p in partitions]
         return [0 if it is None or it.leader is None else it.outstanding for it in those]
 
+    def tracks(self, handle: int, topic: str, partition: int) -> bool:
+        """Return whether a record that is in flight there is tracked. Takes no lock."""
+        return bool((it := self._in_flight.get((handle, topic, partition))) and it.sent_at)
+
     def tracked(self, topic: str) -> int:
         """Return how many records of a topic have been tracked so far."""
         return self._tracked[topic]
@@ -202,21 +208,20 @@ class DeliveryTracker:
         self._play(step)
 
     def sent(self, topic: str, partition: int, broker: int | None, followers: frozenset[int] = frozenset(),
-             handle: int = MAIN, producer: int = 0, at: float | None = None) -> None:  # fmt: skip
+             handle: int = MAIN, producer: int = 0, *, sampled: bool = False) -> None:  # fmt: skip
         """Take note of a record that was sent to a partition that ``broker`` leads and others follow.
 
-        ``producer``: what `new_producer` has returned, here and in what is reported of the record. ``at``:
-        when it was sent, by the clock, if that was earlier.
+        ``producer``: what `new_producer` has returned, here and in what is reported of the record.
+        ``sampled``: see `FailureDetector.sent`.
         """
         key, needed = (handle, topic, partition), followers if self._needs_replicas else frozenset[int]()
 
         def step(now: float) -> None:
-            it = self._in_flight.get(key)
-            if it is None:
+            if (it := self._in_flight.get(key)) is None:
                 it = self._in_flight[key] = InFlight(topic, partition, handle, broker, needed)
             self._detector.moved(it, broker, needed, now)
             self._tracked[topic] += 1
-            self._detector.sent(it, now, at=at)
+            self._detector.sent(it, now, sampled=sampled)
             if (own := self._by_producer.get(producer)) is not None:
                 own[it] += 1
 
@@ -243,8 +248,7 @@ class DeliveryTracker:
 
     def _settled(self, topic: str, partition: int, handle: int, producer: int) -> InFlight | None:
         """Return where a record is in flight that its producer has no more; None: it is not tracked."""
-        it = self._in_flight.get((handle, topic, partition))
-        if it is None or not it.sent_at:
+        if (it := self._in_flight.get((handle, topic, partition))) is None or not it.sent_at:
             return None
         if own := self._by_producer.get(producer):
             own[it] -= 1

@@ -244,7 +244,7 @@ def test_help_and_completion_import_next_to_nothing(
 CORE = {
     "metadata": (2_692, 2_692),
     "routing": (500, 500),
-    "health": (1_673, 1_400),
+    "health": (1_695, 1_400),
     "partitioners": (996, 996),
     "clients": (8_355, 4_300),
 }

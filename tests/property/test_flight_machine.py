@@ -50,10 +50,9 @@ class Reports(ProducerReports):
         self.events: list[Event] = []
         self.meanwhile: Any = None  # what another thread does while a record that is in flight gets tracked
 
-    def sent(self, attempt: Attempt, route: Route, at: float | None = None) -> None:
+    def sent(self, attempt: Attempt, route: Route, *, sampled: bool = False) -> None:
         self.known[attempt] += 1
-        assert (at is None) != attempt.taken, "of what was handed over it is known when"
-        if at is not None and self.meanwhile is not None:
+        if attempt.taken and self.meanwhile is not None:
             self.meanwhile(attempt)
 
     def withdrawn(self, attempt: Attempt) -> None:

@@ -153,6 +153,9 @@ class Producers(RuleBasedStateMachine):
             def handle(self) -> int:
                 return machine.handle
 
+            def tracks(self, *_place: object) -> bool:
+                return False
+
         class Reports:
             """What one producer brings it."""
 
@@ -161,7 +164,7 @@ class Producers(RuleBasedStateMachine):
             def stuck(self) -> dict[tuple[int, str, int], int | None]:
                 return machine.stuck
 
-            sent = withdrawn = answered = failed = polled = lambda *_args: None
+            sent = withdrawn = answered = failed = polled = lambda *_args, **_more: None
 
             def emit(self, events: Iterable[Event]) -> None:
                 for event in events:

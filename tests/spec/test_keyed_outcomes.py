@@ -1,7 +1,8 @@
-"""What becomes of records with a key when a broker hangs: in a simulated world, where keys stay at home."""
+"""What becomes of records with a key when a broker hangs: in a simulated world."""
 
 import pytest
 
+from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from tests.feedback_simulator import Frozen, Latency, Simulation, noisy, usual
 from tests.keyed_simulator import KeyedRun
 
@@ -41,3 +42,18 @@ def test_a_healthy_broker_that_is_suspect_by_mistake_is_trusted_again(seed: int)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_same_with_three_replicas_and_many_keys(seed: int) -> None:
     assert run(seed, noisy(median=0.003), brokers=6, replication=3, partitions=24, keys=20_000) <= 0.19
+
+
+@pytest.mark.parametrize("burst", [1, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_keys_leave_a_frozen_broker_though_it_blocks_all_connections_at_once(seed: int, burst: int) -> None:
+    """Of a burst one record is tracked, so that what a connection waits for is any of its partitions."""
+    seed += 18
+    world = Simulation(
+        seed=seed, seconds=FREEZE + 4, since=FREEZE, rate=200, time_out=20, session=90, ways=3,
+        brokers=6, replication=3, partitions=24, latency=usual(0.004, 0.6),
+        faults={1 + seed % 6: Frozen(since=FREEZE, stopped=90, period=100)},
+    )  # fmt: skip
+    done = KeyedRun(world, 20_000, moves=MoveKeys(), burst=burst)
+    done.run()
+    assert done.late(set(range(24))) <= 0.1

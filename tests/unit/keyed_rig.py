@@ -15,7 +15,7 @@ from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.kafka_python import attach, key_stats, second
-from kafka_partition_events.clients.kafka_python.adapter import Adapter
+from kafka_partition_events.clients.kafka_python.adapter import KafkaPythonAdapter
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from kafka_partition_events.routing.table import NOTHING, Avoidance
 from kafka_partition_events.testing import ScriptedSource
@@ -180,7 +180,7 @@ class KafkaPythonRig(Rig):
         self.poller.close()
 
 
-kept_adapters: list[Adapter] = []
+kept_adapters: list[KafkaPythonAdapter] = []
 
 
 def a_poller() -> MetadataPoller:
@@ -205,7 +205,7 @@ def queued(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
 
     # The detector believes what tests say:
     for name in ("sent", "answered", "failed", "withdrawn", "polled", "unreachable"):
-        monkeypatch.setattr(ProducerReports, name, lambda *_arguments: None)
+        monkeypatch.setattr(ProducerReports, name, lambda *_arguments, **_more: None)
     monkeypatch.setattr(Handle, "plain", plain)
     monkeypatch.setattr(adapter, "_produce_batch", batch)
     return queued
@@ -230,7 +230,7 @@ def make_either(
 
 
 def fake_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Kept(Adapter):
+    class Kept(KafkaPythonAdapter):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             kept_adapters[:] = [self]
@@ -238,7 +238,7 @@ def fake_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
         def _see_to(self) -> None:
             pass
 
-    monkeypatch.setattr(attaching, "Adapter", Kept)
+    monkeypatch.setattr(attaching, "KafkaPythonAdapter", Kept)
     monkeypatch.setattr(second, "KafkaProducer", FakeProducer)
 
 

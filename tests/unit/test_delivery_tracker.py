@@ -331,20 +331,6 @@ class TestBacklogs:
         assert others == [0, 0]
 
 
-def test_what_is_tracked_late_counts_from_when_it_was_sent() -> None:
-    """A broker works on the oldest; and of one partition the oldest is answered first."""
-    front = Front()
-    sent_at = front.clock.monotonic()
-    front.clock.advance(0.001)
-    front.sent(0, 0)
-    front.clock.advance(0.02)
-    front.deliveries.sent("t", 3, 1, at=sent_at)
-    front.deliveries.sent("t", 0, 1, at=sent_at)
-    connection = front.deliveries._detector.seen.connections[MAIN, 1]
-    assert connection.head.partition == 3
-    assert [list(it.sent_at) for it in connection.waiting] == [[sent_at + 0.001] * 3, [sent_at]]
-
-
 def test_conclusions_are_two_milliseconds_apart_at_least() -> None:
     class Counting(FailureDetector):
         conclusions = 0

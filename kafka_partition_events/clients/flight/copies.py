@@ -30,8 +30,7 @@ HELD_BYTES: Final = 32 * 1024 * 1024
 outcome. The original of a copy that arrived keeps its memory, beyond this limit, until the client gives it
 up."""
 SEARCH_EVERY_S: Final = 0.005  # for what is stuck, or may go by now: applications poll for each record
-UNTRACKED_S: Final = 0.02
-"""How long records wait where none is tracked, until one is. Most are answered within it."""
+UNTRACKED_S: Final = 0.02  # where so long none is tracked, one that waits is; most are answered sooner
 
 
 class CopyBudget:
@@ -186,15 +185,14 @@ class Copies:
 
     # -- what the failure detector tracks ------------------------------------------------------------
 
-    def overdue(self) -> list[tuple[Attempt, float]]:
-        """Return the oldest attempt wherever some wait and none is tracked, and when it was sent."""
+    def overdue(self) -> list[Attempt]:
+        """Return the oldest attempt wherever some wait and none is tracked."""
         with self._lock:
             if (now := self._clock()) < self._next_overdue:
                 return []
             self._next_overdue = now + UNTRACKED_S
-            waiting = ((there, *next(iter(there.items()))) for there in self._in_flight.values())
-            waiting = (it for it in waiting if now - it[2] >= UNTRACKED_S)
-            return [(first, at) for there, first, at in waiting if not any(it.tracked for it in there)]
+            places = (it for it in self._in_flight.values() if now - next(iter(it.values())) >= UNTRACKED_S)
+            return [next(iter(it)) for it in places if not any(attempt.tracked for attempt in it)]
 
     def track(self, attempt: Attempt) -> bool:
         """Note that an attempt is tracked from now on; False: it was already, or is not in flight."""

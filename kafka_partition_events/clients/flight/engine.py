@@ -128,7 +128,7 @@ class Flight:
         self, record: Record, attempt: Attempt, route: Route | None, log: KeyOrder | None = None
     ) -> Any:
         """Track an attempt, have it marked in a log of keys, and hand it over; take it back if refused."""
-        self._report_sent(attempt, route)
+        self._report_sent(attempt, route, sampled=log is not None and log.has_untracked(attempt.topic))
         if log is not None and attempt.tracked:
             attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
         linked = None
@@ -172,15 +172,16 @@ class Flight:
         """Return the handle for a record without a key."""
         return FIRST if route is None or not route.is_safe(partition) else self.further(topic)
 
-    def _report_sent(self, attempt: Attempt, route: Route | None) -> None:
-        """Track an attempt: a probe, or one in `SAMPLE_S`."""
+    def _report_sent(self, attempt: Attempt, route: Route | None, *, sampled: bool = False) -> None:
+        """Track a probe, one in `SAMPLE_S`, and of the attempts that are placed the first at its place."""
         if route is None or not 0 <= attempt.partition < route.count:
             return
         if is_due := (now := self.clock()) >= self.next_sample:
             self.next_sample = now + SAMPLE_S
-        if is_due or route.avoids(attempt.partition):
+        is_first = attempt.key is not None and not self.reports.deliveries.tracks(*attempt.place)
+        if is_due or is_first or route.avoids(attempt.partition):
             attempt.tracked = True
-            self.reports.sent(attempt, route)
+            self.reports.sent(attempt, route, sampled=sampled)
 
     def placed(self, attempt: Attempt, partition: int) -> None:
         """Note which partition the client has chosen for an attempt that was `UNASSIGNED`.
@@ -294,9 +295,9 @@ class Flight:
         It may be reported at any time, by another thread. If that is before `Copies.track`, it finds a record
         that is not tracked, and reports nothing of it; then this does. If it is after, it reports as usual.
         """
-        for attempt, sent_at in self.copies.overdue():
+        for attempt in self.copies.overdue():
             if (route := self.route(attempt.topic, attempt.partition)) is not None:
-                self.reports.sent(attempt, route, sent_at)
+                self.reports.sent(attempt, route)
                 if not self.copies.track(attempt):
                     self.reports.withdrawn(attempt)
 

@@ -76,6 +76,14 @@ class KeyLog:
         self._highest: dict[int, int] = {}  # offset of marks that were let go of, by partition
         self._late: dict[int, list[Mark]] = {}  # those that had no report then
 
+    @property
+    def has_unmarked(self) -> bool:
+        """Whether the latest entry is no mark; False where it was read already. For any thread."""
+        try:
+            return type(self._entries[-1]) is not Mark
+        except IndexError:
+            return False
+
     def earlier(self, key: bytes, partition: int, *, recalled: bool = False) -> int:
         """Return an offset that is not before a key's last record in a partition, on the first handle.
 
@@ -87,8 +95,7 @@ class KeyLog:
         late, marks = self._let_go(partition, self._late.pop(partition, ())), self._marks.get(partition, ())
         if not recalled and any(as_bytes(mark.key) == key for mark in late):
             return PENDING
-        sequence = self._last_sent(key, marks, (FAILED, PENDING) if recalled else (FAILED,))
-        if sequence is None:
+        if (sequence := self._last_sent(key, marks, (FAILED, PENDING) if recalled else (FAILED,))) is None:
             if not self._gone:
                 return NOTHING
             sequence = self._gone

@@ -127,6 +127,10 @@ class KeyOrder:
         self._of(topic).log.append(mark)
         return mark
 
+    def has_untracked(self, topic: str) -> bool:
+        """Return whether records of a topic were logged after the latest one that was marked."""
+        return (of := self._topics.get(topic)) is not None and of.log.has_unmarked
+
     def must_place(self, topic: str, key: Any, route: Route | None) -> bool:
         """Return whether a key's next record must be placed even if no broker is suspect."""
         of = self._topics.get(topic)
@@ -408,8 +412,7 @@ class KeyOrder:
         return {topic: (of.displaced, of.moved) for topic, of in self._topics.copy().items() if of.moved}
 
     def _of(self, topic: str) -> TopicKeys:
-        of = self._topics.get(topic)
-        if of is None:
+        if (of := self._topics.get(topic)) is None:
             with self._lock:
                 room = max(LEAST_LOGGED, LOGGED // (1 + len(self._topics)))
                 of = self._topics.setdefault(topic, TopicKeys(KeyLog(room)))

@@ -20,10 +20,11 @@ class ProducerReports:
         self.deliveries = partitioner.deliveries  # which knows the suspects
         self._producer = self.deliveries.new_producer()
 
-    def sent(self, attempt: Attempt, route: Route, at: float | None = None) -> None:
-        """Note an attempt that is about to be handed to the client, or was, ``at`` monotonic seconds."""
-        info, by = route.info.partitions[attempt.partition], (attempt.handle, self._producer)
-        self.deliveries.sent(attempt.topic, attempt.partition, info.leader, info.followers, *by, at)
+    def sent(self, attempt: Attempt, route: Route, *, sampled: bool = False) -> None:
+        """Note an attempt that is handed to the client, soon or a moment ago; see `FailureDetector.sent`."""
+        info = route.info.partitions[attempt.partition]
+        where, by = (attempt.topic, attempt.partition), (attempt.handle, self._producer)
+        self.deliveries.sent(*where, info.leader, info.followers, *by, sampled=sampled)
 
     def withdrawn(self, attempt: Attempt) -> None:
         """Take `sent` back: the client did not take it, or it is reported elsewhere."""

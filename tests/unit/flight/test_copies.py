@@ -76,7 +76,7 @@ def test_where_records_wait_and_none_is_tracked_the_oldest_is(rig: Rig) -> None:
     rig.latest[tracked].tracked = True
     assert not rig.copies.overdue()
     rig.now = module.UNTRACKED_S
-    assert rig.copies.overdue() == [(rig.latest[oldest], 0.0)]
+    assert rig.copies.overdue() == [rig.latest[oldest]]
     assert rig.copies.track(rig.latest[oldest])
     assert not rig.copies.track(rig.latest[oldest]), "two threads may have found it"
     rig.now *= 2
@@ -84,7 +84,7 @@ def test_where_records_wait_and_none_is_tracked_the_oldest_is(rig: Rig) -> None:
     rig.times_out(oldest)
     assert not rig.copies.track(rig.latest[oldest])
     rig.now *= 2
-    assert rig.copies.overdue() == [(rig.latest[second], 0.0)]
+    assert rig.copies.overdue() == [rig.latest[second]]
 
 
 def test_an_error_is_the_outcome_of_the_last_attempt_only(rig: Rig) -> None:
