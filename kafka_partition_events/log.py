@@ -14,7 +14,7 @@ AUDIT: Final = "kafka_partition_events.audit"
 """The logger of what operators did, and who was elected: its lines are written at any level."""
 
 
-class Log:
+class Logger:
     """One module's logger: an event's name, and facts by name. Thread-safe; never raises.
 
     A line that can't be written (a closed stream, a full disk, a handler with a bug) must not end the thread
@@ -26,9 +26,9 @@ class Log:
         self._facts = facts or {}
         self._stdlib = logging.getLogger(name)
 
-    def bind(self, **facts: Any) -> "Log":
+    def bind(self, **facts: Any) -> "Logger":
         """Return a logger that adds these facts to each line."""
-        return Log(self._name, {**self._facts, **facts})
+        return Logger(self._name, {**self._facts, **facts})
 
     def debug(self, event: str, **facts: Any) -> None:
         """Say what only somebody who looks for a fault wants to know."""
@@ -64,6 +64,6 @@ class Log:
                 self._stdlib.log(level, "%s", " ".join(words) + (f"\n{trace}" if trace else ""), stacklevel=3)
 
 
-def get_logger(name: str) -> Log:
+def get_logger(name: str) -> Logger:
     """Return the logger of a module."""
-    return Log(name)
+    return Logger(name)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from kafka_partition_events.demo.account import reconcile
-from kafka_partition_events.demo.key_order import KeyOrder
+from kafka_partition_events.demo.key_order import ReadOrder
 from kafka_partition_events.demo.plan import CAST, SCENES, VICTIMS, Part
-from kafka_partition_events.demo.story import METADATA, Mark, Performance, Played, Story
-from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
+from kafka_partition_events.demo.story import METADATA, Notice, Performance, Played, Story
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Taped
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -15,10 +15,10 @@ BEGIN = 100 * S
 STARTS = dict(zip((scene.name for scene in SCENES), (0, 10, 20, 40, 50, 60), strict=False))
 
 
-def row(at_s: float, ms: float, *, outcome: int = DELIVERED) -> Row:
+def row(at_s: float, ms: float, *, outcome: int = DELIVERED) -> Taped:
     """Return a record that was sent so long after the beginning, and took so long."""
     sent = BEGIN + round(at_s * S)
-    return Row(sent, sent + round(ms * MS) if outcome != UNANSWERED else 0, outcome)
+    return Taped(sent, sent + round(ms * MS) if outcome != UNANSWERED else 0, outcome)
 
 
 def scenes() -> list[Played]:
@@ -34,7 +34,7 @@ def scenes() -> list[Played]:
     ]
 
 
-def performance(part: Part, rows: Sequence[Row], lost: Sequence[int] = (), doubled: int = 0) -> Performance:
+def performance(part: Part, rows: Sequence[Taped], lost: Sequence[int] = (), doubled: int = 0) -> Performance:
     """Return a producer's records; all but the failed and the lost are in its topic, the first ones twice."""
     stored = {number: 1 + (number < doubled) for number, each in enumerate(rows) if each.outcome == DELIVERED}
     for number in lost:
@@ -44,8 +44,8 @@ def performance(part: Part, rows: Sequence[Row], lost: Sequence[int] = (), doubl
     return Performance(part=part, rows=rows, causes=causes, account=account)
 
 
-def mark(who: str, broker: int, at: float) -> Mark:
-    return Mark(who=who, broker=broker, at_ns=BEGIN + round(at * S))
+def mark(who: str, broker: int, at: float) -> Notice:
+    return Notice(who=who, broker=broker, at_ns=BEGIN + round(at * S))
 
 
 def story(*performances: Performance) -> Story:
@@ -63,7 +63,7 @@ def story(*performances: Performance) -> Story:
         end_ns=BEGIN + 61 * S,
         most_offline=0,
         fewest_listed=6,
-        key_order=KeyOrder(records=2_200, keys=100, moved=190, out_of_order=0, twice=0, unread=0),
+        key_order=ReadOrder(records=2_200, keys=100, moved=190, out_of_order=0, twice=0, unread=0),
     )
 
 

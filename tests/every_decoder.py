@@ -28,7 +28,15 @@ from kafka_partition_events.observe.config import ConfigError, load_config
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.kafka import offsets_in
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.state import Blind, Mark, Reading, State, Taking, decoded, encoded
+from kafka_partition_events.spark.tables.state import (
+    Blind,
+    Reading,
+    StateRow,
+    Taken,
+    Taking,
+    decoded,
+    encoded,
+)
 from kafka_partition_events.testing import cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from kafka_partition_events_listeners.webhook.sink import retry_after_s
@@ -38,11 +46,11 @@ from tests.outbox_kit import scratch_journal
 from tests.unit.control.test_records import RECORDS
 
 NOW: Final = START
-FLEET: Final = State(
+FLEET: Final = StateRow(
     run=2,
     by="a",
     ended=False,
-    mark=Mark(
+    mark=Taken(
         serial=2,
         taken={"ingest": 3},
         until={"c-1": START},

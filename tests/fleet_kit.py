@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kafka_partition_events.spark.gold.availability import Lasting
     from kafka_partition_events.spark.tables.days import Days, Period
-    from kafka_partition_events.spark.tables.state import State
+    from kafka_partition_events.spark.tables.state import StateRow
     from kafka_partition_events.spark.tables.state_table import StateTable
     from kafka_partition_events.spark.tables.tables import Tables
 
@@ -268,7 +268,7 @@ class Begun(NamedTuple):
 
     tables: "Tables"
     kept: "StateTable"
-    state: "State"
+    state: "StateRow"
 
     def take_in(self, values: Iterable[bytes], number: int) -> None:
         """Write records to bronze, as a query does with its batch of this number."""

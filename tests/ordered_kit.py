@@ -13,7 +13,7 @@ from kafka_partition_events.clients.confluent import ordered
 from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER, format_after
 from kafka_partition_events.clients.flight.rescue import ID_HEADER
 from kafka_partition_events.clients.ordered import asking
-from kafka_partition_events.clients.ordered.order import Answer, Question
+from kafka_partition_events.clients.ordered.order import EnquiryAnswer, Question
 from kafka_partition_events.testing import ManualClock
 
 TOPIC = "orders"
@@ -91,15 +91,15 @@ class Group:
     def enquirer(self, _config: Any) -> "Group":
         return self
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> EnquiryAnswer:
         if self.is_silent:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         committed = {(TOPIC, p): self.committed.get(p, -1001) for _, p in question.committed}
         if question.log is None:
-            return Answer(committed)
+            return EnquiryAnswer(committed)
         at = question.log[1]
         log = self.partitions[at] if at < len(self.partitions) else Partition()
-        return Answer(committed, (log.begin, log.end))
+        return EnquiryAnswer(committed, (log.begin, log.end))
 
     def close(self) -> None:
         pass

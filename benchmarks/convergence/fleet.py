@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import define
 
-from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.agent_thread import AgentLink
 from kafka_partition_events.control.agents.leases import Leaseholder
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped, encode, key_of
@@ -44,7 +44,7 @@ class Fleet:
         behind_s: By how much the simulation was late at most since `forget`.
     """
 
-    def __init__(self, size: int, link: Link, cluster: Callable[[], Cluster | None]) -> None:
+    def __init__(self, size: int, link: AgentLink, cluster: Callable[[], Cluster | None]) -> None:
         self._link = link
         self._cluster = cluster
         self._ledger = Ledger()

@@ -38,7 +38,7 @@ def key_stats(producer: Any) -> KeyStats:
     return evolve(flight.keyed.order.stats, refused=() if policies is None else policies.refused)
 
 
-class Plan:
+class AttachPlan:
     """What is to be done for a producer's records, checked.
 
     Attributes:

@@ -1,9 +1,10 @@
 """What the engine of records asks of a client whose records have futures: kafka-python, and aiokafka."""
 
+import functools
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, Final
 
 from kafka_partition_events.clients.flight.client import HandleClosedError, HeldTooLongError, PurgedError
@@ -131,3 +132,15 @@ class FutureAdapter(ABC):
 def stamped(record: Record) -> int:
     """Return the time, in ms, of a record that is to be kept for later: not that of its release."""
     return int(1000 * time.time()) if record.timestamp_ms is None else record.timestamp_ms
+
+
+def embed(one: Any, **methods: Callable[..., Any]) -> None:
+    """Make an object of a client's, which has no interceptors, an instance of a subclass with these methods.
+
+    Functions in the instance would either keep it alive, or be without it when the garbage collector closes
+    it. What wraps the methods of its own class, such as a tracer, goes on doing so.
+    """
+    kind = type(one)
+    wrapped = {name: functools.wraps(getattr(kind, name))(method) for name, method in methods.items()}
+    names = {"__slots__": (), "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    one.__class__ = type(kind.__name__, (kind,), {**names, **wrapped})

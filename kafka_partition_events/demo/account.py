@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Taped
 
 
 @frozen(kw_only=True)
@@ -54,7 +54,7 @@ class Account:
         return [f"{count:,} {what}" for what, count in said.items() if count]
 
 
-def reconcile(rows: Sequence[Row], stored: Mapping[int, int], *, must_answer: bool) -> Account:
+def reconcile(rows: Sequence[Taped], stored: Mapping[int, int], *, must_answer: bool) -> Account:
     """Compare what callbacks said with what is there.
 
     Args:

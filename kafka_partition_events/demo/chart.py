@@ -13,7 +13,7 @@ from attrs import frozen
 from kafka_partition_events.demo.figures import is_late, latency_ms
 from kafka_partition_events.demo.plan import LATE_MS
 from kafka_partition_events.demo.story import UNKEYED, Performance, Played, Story
-from kafka_partition_events.demo.tape import DELIVERED, Row
+from kafka_partition_events.demo.tape import DELIVERED, Taped
 
 _NS: Final = 1_000_000_000
 _WIDTH, _HEIGHT = 1_000, 100
@@ -23,7 +23,7 @@ _TICK_S: Final = 10
 
 
 @frozen
-class Scale:
+class ChartScale:
     """Time (ns, monotonic) -> place in the picture."""
 
     begin_ns: int
@@ -46,7 +46,7 @@ def height_of(ms: float) -> float:
 
 def strips(story: Story) -> str:
     """Return a strip for each producer: a dot for each record, by when it was sent and how long it took."""
-    scale = Scale(story.scenes[0].begin_ns, story.scenes[-1].end_ns)
+    scale = ChartScale(story.scenes[0].begin_ns, story.scenes[-1].end_ns)
     rows = "".join(
         f'<div class="name{" ours" if each.part.ours else ""}">{escape(each.part.title)}'
         f"<small>{story.figures(each, *UNKEYED).late:,} records without a key over 100 ms</small></div>"
@@ -56,7 +56,7 @@ def strips(story: Story) -> str:
     return f'<div class="strips">{_scenes(story.scenes, scale)}{rows}{_axis(scale)}</div>'
 
 
-def _plot(performance: Performance, story: Story, scale: Scale) -> str:
+def _plot(performance: Performance, story: Story, scale: ChartScale) -> str:
     shades = "".join(_shade(played, scale) for played in story.scenes[1::2])
     levels = "".join(
         f'<path class="{"limit" if ms == LATE_MS else "level"}" d="M0 {height_of(ms):.1f}H{_WIDTH}"/>'
@@ -71,13 +71,13 @@ def _plot(performance: Performance, story: Story, scale: Scale) -> str:
     )
 
 
-def _shade(played: Played, scale: Scale) -> str:
+def _shade(played: Played, scale: ChartScale) -> str:
     left = _WIDTH * scale.share(played.begin_ns)
     width = _WIDTH * scale.share(played.end_ns) - left
     return f'<rect class="shade" x="{left:.1f}" y="0" width="{width:.1f}" height="{_HEIGHT}"/>'
 
 
-def _dots(rows: Iterable[Row], now_ns: int, scale: Scale) -> str:
+def _dots(rows: Iterable[Taped], now_ns: int, scale: ChartScale) -> str:
     """Return the dots as three paths; what would be drawn at the same place is drawn once."""
     drawn: dict[str, dict[str, None]] = {"fine": {}, "late": {}, "lost": {}}
     for row in rows:
@@ -90,7 +90,7 @@ def _dots(rows: Iterable[Row], now_ns: int, scale: Scale) -> str:
     return "".join(f'<path class="{kind}" d="{"".join(marks)}"/>' for kind, marks in drawn.items() if marks)
 
 
-def _scenes(scenes: Sequence[Played], scale: Scale) -> str:
+def _scenes(scenes: Sequence[Played], scale: ChartScale) -> str:
     names = (
         f'<span style="left:{scale.percent(played.begin_ns)};'
         f'width:{100 * (scale.share(played.end_ns) - scale.share(played.begin_ns)):.2f}%">'
@@ -108,7 +108,7 @@ def _short(played: Played) -> str:
     }[played.scene.name]  # fmt: skip
 
 
-def _axis(scale: Scale) -> str:
+def _axis(scale: ChartScale) -> str:
     seconds = (scale.end_ns - scale.begin_ns) // _NS
     ticks = (
         f'<span style="left:{scale.percent(scale.begin_ns + tick * _NS)}">{tick} s</span>'

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from kafka_partition_events.demo.plan import DELIVERY_LIMIT_MS, LATE_MS
-from kafka_partition_events.demo.tape import DELIVERED, FAILED, Row
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, Taped
 
 _MS = 1_000_000
 
@@ -33,7 +33,7 @@ class Figures:
         return self.late / self.records if self.records else 0.0
 
 
-def latency_ms(row: Row, now_ns: int) -> float:
+def latency_ms(row: Taped, now_ns: int) -> float:
     """Return how long a record took, or has been waiting; the delivery limit if it failed.
 
     When exactly a client gets round to giving it up is no merit.
@@ -43,12 +43,12 @@ def latency_ms(row: Row, now_ns: int) -> float:
     return ((row.done_ns if row.outcome == DELIVERED else now_ns) - row.sent_ns) / _MS
 
 
-def is_late(row: Row, now_ns: int) -> bool:
+def is_late(row: Taped, now_ns: int) -> bool:
     """Tell whether a record took over 100 ms; what failed did."""
     return latency_ms(row, now_ns) > LATE_MS
 
 
-def figures_of(rows: Iterable[Row], now_ns: int) -> Figures:
+def figures_of(rows: Iterable[Taped], now_ns: int) -> Figures:
     """Add up.
 
     Args:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from kafka_partition_events.demo.tape import DELIVERED, Row
+from kafka_partition_events.demo.tape import DELIVERED, Taped
 
 
 class Handed(NamedTuple):
@@ -17,7 +17,7 @@ class Handed(NamedTuple):
 
 
 @frozen(kw_only=True)
-class KeyOrder:
+class ReadOrder:
     """What a reader was handed, key by key.
 
     Attributes:
@@ -36,7 +36,7 @@ class KeyOrder:
     unread: int
 
     @classmethod
-    def of(cls, handed: Iterable[Handed], rows: Sequence[Row]) -> "KeyOrder":
+    def of(cls, handed: Iterable[Handed], rows: Sequence[Taped]) -> "ReadOrder":
         """Go through what was handed out.
 
         Args:

@@ -18,7 +18,7 @@ from kafka_partition_events.demo.plan import (
     WARM_UP_LIMIT_S,
     WARM_UP_S,
 )
-from kafka_partition_events.demo.progress import Progress
+from kafka_partition_events.demo.progress import DemoProgress
 from kafka_partition_events.testing import KafkaCluster
 
 _NS = 1_000_000_000
@@ -34,7 +34,7 @@ class Play:
         self,
         cluster: KafkaCluster,
         loads: Sequence[Load],
-        progress: Progress,
+        progress: DemoProgress,
         seconds: float,
         rate: int,
     ) -> None:

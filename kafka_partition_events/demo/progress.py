@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 from kafka_partition_events.demo.plan import BROKERS, VICTIMS, Part, Scene
-from kafka_partition_events.demo.story import METADATA, Mark, Played
+from kafka_partition_events.demo.story import METADATA, Notice, Played
 from kafka_partition_events.demo.witness import Said
 
 _NS: Final = 1_000_000_000
@@ -20,7 +20,7 @@ _WHY: Final = {
 }
 
 
-class Progress:
+class DemoProgress:
     """Everything that is known so far. Thread-safe: lists only grow.
 
     Attributes:
@@ -37,7 +37,7 @@ class Progress:
         self.scenes: list[Played] = []
         self.scene: tuple[Scene, int] | None = None
         self.deeds: list[tuple[int, int]] = []
-        self.marks: list[Mark] = []
+        self.marks: list[Notice] = []
         self.worst = (0, BROKERS)
         self._lock = threading.Lock()
 
@@ -69,7 +69,7 @@ class Progress:
         """Take what a producer's process says."""
         match said["kind"]:
             case "suspected":
-                self.marks.append(Mark(who=part.key, broker=said["broker"], at_ns=said["at"]))
+                self.marks.append(Notice(who=part.key, broker=said["broker"], at_ns=said["at"]))
                 why = _WHY.get(said["why"], said["why"])
                 self.note(f"{part.title}: avoids broker {said['broker']}, which {why}", "ours")
             case "trusted":
@@ -84,7 +84,7 @@ class Progress:
             offline, listed = self.worst
             self.worst = max(offline, now.offline), min(listed, len(now.brokers))
         for broker in before.brokers - now.brokers:
-            self.marks.append(Mark(who=METADATA, broker=broker, at_ns=at_ns))
+            self.marks.append(Notice(who=METADATA, broker=broker, at_ns=at_ns))
             self.note(f"Kafka's metadata no longer lists broker {broker}")
         for broker in now.brokers - before.brokers:
             self.note(f"Kafka's metadata lists broker {broker} again")

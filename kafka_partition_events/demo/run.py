@@ -17,13 +17,13 @@ from kafka_partition_events import __version__
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.demo import plan
 from kafka_partition_events.demo.account import reconcile
-from kafka_partition_events.demo.key_order import KeyOrder
+from kafka_partition_events.demo.key_order import ReadOrder
 from kafka_partition_events.demo.loads import Load, open_loads
 from kafka_partition_events.demo.page import render
 from kafka_partition_events.demo.plan import ASYNCIO, CAST, PARTITIONS
 from kafka_partition_events.demo.play import Play
-from kafka_partition_events.demo.progress import Progress
-from kafka_partition_events.demo.screen import Screen
+from kafka_partition_events.demo.progress import DemoProgress
+from kafka_partition_events.demo.screen import DemoScreen
 from kafka_partition_events.demo.stored import read_in_order, read_numbers
 from kafka_partition_events.demo.story import Performance, Story
 from kafka_partition_events.demo.verdict import show_verdict
@@ -73,9 +73,9 @@ def run_demo(demo: Demo, console: Console) -> bool:
             "programs, or run it elsewhere"
         )
     began = datetime.now(UTC)
-    progress = Progress()
+    progress = DemoProgress()
     clients = ("aiokafka" if demo.asyncio else "kafka-python", "confluent-kafka")
-    with Screen(console, progress, demo.cast) as screen:
+    with DemoScreen(console, progress, demo.cast) as screen:
         story, rate = _play(demo, progress, screen)
     settings = {
         "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {plan.BROKERS_IN_WORDS}, "
@@ -94,7 +94,7 @@ def run_demo(demo: Demo, console: Console) -> bool:
     return story.adds_up and story.key_order.holds
 
 
-def _play(demo: Demo, progress: Progress, screen: Screen) -> tuple[Story, int]:
+def _play(demo: Demo, progress: DemoProgress, screen: DemoScreen) -> tuple[Story, int]:
     with (
         tempfile.TemporaryDirectory(prefix="kpe-demo-") as scratch,
         KafkaCluster(plan.BROKERS, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
@@ -145,9 +145,9 @@ def _accounted(loads: Sequence[Load], bootstrap: str) -> list[Performance]:
         return list(readers.map(accounted, loads))
 
 
-def _key_order(moved: Performance, bootstrap: str) -> KeyOrder:
+def _key_order(moved: Performance, bootstrap: str) -> ReadOrder:
     handed = read_in_order(bootstrap, moved.part.topic, PARTITIONS)
-    return KeyOrder.of(handed, moved.rows)
+    return ReadOrder.of(handed, moved.rows)
 
 
 def available_mib() -> int:

@@ -11,16 +11,16 @@ from rich.console import Console
 from kafka_partition_events.demo.figures import figures_of, percent
 from kafka_partition_events.demo.loads import Load
 from kafka_partition_events.demo.plan import SCENES, VICTIMS, Part, change
-from kafka_partition_events.demo.progress import Progress, Tone
+from kafka_partition_events.demo.progress import DemoProgress, Tone
 
 _EVERY_S = 2.0
 _STYLES: dict[Tone, str] = {"plain": "default", "harm": "red", "ours": "green"}
 
 
-class Screen:
+class DemoScreen:
     """Tells what happens, and every two seconds where each producer stands. Thread-safe."""
 
-    def __init__(self, console: Console, progress: Progress, cast: Sequence[Part]) -> None:
+    def __init__(self, console: Console, progress: DemoProgress, cast: Sequence[Part]) -> None:
         """Make it; it tells from its `with` on."""
         self._cast = cast
         self._console = console

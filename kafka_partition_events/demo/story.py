@@ -6,9 +6,9 @@ from attrs import field, frozen
 
 from kafka_partition_events.demo.account import Account
 from kafka_partition_events.demo.figures import Figures, figures_of, percent
-from kafka_partition_events.demo.key_order import KeyOrder
+from kafka_partition_events.demo.key_order import ReadOrder
 from kafka_partition_events.demo.plan import BROKERS, Name, Part, Scene, change
-from kafka_partition_events.demo.tape import DELIVERED, Row
+from kafka_partition_events.demo.tape import DELIVERED, Taped
 
 _NS = 1_000_000_000
 UNKEYED: tuple[Name, ...] = ("calm", "brown-out", "kill", "back")
@@ -26,7 +26,7 @@ class Played:
 
 
 @frozen(kw_only=True)
-class Mark:
+class Notice:
     """That somebody found out: a part, by its key, or `METADATA`; of which broker, and when (monotonic)."""
 
     who: str
@@ -39,7 +39,7 @@ class Performance:
     """One producer's records, and what became of them."""
 
     part: Part
-    rows: Sequence[Row] = field(repr=False)
+    rows: Sequence[Taped] = field(repr=False)
     causes: Mapping[str, int]
     account: Account
 
@@ -61,12 +61,12 @@ class Story:
 
     scenes: Sequence[Played]
     deeds: Sequence[tuple[int, int]]
-    marks: Sequence[Mark]
+    marks: Sequence[Notice]
     performances: Sequence[Performance]
     end_ns: int
     most_offline: int
     fewest_listed: int
-    key_order: KeyOrder
+    key_order: ReadOrder
 
     def scene(self, name: Name) -> Played:
         """Return when a scene was played."""

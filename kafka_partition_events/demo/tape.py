@@ -20,7 +20,7 @@ _NEVER: Final = 1 << 62
 UNANSWERED, DELIVERED, FAILED = 0, 1, 2
 
 
-class Row(NamedTuple):
+class Taped(NamedTuple):
     """One record.
 
     Attributes:
@@ -81,7 +81,7 @@ class Tape:
     def _sent_or_later(self, number: int) -> int:
         return self._cells[number * _COLUMNS] or _NEVER
 
-    def rows(self, first: int = 0) -> Iterator[Row]:
+    def rows(self, first: int = 0) -> Iterator[Taped]:
         """Yield the rows of the records that have been sent, from one number on."""
         sent = self.first_since(_NEVER)
-        return map(Row._make, struct.iter_unpack("=3q", self._map[first * _ROW_BYTES : sent * _ROW_BYTES]))
+        return map(Taped._make, struct.iter_unpack("=3q", self._map[first * _ROW_BYTES : sent * _ROW_BYTES]))

@@ -42,7 +42,7 @@ HASHES: Mapping[str, KeyHash] = {str(name): key_hash(name) for name in _HASHES} 
 Placement = tuple[bytes, int]
 
 
-class Verdict(StrEnum):
+class Agreement(StrEnum):
     """What can be said of a topic's writers."""
 
     ONE_HASH = "one_hash"
@@ -56,7 +56,7 @@ class Verdict(StrEnum):
 
 
 @frozen
-class Rule:
+class HashRule:
     """A hash, and over how many partitions it was taken.
 
     Attributes:
@@ -69,7 +69,7 @@ class Rule:
 
 
 @frozen(kw_only=True)
-class Finding:
+class HashFinding:
     """A rule that is followed.
 
     Attributes:
@@ -79,7 +79,7 @@ class Finding:
         example: A placement that no other rule found explains, if there is one.
     """
 
-    rule: Rule | None
+    rule: HashRule | None
     share: float
     explained: int
     example: Placement | None
@@ -103,13 +103,13 @@ class Fingerprint:
             of this size, but once in 1 / `ERROR_RATE` samples.
     """
 
-    verdict: Verdict
+    verdict: Agreement
     partitions: int
     keys: int
     placements: int
     split_keys: int
     fits: Mapping[str, float]
-    findings: tuple[Finding, ...]
+    findings: tuple[HashFinding, ...]
     needed: int | None
     overlooked: float
 
@@ -139,7 +139,7 @@ def fingerprint(pairs: Iterable[Placement], partitions: int) -> Fingerprint:
         placements=len(placements),
         split_keys=sum(count > 1 for count in held.values()),
         fits={
-            name: sum(_explains(Rule(name, partitions), each) for each in placements)
+            name: sum(_explains(HashRule(name, partitions), each) for each in placements)
             / max(1, len(placements))
             for name in HASHES
         },
@@ -184,11 +184,11 @@ def _log_chance(hits: int, trials: int, chance: float) -> float:
     return -trials * (rate * math.log(rate / chance) + miss)
 
 
-def _search(placements: Sequence[Placement], partitions: int) -> list[Rule]:
+def _search(placements: Sequence[Placement], partitions: int) -> list[HashRule]:
     """Find rules one by one: each explains more of what the ones before have left than chance would."""
     limit = _strictness(partitions)
-    now = [Rule(name, partitions) for name in HASHES]
-    found: list[Rule] = []
+    now = [HashRule(name, partitions) for name in HASHES]
+    found: list[HashRule] = []
     left = placements
     while left and len(found) < _MOST_RULES:
         # At random, because each tenth key of a sorted list may have a pattern like a hash's.
@@ -201,17 +201,17 @@ def _search(placements: Sequence[Placement], partitions: int) -> list[Rule]:
     return found
 
 
-def _earlier(partitions: int, found: Sequence[Rule]) -> Iterator[Rule]:
+def _earlier(partitions: int, found: Sequence[HashRule]) -> Iterator[HashRule]:
     """Yield the hashes when the topic had fewer partitions; rendezvous if it is followed now.
 
     It leaves many keys where they are when a topic grows, so without that it was not followed before.
     """
     followed = {*_HASHES, *(rule.hash_name for rule in found)}
     for count in range(partitions - 1, 1, -1):
-        yield from (Rule(name, count) for name in HASHES if name in followed)
+        yield from (HashRule(name, count) for name in HASHES if name in followed)
 
 
-def _best(rules: Iterable[Rule], placements: Sequence[Placement], limit: float) -> Rule | None:
+def _best(rules: Iterable[HashRule], placements: Sequence[Placement], limit: float) -> HashRule | None:
     """Return the rule that chance explains least, if that is less than the limit."""
     best, least = None, limit
     for rule in rules:
@@ -227,20 +227,20 @@ def _best(rules: Iterable[Rule], placements: Sequence[Placement], limit: float) 
     return best
 
 
-def _explains(rule: Rule, placement: Placement) -> bool:
+def _explains(rule: HashRule, placement: Placement) -> bool:
     key, partition = placement
     return HASHES[rule.hash_name](key, rule.partitions) == partition
 
 
-def _unexplained(rule: Rule, placements: Iterable[Placement]) -> list[Placement]:
+def _unexplained(rule: HashRule, placements: Iterable[Placement]) -> list[Placement]:
     return [placement for placement in placements if not _explains(rule, placement)]
 
 
 def _findings(
     placements: Sequence[Placement],
     partitions: int,
-    rules: Sequence[Rule],
-) -> tuple[Finding, ...]:
+    rules: Sequence[HashRule],
+) -> tuple[HashFinding, ...]:
     """Return who placed what, without rules that the others turn out to explain altogether."""
     if not rules:
         return ()
@@ -252,7 +252,7 @@ def _findings(
             continue
         alone = tuple(other == place for other in range(len(rules)))
         findings.append(
-            Finding(
+            HashFinding(
                 rule=rule,
                 share=share,
                 explained=sum(pattern[place] for pattern in patterns),
@@ -263,7 +263,7 @@ def _findings(
     if by_none in patterns:
         example = placements[patterns.index(by_none)]
         explained = patterns.count(by_none)
-        findings.append(Finding(rule=None, share=rest, explained=explained, example=example))
+        findings.append(HashFinding(rule=None, share=rest, explained=explained, example=example))
     return tuple(sorted(findings, key=lambda finding: (finding.rule is None, -finding.share)))
 
 
@@ -294,11 +294,11 @@ def _overlooked(placements: int, partitions: int) -> float:
     return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - 1 / partitions))
 
 
-def _verdict(findings: Sequence[Finding], placements: int, needed: int | None, overlooked: float) -> Verdict:
+def _verdict(findings: Sequence[HashFinding], keys: int, needed: int | None, overlooked: float) -> Agreement:
     names = {finding.rule and finding.rule.hash_name for finding in findings}
     if len(names) > 1:
-        return Verdict.DISAGREE
+        return Agreement.DISAGREE
     if names:
         # Half of the keys is no trace of one hash that could be missed: that would be a guess.
-        return Verdict.ONE_HASH if overlooked <= 0.5 else Verdict.TOO_FEW
-    return Verdict.TOO_FEW if needed is None or placements < needed else Verdict.UNKNOWN
+        return Agreement.ONE_HASH if overlooked <= 0.5 else Agreement.TOO_FEW
+    return Agreement.TOO_FEW if needed is None or keys < needed else Agreement.UNKNOWN

@@ -37,7 +37,7 @@ _V1: Final = ".v1"
 _V2: Final = ".v2"
 
 
-class Change(TypedDict):
+class DigestedChange(TypedDict):
     """One transition of a partition; the id is that of the event of version 1."""
 
     id: str
@@ -47,7 +47,7 @@ class Change(TypedDict):
     after: PartitionState
 
 
-class Snapshot(TypedDict):
+class DigestedSnapshot(TypedDict):
     """It happened after prev_at (null: at any time before) and no later than at."""
 
     seq: int
@@ -64,8 +64,8 @@ class Digest(TypedDict):
     topic_id: str | None
     partitions: str
     cause: dict[Literal["broker"], int] | dict[Literal["topic"], str] | None
-    changes: list[Change]
-    snapshot: Snapshot
+    changes: list[DigestedChange]
+    snapshot: DigestedSnapshot
     initial: bool
     identity: Literal["transition", "observation"]
     observer: str | None
@@ -110,11 +110,11 @@ def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
         observer: Who found it.
     """
     news = _News(look)
-    groups: dict[tuple[Any, ...], _Group] = {}
+    groups: dict[tuple[Any, ...], _GroupedEvents] = {}
     for number, each in enumerate(look):
         event = each.event
         if not isinstance(event, ev.PartitionEvent):
-            groups[(number,)] = _Group(each)
+            groups[(number,)] = _GroupedEvents(each)
             continue
         name, cause, facts = name_of(event), news.cause_of(event), facts_of(event)
         # What nothing proves is identified by the observation, so one digest does not mix the two.
@@ -122,7 +122,7 @@ def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
         when = (event.generation, event.previous_at, event.wall_time, event.initial, each.blind)
         key = (name, event.topic, event.topic_id, cause, proved, *when, *each.labels.items())
         if (group := groups.get(key)) is None:
-            group = groups[key] = _Group(each, {"cause": None if cause is None else dict((cause,))})
+            group = groups[key] = _GroupedEvents(each, {"cause": None if cause is None else dict((cause,))})
         id_ = id_of(event, name, facts, observer)
         group.changes[id_] = {
             "id": id_,
@@ -143,12 +143,12 @@ _Cause = tuple[str, int | str] | None
 
 
 @frozen
-class _Group:
+class _GroupedEvents:
     """What is told together: what its members have in common, by the first of them, and each one's own."""
 
     first: Observed
     labels: Mapping[str, Any] = field(factory=dict)
-    changes: dict[str, Change] = field(factory=dict)
+    changes: dict[str, DigestedChange] = field(factory=dict)
 
 
 class _News:
@@ -180,7 +180,7 @@ class _News:
         return ("topic", event.topic) if (look, event.topic) in self._grown else None
 
 
-def _digests(alone: Entry, told: CloudEvent, changes: Sequence[Change]) -> Iterator[Entry]:
+def _digests(alone: Entry, told: CloudEvent, changes: Sequence[DigestedChange]) -> Iterator[Entry]:
     """Yield the entries of changes, given what the first of them would be if it stood alone."""
     data = dict(cast("Mapping[str, Any]", told.get_data()))
     del data["before"], data["after"], data["partitions"]

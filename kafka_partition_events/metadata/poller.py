@@ -25,7 +25,7 @@ from kafka_partition_events.metadata.events import Event, MetadataUnavailable
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.metadata.source import MetadataSource, Observation
-from kafka_partition_events.metadata.state import JITTER, Health, State, StepResult, Timing, step
+from kafka_partition_events.metadata.state import JITTER, Health, PollState, StepResult, Timing, step
 from kafka_partition_events.metadata.stream import event_stream
 from kafka_partition_events.metadata.subscriptions import CAPACITY, Subscription, Subscriptions
 
@@ -82,7 +82,7 @@ class MetadataPoller:
         self._wanted = self._topics  # what the latest fetch asked for: these, and what producers write
         self._clock: Clock = clock or Clock()
         # Replaced under the lock; readers without it have all of one moment.
-        self._state = State(timing=timing, since=self._clock.monotonic())
+        self._state = PollState(timing=timing, since=self._clock.monotonic())
         if resume is not None:
             if resume[1].tzinfo is None:
                 raise ConfigurationError(
@@ -342,7 +342,7 @@ class MetadataPoller:
             _log.warning("stored_snapshot_ignored", stored=stored, cluster_id=result.foreign)
         return self._publish(state, result)
 
-    def _publish(self, state: State, result: StepResult) -> tuple[Event, ...]:
+    def _publish(self, state: PollState, result: StepResult) -> tuple[Event, ...]:
         self._state = state  # first: a listener that gets an event and reads `cluster` finds what led to it
         return self.subscriptions.publish(result)
 

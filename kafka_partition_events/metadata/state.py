@@ -1,7 +1,7 @@
 """What the poller knows, and what an answer makes of it: from state to state, with what to publish. Pure.
 
-`step` takes an answer in, or why there is none; methods of `State` let time pass, and drop topics. Time and
-chance are arguments. The poller replaces the state and publishes the result, so what raises has changed
+`step` takes an answer in, or why there is none; methods of `PollState` let time pass, and drop topics. Time
+and chance are arguments. The poller replaces the state and publishes the result, so what raises has changed
 nothing. MongoDB's drivers know their servers so (specification of Server Discovery And Monitoring).
 """
 
@@ -130,7 +130,7 @@ class StepResult:
     events: tuple[ev.Event, ...] = ()
     """Stamped, and numbered on from the moment's sequence."""
     apply: bool = False
-    """Whether partitioners apply `State.usable` then; what they find out by it comes next."""
+    """Whether partitioners apply `PollState.usable` then; what they find out by it comes next."""
     rest: tuple[ev.Event, ...] = ()
     """What comes last, not stamped: it is not known how many events partitioners find."""
     previous_at: datetime | None = None
@@ -140,7 +140,7 @@ class StepResult:
 
 
 @frozen(kw_only=True)
-class State:
+class PollState:
     """What is known between two answers."""
 
     timing: Timing
@@ -214,8 +214,8 @@ class State:
 
 
 def step(
-    state: State, answer: Observation | BaseException, began: datetime, at: Moment, jitter: float
-) -> tuple[State, StepResult]:
+    state: PollState, answer: Observation | BaseException, began: datetime, at: Moment, jitter: float
+) -> tuple[PollState, StepResult]:
     """Take an answer in.
 
     Args:
@@ -245,8 +245,8 @@ def step(
     return state, evolve(news, foreign=foreign)
 
 
-def _failed(state: State, error: BaseException, at: Moment, jitter: float) -> tuple[State, StepResult]:
-    text, failures = str(error) or repr(error), state.health.failures + 1
+def _failed(state: PollState, why: BaseException, at: Moment, jitter: float) -> tuple[PollState, StepResult]:
+    text, failures = str(why) or repr(why), state.health.failures + 1
     delay = state.timing.doubled(failures - 1, state.timing.interval)
     after = evolve(state, hurried=0).with_health(
         failures=failures,
@@ -258,8 +258,8 @@ def _failed(state: State, error: BaseException, at: Moment, jitter: float) -> tu
 
 
 def _believed(
-    state: State, cluster: Cluster, asked: frozenset[str], began: datetime, at: Moment
-) -> tuple[State, StepResult]:
+    state: PollState, cluster: Cluster, asked: frozenset[str], began: datetime, at: Moment
+) -> tuple[PollState, StepResult]:
     health, before, before_at = state.health, state.known, state.known_at
     stored = not state.confirmed and before_at is not None
     ended: tuple[ev.Event, ...] = ()
@@ -281,7 +281,7 @@ def _believed(
     return after, StepResult(events=(*ended, *changes), apply=apply, previous_at=before_at)
 
 
-def _blind_s(state: State, at: Moment) -> float:
+def _blind_s(state: PollState, at: Moment) -> float:
     """Return for how many seconds nothing was known for sure."""
     last = state.health.last_success
     if last is None and state.known_at is not None:  # seen by another process, with another monotonic clock
@@ -305,8 +305,8 @@ def _bounded(
 
 
 def _planned(
-    state: State, outcome: Reconciliation, asked: frozenset[str], now: float, jitter: float
-) -> State:
+    state: PollState, outcome: Reconciliation, asked: frozenset[str], now: float, jitter: float
+) -> PollState:
     """Return the state with what the gate remembers, and with the delay until the next poll.
 
     Normal polls come every interval. While something is offline, was refused or is just being created, delays

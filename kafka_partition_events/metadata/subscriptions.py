@@ -32,7 +32,7 @@ from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener, name_of, overrides
 from kafka_partition_events.metadata.loop import refuse_on
 from kafka_partition_events.metadata.registration import Batch, Registration
-from kafka_partition_events.metadata.state import Moment, State, StepResult
+from kafka_partition_events.metadata.state import Moment, PollState, StepResult
 from kafka_partition_events.process import OwnProcess
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Subscriptions:
     in signal handlers.
     """
 
-    def __init__(self, clock: Clock, state: Callable[[], State], source: object = None) -> None:
+    def __init__(self, clock: Clock, state: Callable[[], PollState], source: object = None) -> None:
         self.process = OwnProcess("MetadataPoller")  # where the poller was made
         self.producers: dict[Subscription, None] = {}
         self.closed = False  # whether nothing is published any more
@@ -254,7 +254,7 @@ class Subscriptions:
         if last and feeder is not None and feeder() is self:
             self._apply(registration, None)
 
-    def _replay(self, state: State) -> Batch:
+    def _replay(self, state: PollState) -> Batch:
         """Return what brings a late listener up to date: all have the number of the last event."""
         at = self.moment()
         found = diff(EMPTY, state.cluster, **at.marks(None), initial=True)

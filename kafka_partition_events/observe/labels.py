@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.agent_thread import AgentLink
 from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.errors import ControlTopicError
@@ -48,7 +48,7 @@ _log = get_logger(__name__)
 class EventLabels:
     """Labels events, and reads ``kpe.changes`` for that. Thread-safe."""
 
-    def __init__(self, link: Link, *, clock: Clock) -> None:
+    def __init__(self, link: AgentLink, *, clock: Clock) -> None:
         """Make it; nothing is read before the first event that may be planned.
 
         Args:

@@ -5,7 +5,7 @@ import re
 from attrs import evolve
 
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.agent_thread import AgentLink
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 from kafka_partition_events.observe.settings import CONFLUENT, Control, Kafka
@@ -37,7 +37,7 @@ def open_source(kafka: Kafka) -> MetadataSource:
         ) from None
 
 
-def open_link(control: Control, kafka: Kafka) -> Link:
+def open_link(control: Control, kafka: Kafka) -> AgentLink:
     """Return a link to the control topics; connecting happens in the background.
 
     Args:

@@ -14,7 +14,7 @@ from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox.entry import Entry
-from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
+from kafka_partition_events.outbox.retry import RetryDecision, RetryPolicy, decide
 from kafka_partition_events.outbox.sink import DeliveryError, Sink
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.process import OwnProcess
@@ -211,7 +211,7 @@ class Deliverer:
         given_up = len(entries) == 1 and self._raised[1] >= GIVE_UP_AFTER
         return DeliveryError(repr(error), reason="error", refused=given_up)
 
-    def _note(self, entries: Sequence[Entry], error: DeliveryError | None, decision: Decision) -> None:
+    def _note(self, entries: Sequence[Entry], error: DeliveryError | None, decision: RetryDecision) -> None:
         taken, stats = entries[: decision.delivered], self._stats
         if taken:
             self._done = taken[-1].seq
@@ -240,7 +240,7 @@ class Deliverer:
             self._outbox.refuse(self._name, self._refused)
             self._refused = None
 
-    def _log(self, entries: Sequence[Entry], error: DeliveryError | None, decision: Decision) -> None:
+    def _log(self, entries: Sequence[Entry], error: DeliveryError | None, decision: RetryDecision) -> None:
         log = _log.bind(sink=self._name)
         if error is None:
             if self._failures:

@@ -29,7 +29,7 @@ class RetryPolicy:
 
 
 @frozen(kw_only=True)
-class Decision:
+class RetryDecision:
     """What to do after a try.
 
     Attributes:
@@ -47,7 +47,7 @@ class Decision:
 
 def decide(
     policy: RetryPolicy, failures: int, tried: int, error: DeliveryError | None, jitter: float
-) -> Decision:
+) -> RetryDecision:
     """Return what to do after a try.
 
     The delay is drawn evenly from nothing to its bound ("full jitter"), so that the many senders whom one
@@ -62,11 +62,11 @@ def decide(
         jitter: A random number, 0 <= jitter < 1.
     """
     if error is None:
-        return Decision(delivered=tried)
+        return RetryDecision(delivered=tried)
     delivered = max(0, min(error.delivered, tried))
     if error.refused and delivered < tried:
-        return Decision(delivered=delivered, refused=True)
+        return RetryDecision(delivered=delivered, refused=True)
     row = 1 if delivered else failures + 1
     bound = min(policy.max_delay, policy.first_delay * 2.0 ** min(row - 1, 63))
     asked = min(error.retry_after or 0.0, policy.max_delay)
-    return Decision(delivered=delivered, failures=row, delay=max(jitter * bound, asked))
+    return RetryDecision(delivered=delivered, failures=row, delay=max(jitter * bound, asked))

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Final
 
-from kafka_partition_events.spark.tables.state import Mark
+from kafka_partition_events.spark.tables.state import Taken
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 
 KEPT: Final = timedelta(days=9)
 """So long records are needed: an event may be seen 8 days before its record was written."""
 
 
-def cutoff(mark: Mark, keep: timedelta) -> date | None:
+def cutoff(mark: Taken, keep: timedelta) -> date | None:
     """Return the day before which records may go; None: there is no news yet."""
     if mark.last_news is None:
         return None

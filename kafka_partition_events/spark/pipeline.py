@@ -27,7 +27,7 @@ from kafka_partition_events.spark.progress import Progress, Refreshed
 from kafka_partition_events.spark.refresh.refresher import WRITTEN, Refresher
 from kafka_partition_events.spark.session import own_session
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Mark, Reading, State
+from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Reading, StateRow, Taken
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 
@@ -92,7 +92,7 @@ class Pipeline:
         self._stopping = threading.Event()
         self._sources: dict[str, KafkaSource] = {}
 
-    def run_once(self, source: KafkaSource, control: KafkaSource | None = None) -> Mark:
+    def run_once(self, source: KafkaSource, control: KafkaSource | None = None) -> Taken:
         """Take in all that there is, make the tables anew, and return. `stop` ends it sooner.
 
         Args:
@@ -110,7 +110,7 @@ class Pipeline:
         self._progress.tell("making the tables anew")
         return self._end(self._refresh(self._seen(state, queries), last=True))
 
-    def run(self, source: KafkaSource, every: timedelta, control: KafkaSource | None = None) -> Mark:
+    def run(self, source: KafkaSource, every: timedelta, control: KafkaSource | None = None) -> Taken:
         """Take in what comes until `stop` is called; make the tables anew after each batch.
 
         Args:
@@ -127,7 +127,7 @@ class Pipeline:
             state = self._go_on(state, trigger, every)
         return self._end(state)
 
-    def _go_on(self, state: State, trigger: dict[str, Any], every: timedelta) -> State:
+    def _go_on(self, state: StateRow, trigger: dict[str, Any], every: timedelta) -> StateRow:
         """Take in what comes until a topic is another one, or `stop` is called."""
         source = self._sources[INGEST]
         with self._told(source), self._queries(state, trigger) as queries:
@@ -167,7 +167,7 @@ class Pipeline:
             self._progress.tell("small files are merged, and those that no version of a week needs deleted")
             self._end(state)
 
-    def _drop(self, state: State, keep: timedelta) -> None:
+    def _drop(self, state: StateRow, keep: timedelta) -> None:
         if keep < maintenance.KEPT:
             self._end(state)
             raise SparkJobError(f"records are needed for {maintenance.KEPT.days} days: keep them for as long")
@@ -184,14 +184,14 @@ class Pipeline:
         """Let `run` end at the next end of a batch. Any thread, and any signal handler."""
         self._stopping.set()
 
-    def _taken_over(self) -> State:
+    def _taken_over(self) -> StateRow:
         """Let this be the run that works on tables that are there."""
         with self._told(None):
             if not self._kept.is_there():
                 raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
             return self._kept.take_over(layout.TABLES)
 
-    def _claim(self, source: KafkaSource, control: KafkaSource | None) -> State:
+    def _claim(self, source: KafkaSource, control: KafkaSource | None) -> StateRow:
         """Make sure that the tables are those of these sources, and this run's, and are there."""
         self._sources = {INGEST: source, **({} if control is None else {CONTROL: control})}
         streams = {}
@@ -224,7 +224,7 @@ class Pipeline:
                 f"checkpoints mean nothing to {source.name} on cluster {cluster}: choose another --out"
             )
 
-    def _identified(self, state: State, found: Mapping[str, tuple[str, str]]) -> State:
+    def _identified(self, state: StateRow, found: Mapping[str, tuple[str, str]]) -> StateRow:
         """Return the state with what the sources are now: one that was made anew is read from its beginning.
 
         What the earlier one still had is missing. A topic that is made anew from here on is known as such the
@@ -252,7 +252,7 @@ class Pipeline:
         return found_now
 
     @contextlib.contextmanager
-    def _queries(self, state: State, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
+    def _queries(self, state: StateRow, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
         """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
@@ -282,7 +282,7 @@ class Pipeline:
             return None
         return str(row["id"])
 
-    def _seen(self, state: State, queries: Iterable[StreamingQuery]) -> State:
+    def _seen(self, state: StateRow, queries: Iterable[StreamingQuery]) -> StateRow:
         """Return the state with what the queries tell of themselves; it is written with the next refresh."""
         readings = dict(state.readings)
         for name, query in zip(self._sources, queries, strict=True):
@@ -300,11 +300,11 @@ class Pipeline:
                     raise failed
         return going
 
-    def _refresh(self, state: State, *, last: bool = False) -> State:
+    def _refresh(self, state: StateRow, *, last: bool = False) -> StateRow:
         with self._told(None):
             return self._refresher.refresh(state, last=last)
 
-    def _end(self, state: State) -> Mark:
+    def _end(self, state: StateRow) -> Taken:
         """Tell that this run writes no more; return what is done."""
         if not state.ended:
             with self._told(None):

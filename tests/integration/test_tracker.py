@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.agent_thread import AgentLink
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
 from kafka_partition_events.control.changes.policy import Policy
@@ -50,7 +50,7 @@ class World:
     producer: PartitioningProducer
     partitioner: DefaultPartitioner
     agent: ProducerAgent
-    reader: Link
+    reader: AgentLink
     changes: list[Change] = field(factory=list)
 
     def route(self) -> int:

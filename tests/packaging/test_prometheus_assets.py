@@ -107,9 +107,9 @@ def test_the_documentation_describes_every_metric_and_no_other() -> None:
 
 
 def test_so_does_that_of_the_fleet_pipeline() -> None:
-    from kafka_partition_events.spark.ingest.metrics import Metrics  # noqa: PLC0415 - PySpark takes a second
+    from kafka_partition_events.spark.ingest.metrics import IngestMetrics  # noqa: PLC0415 - PySpark takes a second
 
-    Metrics(registry := CollectorRegistry(), Progress())
+    IngestMetrics(registry := CollectorRegistry(), Progress())
     suffixes = {"counter": ["_total"], "gauge": [""], "summary": ["_count", "_sum"]}
     there = {f.name + end for f in registry.collect() for end in suffixes.get(f.type, ())}
     there = {name for name in there if not name.endswith("_created")}

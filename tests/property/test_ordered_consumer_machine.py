@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_partition_events.clients.ordered import asking
-from kafka_partition_events.clients.ordered.order import Order, Question, Verdict
+from kafka_partition_events.clients.ordered.order import NextRecord, Order, Question
 from kafka_partition_events.testing import ManualClock
 from tests.ordered_kit import TOPIC, Group, Member, Partition, Plain, headers, in_memory
 from tests.property.examples import scaled
@@ -306,6 +306,6 @@ def turns(order: Order, now: float) -> Iterator[Question]:
 def test_a_ring_on_purpose_waits_for_the_limit_and_no_longer(turn: list[int]) -> None:
     order = Order(300.0)
     for at in turn:
-        assert order.judge((TOPIC, at), 0, headers({(at + 1) % 3: 0}), 0.0) is Verdict.WAIT
+        assert order.judge((TOPIC, at), 0, headers({(at + 1) % 3: 0}), 0.0) is NextRecord.WAIT
     assert [order.overdue(question.asked) for question in turns(order, 299.0)] == [[]]
     assert [len(order.overdue(question.asked)) for question in turns(order, 301.0)] == [3]

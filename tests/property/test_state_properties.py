@@ -13,7 +13,7 @@ from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.metadata.state import (
     JITTER,
     Moment,
-    State,
+    PollState,
     StepResult,
     Timing,
     step,
@@ -54,8 +54,8 @@ class Taken:
 
     what: Happening
     at: Moment
-    before: State
-    after: State
+    before: PollState
+    after: PollState
     news: StepResult
 
     @property
@@ -65,7 +65,7 @@ class Taken:
 
 def play(history: History, stored: Cluster | None) -> list[Taken]:
     seconds, sequence, taken = 0.0, 0, []
-    state = State(timing=TIMING, since=0.0)
+    state = PollState(timing=TIMING, since=0.0)
     if stored is not None:
         state = state.resumed(stored, START - timedelta(hours=1), None)
     for what, passes, jitter in history:

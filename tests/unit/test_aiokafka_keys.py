@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, ProducerClosed
 
 from kafka_partition_events.clients.aiokafka import key_stats
-from kafka_partition_events.clients.aiokafka.second import Second
+from kafka_partition_events.clients.aiokafka.second import SecondAccumulator
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from tests.loop_kit import on_a_loop
@@ -92,9 +92,14 @@ async def test_a_second_way_that_is_just_being_made_is_not_left_when_the_produce
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = await a_rig()
-    begun, may_go_on, start, stop = asyncio.Event(), asyncio.Event(), Second.start, AIOKafkaProducer.stop
+    begun, may_go_on, start, stop = (
+        asyncio.Event(),
+        asyncio.Event(),
+        SecondAccumulator.start,
+        AIOKafkaProducer.stop,
+    )
 
-    async def start_late(second: Second) -> None:
+    async def start_late(second: SecondAccumulator) -> None:
         begun.set()
         await may_go_on.wait()
         await start(second)
@@ -105,7 +110,7 @@ async def test_a_second_way_that_is_just_being_made_is_not_left_when_the_produce
             await asyncio.sleep(0)
         await stop(producer)
 
-    monkeypatch.setattr(Second, "start", start_late)
+    monkeypatch.setattr(SecondAccumulator, "start", start_late)
     monkeypatch.setattr(AIOKafkaProducer, "stop", stop_late)
     before = asyncio.all_tasks()
     rig.adapter._detour.handle()

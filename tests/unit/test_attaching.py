@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller
-from kafka_partition_events.clients.attaching import Plan
+from kafka_partition_events.clients.attaching import AttachPlan
 from kafka_partition_events.testing import ScriptedSource, observe
 
 THERE = observe({"orders": [1, 1, 1]})
@@ -22,7 +22,7 @@ def test_a_producer_that_ends_leaves_once(ends: str, monkeypatch: pytest.MonkeyP
     partitioner, producer, ended = DefaultPartitioner(), Producer(), list[int]()
     poller = MetadataPoller(ScriptedSource(THERE, THERE), (), min_interval=0.01)
     monkeypatch.setattr(partitioner.deliveries, "producer_ended", ended.append)
-    plan = Plan(producer, partitioner, None, "auto", "stay", poller, {}, transaction=None, acks="all")
+    plan = AttachPlan(producer, partitioner, None, "auto", "stay", poller, {}, transaction=None, acks="all")
     client, policies_over = cast("Any", SimpleNamespace()), cast("Any", None)
     _, follower = plan.begin(client, poller, lambda: ["orders"], policies_over, linger_s=0.0)
     if ends == "closed":
@@ -36,7 +36,7 @@ def test_a_producer_that_ends_leaves_once(ends: str, monkeypatch: pytest.MonkeyP
     poller.close()
 
 
-def planned(**options: Any) -> Plan:
+def planned(**options: Any) -> AttachPlan:
     settings = {
         "transaction": None,
         "acks": "all",
@@ -45,7 +45,7 @@ def planned(**options: Any) -> Plan:
         "keys": "stay",
         **options,
     }
-    return Plan(Producer(), DefaultPartitioner(), poller=None, poller_options={}, **settings)
+    return AttachPlan(Producer(), DefaultPartitioner(), poller=None, poller_options={}, **settings)
 
 
 @pytest.mark.parametrize(

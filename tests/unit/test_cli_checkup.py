@@ -4,8 +4,8 @@ import pytest
 
 from kafka_partition_events.cli.doctor.findings import (
     Asker,
+    CheckStatus,
     Finding,
-    Status,
     of_broker,
     of_event_topic,
     of_visible,
@@ -32,33 +32,36 @@ def judged(
 def test_a_cluster_that_is_well() -> None:
     found = [of_broker(ONE, seconds=0.004), of_visible(40, 40, ALICE), *judged(topic())]
     assert [(each.check, each.status, each.cure) for each in found] == [
-        ("broker 1", Status.OK, None),
-        ("DESCRIBE on topics", Status.OK, None),
-        ("topic kpe.events", Status.OK, None),
-        ("WRITE on topic kpe.events", Status.OK, None),
+        ("broker 1", CheckStatus.OK, None),
+        ("DESCRIBE on topics", CheckStatus.OK, None),
+        ("topic kpe.events", CheckStatus.OK, None),
+        ("WRITE on topic kpe.events", CheckStatus.OK, None),
     ]
     assert found[0].detail == "broker-1:9092 answers in 4 ms"
 
 
 def test_a_broker_that_can_not_be_reached() -> None:
     finding = of_broker(ONE, error="Connection refused")
-    assert (finding.status, finding.detail) == (Status.FAILED, "broker-1:9092: Connection refused")
+    assert (finding.status, finding.detail) == (CheckStatus.FAILED, "broker-1:9092: Connection refused")
     assert "advertised.listeners" in str(finding.cure)
 
 
 def test_two_brokers_at_one_address() -> None:
     finding = of_broker(ONE, another=True)
-    assert (finding.status, finding.detail) == (Status.FAILED, "broker-1:9092: another broker answers there")
+    assert (finding.status, finding.detail) == (
+        CheckStatus.FAILED,
+        "broker-1:9092: another broker answers there",
+    )
 
 
 def test_topics_of_the_configuration_that_are_none_are_warned_of() -> None:
     finding = of_visible(40, 0, ALICE)
-    assert (finding.status, "[observer] topics" in finding.detail) == (Status.WARNING, True)
+    assert (finding.status, "[observer] topics" in finding.detail) == (CheckStatus.WARNING, True)
 
 
 def test_no_visible_topic_may_be_a_missing_right() -> None:
     finding = of_visible(0, 0, ALICE)
-    assert finding.status is Status.WARNING
+    assert finding.status is CheckStatus.WARNING
     assert "--operation Describe" in str(finding.cure)
 
 
@@ -76,18 +79,18 @@ def test_no_visible_topic_may_be_a_missing_right() -> None:
 )
 def test_a_topic_for_events_that_is_not_fit_for_them(info: TopicInfo | None, detail: str, cure: str) -> None:
     finding, _ = judged(info)
-    assert finding.status is Status.WARNING
+    assert finding.status is CheckStatus.WARNING
     assert detail in finding.detail
     assert cure in str(finding.cure)
 
 
 def test_on_one_broker_one_replica_is_all_there_can_be() -> None:
-    assert judged(topic(replicas=1), brokers=1)[0].status is Status.OK
+    assert judged(topic(replicas=1), brokers=1)[0].status is CheckStatus.OK
 
 
 def test_a_right_that_is_not_held_tells_the_command() -> None:
     _, finding = judged(topic(), frozenset({"READ"}))
-    assert (finding.status, finding.detail) == (Status.FAILED, "not held")
+    assert (finding.status, finding.detail) == (CheckStatus.FAILED, "not held")
     assert finding.cure == (
         "kafka-acls.sh --bootstrap-server broker-1:9092 --add --allow-principal User:alice --operation Write "
         "--topic kpe.events"
@@ -95,4 +98,4 @@ def test_a_right_that_is_not_held_tells_the_command() -> None:
 
 
 def test_what_the_brokers_do_not_tell_is_not_checked() -> None:
-    assert judged(topic(), None)[1].status is Status.NOT_CHECKED
+    assert judged(topic(), None)[1].status is CheckStatus.NOT_CHECKED

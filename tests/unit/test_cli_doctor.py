@@ -7,7 +7,7 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.services.services import Sample, SampledRecord, Services
+from kafka_partition_events.cli.services.services import KeySample, SampledRecord, Services
 from kafka_partition_events.diagnose.fingerprint import HASHES
 from tests.login_kit import login_options
 
@@ -18,11 +18,11 @@ COMMAND = ["doctor", "partitioner", "-b", "x:1", "--topic", "orders"]
 class Topic:
     """A topic that is read: remembers what it was asked, and answers with a sample or an error."""
 
-    def __init__(self, answer: Sample | CliError) -> None:
+    def __init__(self, answer: KeySample | CliError) -> None:
         self._answer = answer
         self.asked: list[tuple[Mapping[str, str], str, int, float]] = []
 
-    def sample(self, config: Mapping[str, str], topic: str, records: int, timeout: float) -> Sample:
+    def sample(self, config: Mapping[str, str], topic: str, records: int, timeout: float) -> KeySample:
         self.asked.append((config, topic, records, timeout))
         if isinstance(self._answer, CliError):
             raise self._answer
@@ -32,7 +32,7 @@ class Topic:
         return Services(sample=self.sample)
 
 
-def sample(*hash_names: str, keys: int = 1_000, partitions: int = 12, **more: Any) -> Sample:
+def sample(*hash_names: str, keys: int = 1_000, partitions: int = 12, **more: Any) -> KeySample:
     """Return a sample in which every key was placed by each of the hashes in turn."""
     rng = random.Random(7)
     records = []
@@ -41,10 +41,10 @@ def sample(*hash_names: str, keys: int = 1_000, partitions: int = 12, **more: An
         name = hash_names[number % len(hash_names)]
         partition = HASHES[name](key, partitions) if name in HASHES else rng.randrange(partitions)
         records += [SampledRecord(partition, 10_000 + 2 * number + again, key) for again in (0, 1)]
-    return Sample(partitions=partitions, records=records, **more)
+    return KeySample(partitions=partitions, records=records, **more)
 
 
-def diagnosed(answer: Sample, capsys: Captured, *options: str) -> tuple[int, dict[str, Any]]:
+def diagnosed(answer: KeySample, capsys: Captured, *options: str) -> tuple[int, dict[str, Any]]:
     code = run([*COMMAND, *options], Topic(answer).services())
     (line,) = capsys.readouterr().out.splitlines()
     return code, json.loads(line)
@@ -58,10 +58,10 @@ def diagnosed(answer: Sample, capsys: Captured, *options: str) -> tuple[int, dic
         (sample("elsewhere"), 3, "unknown"),
         (sample("murmur2", keys=3), 3, "too_few"),
         (sample("murmur2", partitions=1), 3, "too_few"),
-        (Sample(partitions=3, records=[]), 3, "too_few"),
+        (KeySample(partitions=3, records=[]), 3, "too_few"),
     ],
 )
-def test_the_exit_code_is_the_verdict(answer: Sample, code: int, verdict: str, capsys: Captured) -> None:
+def test_the_exit_code_is_the_verdict(answer: KeySample, code: int, verdict: str, capsys: Captured) -> None:
     told, document = diagnosed(answer, capsys)
     assert (told, document["verdict"]) == (code, verdict)
 
@@ -70,7 +70,7 @@ def test_the_document_says_everything(capsys: Captured) -> None:
     answer = sample("murmur2", "crc32")
     extra = [SampledRecord(0, 1, None), SampledRecord(0, 2, b"")]
     _, document = diagnosed(
-        Sample(partitions=12, records=[*answer.records, *extra], offline=1, timed_out=True), capsys
+        KeySample(partitions=12, records=[*answer.records, *extra], offline=1, timed_out=True), capsys
     )
     findings = document.pop("findings")
     hashes = document.pop("hashes")
@@ -138,7 +138,7 @@ def test_the_table_of_writers_that_disagree_tells_the_cure(capsys: Captured) -> 
 def test_the_table_tells_of_growth_and_split_keys(capsys: Captured) -> None:
     keys = [b"customer-%d" % number for number in range(1_000)]
     records = [SampledRecord(HASHES["murmur2"](key, n), n, key) for key in keys for n in (6, 12)]
-    answer = Sample(partitions=12, records=records)
+    answer = KeySample(partitions=12, records=records)
     assert run([*COMMAND, "--output", "table"], Topic(answer).services()) == 0
     told = capsys.readouterr().out
     for words in (
@@ -150,12 +150,12 @@ def test_the_table_tells_of_growth_and_split_keys(capsys: Captured) -> None:
         assert words in told
 
 
-def grown(*counts: int) -> Sample:
+def grown(*counts: int) -> KeySample:
     """Return a sample that `GrowthSafePartitioner(mapping="rendezvous")` has placed while a topic grew."""
     place = HASHES["rendezvous-murmur2"]
     numbers = range(1_000 * len(counts))
     records = [(number, b"customer-%d" % number, counts[number // 1_000]) for number in numbers]
-    return Sample(
+    return KeySample(
         partitions=counts[-1],
         records=[SampledRecord(place(key, count), number, key) for number, key, count in records],
     )
@@ -180,15 +180,15 @@ def test_the_table_of_rendezvous(counts: tuple[int, ...], told: str, capsys: Cap
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Sample(partitions=3, records=[]), "can't tell: there are no records to read"),
-        (Sample(partitions=3, records=[SampledRecord(0, 0, None)]), "can't tell: no record has a key"),
+        (KeySample(partitions=3, records=[]), "can't tell: there are no records to read"),
+        (KeySample(partitions=3, records=[SampledRecord(0, 0, None)]), "can't tell: no record has a key"),
         (sample("murmur2", partitions=1), "can't tell: with one partition all hashes agree"),
         (sample("murmur2", keys=3), "can't tell: 3 keys are too few, "),
         (sample("murmur2", timed_out=True), "there was no time to read more"),
         (sample("murmur2", offline=2), "2 partitions without a leader could not be read"),
     ],
 )
-def test_the_table_says_why(answer: Sample, reason: str, capsys: Captured) -> None:
+def test_the_table_says_why(answer: KeySample, reason: str, capsys: Captured) -> None:
     run([*COMMAND, "--output", "table"], Topic(answer).services())
     assert reason in capsys.readouterr().out
 

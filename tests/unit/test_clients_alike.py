@@ -8,7 +8,7 @@ import pytest
 
 from kafka_partition_events.clients import aiokafka, kafka_python
 from kafka_partition_events.clients.confluent import AsyncPartitioningProducer, PartitioningProducer
-from kafka_partition_events.clients.confluent.stats import ProducerStats
+from kafka_partition_events.clients.confluent.choosing import ProducerStats
 from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.flight.rescue import RescueStats
 from tests.docs_kit import ROOT

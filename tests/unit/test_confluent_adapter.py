@@ -10,8 +10,7 @@ from kafka_partition_events import DefaultPartitioner, Partitioner, Route, Unifo
 from kafka_partition_events.clients.confluent import adapter as adapter_module
 from kafka_partition_events.clients.confluent import detours as module
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, lost_broker
-from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
-from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.choosing import LONGEST_SLICE, Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.record import Record

@@ -10,7 +10,7 @@ import structlog.testing
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.outbox import Deliverer, DeliveryError, RetryPolicy, SqliteOutbox
-from kafka_partition_events.outbox.retry import Decision, decide
+from kafka_partition_events.outbox.retry import RetryDecision, decide
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, append, ids, scratch, scratch_journal
 
@@ -345,7 +345,7 @@ class TestDecisions:
     ) -> None:
         for jitter in (0.0, 0.25, 0.999):
             decision = decide(POLICY, failures, 3, failure(), jitter)
-            assert decision == Decision(delivered=0, failures=failures + 1, delay=jitter * bound)
+            assert decision == RetryDecision(delivered=0, failures=failures + 1, delay=jitter * bound)
 
     @pytest.mark.parametrize(
         ("failures", "facts", "expected"),

@@ -12,13 +12,13 @@ from attrs import evolve
 from kafka_partition_events.spark import wording
 from kafka_partition_events.spark.report.heatmap import MAX_HOURS, class_of, heatmap, percent
 from kafka_partition_events.spark.report.model import (
-    Change,
     FleetData,
     Outage,
     Rated,
     RatedHour,
     RatedTopic,
     Span,
+    TopicChange,
 )
 from kafka_partition_events.spark.report.outages import MAX_LANES, Scale
 from kafka_partition_events.spark.report.page import render, verdict
@@ -67,7 +67,7 @@ FLEET = evolve(
     outages=(outage(CLOSED), outage(span(None, 30), "idle", 1)),
     outage_count=2,
     open_count=1,
-    changes=(Change(topic="orders", at=at(31), before=6, after=12),),
+    changes=(TopicChange(topic="orders", at=at(31), before=6, after=12),),
     hours=(hour(), BAD_HOUR),
     topics=(
         RatedTopic(topic="orders", hours=(hour(), BAD_HOUR), offline_hi_s=70.0, **rated()),
@@ -201,7 +201,7 @@ def test_an_outage_of_the_whole_cluster_names_no_partition() -> None:
 
 def test_what_comes_from_topics_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
-    change = Change(topic=evil, at=at(1), before=1, after=2, recreated=True)
+    change = TopicChange(topic=evil, at=at(1), before=1, after=2, recreated=True)
     topic = RatedTopic(topic=evil, hours=(hour(),), **rated())
     Page(
         render(

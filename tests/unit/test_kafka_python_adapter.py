@@ -19,7 +19,7 @@ from kafka_partition_events.clients.flight.engine import Flight
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.clients.flight.rescue import ID_HEADER, RescueMode, RescueStats
 from kafka_partition_events.clients.kafka_python import attach
-from kafka_partition_events.clients.kafka_python.adapter import Adapter
+from kafka_partition_events.clients.kafka_python.adapter import KafkaPythonAdapter
 from kafka_partition_events.clients.kafka_python.second import Second
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.unit.kafka_python_kit import FakeProducer, Sent
@@ -43,7 +43,7 @@ class Way:
         self.ended += 1
 
 
-class Still(Adapter):
+class Still(KafkaPythonAdapter):
     """One whose engine is served only where the test says so."""
 
     def _see_to(self) -> None:
@@ -54,7 +54,7 @@ class Still(Adapter):
 class Rig:
     partitioner: Any
     producer: Any
-    adapter: Adapter
+    adapter: KafkaPythonAdapter
     flight: Flight
     way: Way
     closed: list[bool] = field(factory=list)

@@ -7,7 +7,7 @@ import pytest
 from kafka.errors import IllegalStateError, KafkaTimeoutError
 
 from kafka_partition_events.clients.flight.key_moves import KeyStats
-from kafka_partition_events.clients.kafka_python.adapter import Adapter
+from kafka_partition_events.clients.kafka_python.adapter import KafkaPythonAdapter
 from kafka_partition_events.health.in_flight import MAIN
 from tests.poller_kit import eventually
 from tests.unit.kafka_python_kit import Sent, Upper
@@ -16,7 +16,7 @@ from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making
 __all__ = ["queued"]
 
 LIMIT_S = 10
-see_to = Adapter._see_to
+see_to = KafkaPythonAdapter._see_to
 
 
 @pytest.fixture

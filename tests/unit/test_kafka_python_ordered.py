@@ -80,7 +80,7 @@ def group() -> Iterator[Group]:
     with (
         in_memory(made),
         patch.object(module, "time", Time(made.clock)),
-        patch.object(module, "_Enquirer", made.enquirer),
+        patch.object(module, "_KafkaPythonEnquirer", made.enquirer),
     ):
         yield made
 

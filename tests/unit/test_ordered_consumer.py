@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from kafka_partition_events import ConfigurationError
-from kafka_partition_events.clients.ordered.order import Answer, Question, RecentIds
+from kafka_partition_events.clients.ordered.order import EnquiryAnswer, Question, RecentIds
 from kafka_partition_events.testing import ManualClock
 from tests.ordered_kit import TOPIC, Group, Member, Message, Partition, Plain, headers, in_memory, values
 
@@ -46,7 +46,7 @@ class TestWaiting:
         asked: list[Question] = []
         ask = group.ask
 
-        def counted(_group: Group, question: Question) -> Answer:
+        def counted(_group: Group, question: Question) -> EnquiryAnswer:
             asked.append(question)
             return ask(question)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.metadata.state import JITTER, Moment, State, Timing, step
+from kafka_partition_events.metadata.state import JITTER, Moment, PollState, Timing, step
 from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import DOWN
 
@@ -16,13 +16,13 @@ OFFLINE = observe({"orders": [None]}, brokers=[1, 2])
 CHANGED = observe({"orders": [None]}, brokers=[1])
 
 
-def state(interval: float = 30.0, least: float = 0.25) -> State:
-    return State(timing=Timing(interval, 10.0, least), since=0.0)
+def state(interval: float = 30.0, least: float = 0.25) -> PollState:
+    return PollState(timing=Timing(interval, 10.0, least), since=0.0)
 
 
 def after(
-    before: State, answers: Iterable[Observation | BaseException], jitter: float = 1.0
-) -> tuple[State, list[float]]:
+    before: PollState, answers: Iterable[Observation | BaseException], jitter: float = 1.0
+) -> tuple[PollState, list[float]]:
     """Return what is known after the answers, and the delay after each of them."""
     delays = []
     for answer in answers:

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events.testing.network.proxy import Pump
-from kafka_partition_events.testing.network.shaping import NEVER, Way, caller_of, client_id
+from kafka_partition_events.testing.network.shaping import NEVER, LinkDirection, caller_of, client_id
 
 FETCH = b"\x00\x00\x00\x40\x00\x01\x00\x0c\x00\x00\x00\x07"
 
 
 @pytest.fixture
-def way() -> Way:
-    return Way(random.Random(1))
+def way() -> LinkDirection:
+    return LinkDirection(random.Random(1))
 
 
 class Socket:
@@ -47,12 +47,12 @@ class Socket:
         self.paused = False
 
 
-def pumping(way: Way) -> tuple[Any, Socket]:
+def pumping(way: LinkDirection) -> tuple[Any, Socket]:
     world: Any = Socket()
     return Pump(way, world, world, world), world
 
 
-def test_jitter_adds_a_part_of_itself(way: Way) -> None:
+def test_jitter_adds_a_part_of_itself(way: LinkDirection) -> None:
     way.change(None, 0.1, 0.4)
     delays = [way.arrival(0.0, 1) for _ in range(200)]
     assert 0.1 <= min(delays) < 0.12
@@ -61,7 +61,7 @@ def test_jitter_adds_a_part_of_itself(way: Way) -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=5000)), min_size=1), st.integers())
 def test_what_was_sent_first_arrives_first(sent: list[tuple[float, bytes]], seed: int) -> None:
-    way = Way(random.Random(seed))
+    way = LinkDirection(random.Random(seed))
     way.change(50_000.0, 0.05, 0.4)
     pump, world = pumping(way)
     for pause, data in sent:
@@ -74,7 +74,7 @@ def test_what_was_sent_first_arrives_first(sent: list[tuple[float, bytes]], seed
     assert pump._held == 0
 
 
-def test_a_delayed_way_holds_megabytes_and_an_undisturbed_one_little(way: Way) -> None:
+def test_a_delayed_way_holds_megabytes_and_an_undisturbed_one_little(way: LinkDirection) -> None:
     way.change(None, 1.0, 0.0)
     pump, world = pumping(way)
     pump.take(bytes(4_000_000))
@@ -86,7 +86,7 @@ def test_a_delayed_way_holds_megabytes_and_an_undisturbed_one_little(way: Way) -
     assert (len(world.got), world.paused) == (4_200_000, False)
 
 
-def test_only_what_has_arrived_is_sent_and_what_is_not_taken_waits(way: Way) -> None:
+def test_only_what_has_arrived_is_sent_and_what_is_not_taken_waits(way: LinkDirection) -> None:
     way.change(None, 1.0, 0.0)
     pump, world = pumping(way)
     pump.take(b"first")
@@ -100,7 +100,7 @@ def test_only_what_has_arrived_is_sent_and_what_is_not_taken_waits(way: Way) -> 
     assert (world.got, world.paused, world.due) == (b"first", False, 1.5)
 
 
-def test_healed_is_at_once_and_less_delay_for_what_is_under_way_too(way: Way) -> None:
+def test_healed_is_at_once_and_less_delay_for_what_is_under_way_too(way: LinkDirection) -> None:
     way.change(None, 10.0, 0.0)
     pump, world = pumping(way)
     pump.take(b"x")

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from kafka_partition_events import ConfigurationError, Node
-from kafka_partition_events.diagnose.fingerprint import Rule
+from kafka_partition_events.diagnose.fingerprint import HashRule
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.routing.hashing import key_hash
 from kafka_partition_events.routing.jump import jump_hash
@@ -97,7 +97,7 @@ def test_keys_that_lie_elsewhere_are_told_with_what_to_set(
     placements: list[tuple[bytes, int]], complaint: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        refuse_others(placements, 12, "orders", Rule("murmur2", 12))
+        refuse_others(placements, 12, "orders", HashRule("murmur2", 12))
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_keys_that_lie_elsewhere_are_told_with_what_to_set(
     ids=["the same", "none", "too few", "by no hash", "grown a moment ago"],
 )
 def test_keys_that_lie_there_or_tell_nothing_are_no_objection(placements: list[tuple[bytes, int]]) -> None:
-    refuse_others(placements, 12, "orders", Rule("murmur2", 12))
+    refuse_others(placements, 12, "orders", HashRule("murmur2", 12))

@@ -7,7 +7,7 @@ import typer
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
 
 
-class _Commands(LazyGroup):
+class _ChangeCommands(LazyGroup):
     table: ClassVar = {
         "plan": ("change.plan:plan_command", "Show what a change would do."),
         "request": ("change.request:request_command", "Request a change."),
@@ -19,7 +19,7 @@ class _Commands(LazyGroup):
     }
 
 
-change_app = typer.Typer(cls=_Commands, rich_markup_mode=None)
+change_app = typer.Typer(cls=_ChangeCommands, rich_markup_mode=None)
 
 
 @change_app.callback(

@@ -22,7 +22,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 _NAMED = 5  # partitions that the line names; it may end up in a text message
 
 
-class State(IntEnum):
+class NagiosState(IntEnum):
     """Nagios' states; the values are its exit codes."""
 
     OK = 0
@@ -48,22 +48,22 @@ class Measure:
     value: int
     words: str
     bound: int | None
-    beyond: State = State.CRITICAL
+    beyond: NagiosState = NagiosState.CRITICAL
     at_least: bool = False
 
     @property
-    def state(self) -> State:
+    def state(self) -> NagiosState:
         """What it means."""
         if self.bound is None:
-            return State.OK
+            return NagiosState.OK
         bad = self.value < self.bound if self.at_least else self.value > self.bound
-        return self.beyond if bad else State.OK
+        return self.beyond if bad else NagiosState.OK
 
     @property
     def data(self) -> str:
         """Performance data: value, warning, critical, the least that there can be."""
         bound = "" if self.bound is None else f"{self.bound}{':' if self.at_least else ''}"
-        levels = f"{bound};" if self.beyond is State.WARNING else f";{bound}"
+        levels = f"{bound};" if self.beyond is NagiosState.WARNING else f";{bound}"
         return f"{self.name}={self.value};{levels};0"
 
 
@@ -113,7 +113,7 @@ def check_command(
 
 def _unknown(why: str) -> typer.Exit:
     write_line(f"KPE UNKNOWN - {why}")
-    return typer.Exit(State.UNKNOWN)
+    return typer.Exit(NagiosState.UNKNOWN)
 
 
 def measure(
@@ -131,13 +131,13 @@ def measure(
             len(behind),
             f"{_named(behind)} under-replicated",
             max_under_replicated,
-            beyond=State.WARNING,
+            beyond=NagiosState.WARNING,
         ),
         Measure("brokers", brokers, f"only {counted(brokers, 'broker')}", min_brokers, at_least=True),
     )
 
 
-def plugin_line(state: State, cluster: Cluster, measures: Sequence[Measure]) -> str:
+def plugin_line(state: NagiosState, cluster: Cluster, measures: Sequence[Measure]) -> str:
     """Return the line: state, what is wrong (the worst first), totals, performance data."""
     wrong = sorted((m for m in measures if m.state), key=lambda m: m.state, reverse=True)
     told = "; ".join([*(m.words for m in wrong), totals(cluster)])

@@ -114,7 +114,7 @@ def _with_logger(logger: WrappedLogger, _method: str, event: EventDict) -> Event
     return {**first, "logger": logger.name, **event}
 
 
-class _Handler(logging.Handler):
+class _LogHandler(logging.Handler):
     """Hands over what other libraries log."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -124,7 +124,7 @@ class _Handler(logging.Handler):
 
 
 def _take_in_the_rest() -> None:
-    logging.basicConfig(handlers=[_Handler()], level=logging.WARNING, force=True)
+    logging.basicConfig(handlers=[_LogHandler()], level=logging.WARNING, force=True)
     logging.captureWarnings(capture=True)
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -16,7 +16,7 @@ from kafka_partition_events.cli.common.output import (
     write_line,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by
-from kafka_partition_events.cli.doctor.findings import Finding, Status
+from kafka_partition_events.cli.doctor.findings import CheckStatus, Finding
 from kafka_partition_events.cli.doctor.partitioner import partitioner_command
 from kafka_partition_events.cli.doctor.replicas import replicas_command
 from kafka_partition_events.cli.services.services import refusals_in_one_line
@@ -65,7 +65,7 @@ def doctor_group(
     config = connecting_by(settings)
     found = _ask(config, events_topic or _event_topics(settings), settings.observer.topics)
     _write(found, choose_output(output))
-    if any(finding.status in {Status.FAILED, Status.WARNING} for finding in found):
+    if any(finding.status in {CheckStatus.FAILED, CheckStatus.WARNING} for finding in found):
         raise typer.Exit(EXIT_DIFFERENT)
 
 

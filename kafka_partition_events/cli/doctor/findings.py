@@ -12,7 +12,7 @@ from kafka_partition_events.metadata.cluster import Node, TopicInfo
 _REPLICAS = 3
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """How a check has ended."""
 
     OK = "ok"
@@ -26,7 +26,7 @@ class Finding:
     """What one check has found, and what to do about it."""
 
     check: str
-    status: Status
+    status: CheckStatus
     detail: str
     cure: str | None = None
 
@@ -58,7 +58,7 @@ def of_broker(
     if error is not None:
         return Finding(
             check,
-            Status.FAILED,
+            CheckStatus.FAILED,
             f"{address}: {error}",
             "clients connect to what a broker advertises: see its advertised.listeners, and name resolution "
             "and firewalls between it and here",
@@ -66,11 +66,11 @@ def of_broker(
     if another:
         return Finding(
             check,
-            Status.FAILED,
+            CheckStatus.FAILED,
             f"{address}: another broker answers there",
             "let each broker advertise an address of its own (advertised.listeners)",
         )
-    return Finding(check, Status.OK, f"{address} answers in {seconds * 1000:.0f} ms")
+    return Finding(check, CheckStatus.OK, f"{address} answers in {seconds * 1000:.0f} ms")
 
 
 def of_visible(topics: int, observed: int, asker: Asker) -> Finding:
@@ -78,16 +78,16 @@ def of_visible(topics: int, observed: int, asker: Asker) -> Finding:
     check = "DESCRIBE on topics"
     if topics == 0:
         cure = f"without topics all is well; else allow it: {asker.allow('Describe', '*')}"
-        return Finding(check, Status.WARNING, "no topic is visible", cure)
+        return Finding(check, CheckStatus.WARNING, "no topic is visible", cure)
     if observed == 0:
         return Finding(
             check,
-            Status.WARNING,
+            CheckStatus.WARNING,
             f"none of {counted(topics, 'visible topic')} is one of [observer] topics",
             "it is a regular expression of whole names: orders is one topic, orders.* a family",
         )
     detail = f"{counted(topics, 'topic')} visible; one without this right can't be missed"
-    return Finding(check, Status.OK, detail)
+    return Finding(check, CheckStatus.OK, detail)
 
 
 def of_event_topic(
@@ -106,7 +106,7 @@ def of_event_topic(
     if info is None:
         yield Finding(
             check,
-            Status.WARNING,
+            CheckStatus.WARNING,
             "there is no such topic, or DESCRIBE on it is not held",
             f"kafka-topics.sh --bootstrap-server {asker.where} --create --topic {name} "
             f"--partitions 12 --replication-factor {min(_REPLICAS, brokers)} "
@@ -115,16 +115,16 @@ def of_event_topic(
     else:
         flaws = list(_flaws(info, brokers))
         for detail, cure in flaws:
-            yield Finding(check, Status.WARNING, detail, cure)
+            yield Finding(check, CheckStatus.WARNING, detail, cure)
         if not flaws:
-            yield Finding(check, Status.OK, counted(len(info.partitions), "partition"))
+            yield Finding(check, CheckStatus.OK, counted(len(info.partitions), "partition"))
     check = f"WRITE on topic {name}"
     if operations is None:
-        yield Finding(check, Status.NOT_CHECKED, "the brokers don't tell")
+        yield Finding(check, CheckStatus.NOT_CHECKED, "the brokers don't tell")
     elif "WRITE" in operations:
-        yield Finding(check, Status.OK, "held")
+        yield Finding(check, CheckStatus.OK, "held")
     else:
-        yield Finding(check, Status.FAILED, "not held", asker.allow("Write", name))
+        yield Finding(check, CheckStatus.FAILED, "not held", asker.allow("Write", name))
 
 
 def _flaws(info: TopicInfo, brokers: int) -> Iterator[tuple[str, str]]:

@@ -17,16 +17,16 @@ from kafka_partition_events.cli.common.output import (
     write_line,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import Sample, SampledRecord, Services
+from kafka_partition_events.cli.services.services import KeySample, SampledRecord, Services
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.diagnose.fingerprint import Finding, Fingerprint, Verdict, fingerprint
+from kafka_partition_events.diagnose.fingerprint import Agreement, Fingerprint, HashFinding, fingerprint
 from kafka_partition_events.routing.hashing import HashName
 
 EXIT_CODES = {
-    Verdict.ONE_HASH: 0,
-    Verdict.DISAGREE: EXIT_DIFFERENT,
-    Verdict.UNKNOWN: EXIT_UNKNOWN,
-    Verdict.TOO_FEW: EXIT_UNKNOWN,
+    Agreement.ONE_HASH: 0,
+    Agreement.DISAGREE: EXIT_DIFFERENT,
+    Agreement.UNKNOWN: EXIT_UNKNOWN,
+    Agreement.TOO_FEW: EXIT_UNKNOWN,
 }
 
 _CURES = {
@@ -99,7 +99,7 @@ def partitioner_command(
 class _Diagnosis:
     """A fingerprint in words, and as JSON."""
 
-    def __init__(self, topic: str, sample: Sample, found: Fingerprint) -> None:
+    def __init__(self, topic: str, sample: KeySample, found: Fingerprint) -> None:
         self._topic = topic
         self._sample = sample
         self._found = found
@@ -129,7 +129,7 @@ class _Diagnosis:
             "findings": [self._finding(finding) for finding in found.findings],
         }
 
-    def _finding(self, finding: Finding) -> dict[str, Any]:
+    def _finding(self, finding: HashFinding) -> dict[str, Any]:
         record = self._example(finding)
         return {
             "hash": finding.rule and finding.rule.hash_name,
@@ -169,12 +169,12 @@ class _Diagnosis:
     def _verdict(self) -> Iterator[str]:
         found = self._found
         match found.verdict:
-            case Verdict.ONE_HASH:
+            case Agreement.ONE_HASH:
                 yield f"one hash: {found.hash_names[0]}"
                 yield f"  (another one, with {found.overlooked:.2%} of the keys or more, would have shown)"
-            case Verdict.DISAGREE:
+            case Agreement.DISAGREE:
                 yield "the writers disagree"
-            case Verdict.UNKNOWN:
+            case Agreement.UNKNOWN:
                 yield "unknown: no hash explains more than chance"
             case _:
                 yield f"can't tell: {self._why_not()}"
@@ -189,26 +189,26 @@ class _Diagnosis:
             return "with one partition all hashes agree"
         return f"{counted(found.keys, 'key')} are too few, {found.needed:,} are enough"
 
-    def _finding_line(self, finding: Finding) -> str:
+    def _finding_line(self, finding: HashFinding) -> str:
         record = self._example(finding)
         line = f"  {finding.share:>7.2%}  {self._name(finding):<36}"
         if record is None:
             return line.rstrip()
         return f"{line}  e.g. partition {record.partition}, offset {record.offset:,}"
 
-    def _name(self, finding: Finding) -> str:
+    def _name(self, finding: HashFinding) -> str:
         if finding.rule is None:
             return "no known rule"
         if not self._of_fewer(finding):
             return finding.rule.hash_name
         return f"{finding.rule.hash_name} of {finding.rule.partitions} partitions"
 
-    def _of_fewer(self, finding: Finding) -> bool:
+    def _of_fewer(self, finding: HashFinding) -> bool:
         """Return whether it was with fewer partitions than the topic has now."""
         rule = finding.rule
         return rule is not None and rule.partitions < self._found.partitions
 
-    def _example(self, finding: Finding) -> SampledRecord | None:
+    def _example(self, finding: HashFinding) -> SampledRecord | None:
         """Return the latest record of the example's key on the example's partition."""
         if finding.example is None:
             return None
@@ -224,13 +224,13 @@ class _Diagnosis:
                 "Fewer partitions: written before the topic grew, or by writers that have not noticed it or "
                 "keep their keys where they were, by key_partitions."
             )
-        if found.verdict is Verdict.DISAGREE:
+        if found.verdict is Agreement.DISAGREE:
             yield "Records of one key may be on several partitions then, without order among them."
             if len(names) > 1:
                 yield f"Let all writers use one hash; with {names[0]} the fewest keys move."
             if any(finding.rule is None for finding in found.findings):
                 yield "No known rule: writers that name partitions or ignore keys, another hash or mapping."
-        elif found.verdict is Verdict.UNKNOWN:
+        elif found.verdict is Agreement.UNKNOWN:
             yield (
                 "The writers name partitions themselves, ignore keys (round robin, sticky, random), or use "
                 "another hash or mapping."

@@ -7,7 +7,7 @@ import typer
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
 
 
-class _Group(LazyGroup):
+class _EventsGroup(LazyGroup):
     table: ClassVar = {
         "ls": ("events.ls:ls_command", "List events."),
         "follow": ("events.follow:follow_command", "Show events as they are recorded."),
@@ -15,7 +15,7 @@ class _Group(LazyGroup):
     }
 
 
-events_app = typer.Typer(cls=_Group, rich_markup_mode=None)
+events_app = typer.Typer(cls=_EventsGroup, rich_markup_mode=None)
 
 
 @events_app.callback(

@@ -13,7 +13,7 @@ from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.services.services import (
     FIRST_ANSWER_S,
-    Sample,
+    KeySample,
     SampledRecord,
     connected,
     list_topics,
@@ -42,7 +42,7 @@ Ranges = dict[int, tuple[int, int]]
 """Partition -> the offsets from (included) and to (excluded)."""
 
 
-def sample_topic(config: Mapping[str, str], topic: str, records: int, timeout: float) -> Sample:
+def sample_topic(config: Mapping[str, str], topic: str, records: int, timeout: float) -> KeySample:
     """Read the latest records of a topic, leaving nothing behind: no group membership, no commits.
 
     Args:
@@ -64,7 +64,7 @@ def sample_topic(config: Mapping[str, str], topic: str, records: int, timeout: f
         consumer.assign([TopicPartition(topic, p, start) for p, (start, _end) in windows.items()])
         read, timed_out = _read(consumer, windows, lambda e: _refusal(topic, e, config), deadline)
     offline = partitions - len(online)
-    return Sample(partitions=partitions, records=read, offline=offline, timed_out=timed_out)
+    return KeySample(partitions=partitions, records=read, offline=offline, timed_out=timed_out)
 
 
 def _partitions(connection: Connection, topic: str, config: Mapping[str, str]) -> tuple[list[int], int]:

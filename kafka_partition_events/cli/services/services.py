@@ -34,7 +34,7 @@ class SampledRecord(NamedTuple):
 
 
 @frozen(kw_only=True)
-class Sample:
+class KeySample:
     """What was read.
 
     Attributes:
@@ -152,7 +152,7 @@ def check_addresses(config: Mapping[str, str]) -> None:
     raise CliError(causes[0])
 
 
-def sample_with_confluent(config: Mapping[str, str], topic: str, records: int, timeout: float) -> Sample:
+def sample_with_confluent(config: Mapping[str, str], topic: str, records: int, timeout: float) -> KeySample:
     """Read the latest records of a topic with confluent-kafka, and tell how far it is.
 
     Raises:
@@ -181,7 +181,7 @@ class Services:
     """The cluster and the time."""
 
     open_source: Callable[[Mapping[str, str]], "MetadataSource"] = open_confluent_source
-    sample: Callable[[Mapping[str, str], str, int, float], Sample] = sample_with_confluent
+    sample: Callable[[Mapping[str, str], str, int, float], KeySample] = sample_with_confluent
     open_client: Callable[[Mapping[str, str], str], "ControlClient"] = open_confluent_client
     clock: Clock = field(factory=Clock)
 

@@ -7,7 +7,7 @@ import typer
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
 
 
-class _Group(LazyGroup):
+class _SparkGroup(LazyGroup):
     table: ClassVar = {
         "fleet": (
             "spark.fleet:fleet_command",
@@ -22,7 +22,7 @@ class _Group(LazyGroup):
     }
 
 
-spark_app = typer.Typer(cls=_Group, rich_markup_mode=None)
+spark_app = typer.Typer(cls=_SparkGroup, rich_markup_mode=None)
 
 
 @spark_app.callback(

@@ -159,14 +159,14 @@ def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progres
     with needing(f"{EXTRAS},metrics"):
         from prometheus_client import CollectorRegistry, start_http_server
 
-        from kafka_partition_events.spark.ingest.metrics import Metrics
+        from kafka_partition_events.spark.ingest.metrics import IngestMetrics
     registry = CollectorRegistry()
     try:
         server, thread = start_http_server(address[1], address[0], registry)
     except OSError as error:
         raise CliError(f"--metrics-listen: can't listen there: {error.strerror or error}") from error
     try:
-        yield Metrics(registry, progress)
+        yield IngestMetrics(registry, progress)
     finally:
         server.shutdown()
         server.server_close()

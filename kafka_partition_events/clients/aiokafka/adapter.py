@@ -19,18 +19,17 @@ from aiokafka.structs import TopicPartition
 from kafka_partition_events.clients.aiokafka.private import (
     THEIRS,
     FullError,
-    Settings,
+    ProducerSettings,
     accumulator_of,
     append_now,
     has_open_batch,
     take_records,
 )
-from kafka_partition_events.clients.aiokafka.second import Second
-from kafka_partition_events.clients.embedding import embed
+from kafka_partition_events.clients.aiokafka.second import SecondAccumulator
 from kafka_partition_events.clients.flight.detour import Detour
 from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record
-from kafka_partition_events.clients.futures import FutureAdapter, stamped
+from kafka_partition_events.clients.futures import FutureAdapter, embed, stamped
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 
 SERVE_EVERY_S: Final = 0.01
@@ -43,7 +42,7 @@ it busier."""
 _DRAWS: Final = 8  # partitions that a record without a key is tried in before it waits for room
 
 
-class Adapter(FutureAdapter):
+class AiokafkaAdapter(FutureAdapter):
     """Hands the records of one producer to its accumulators. On the loop.
 
     Attributes:
@@ -59,9 +58,9 @@ class Adapter(FutureAdapter):
         self,
         producer: AIOKafkaProducer,
         partitioner: Partitioner,
-        settings: Settings,
-        detour: Detour[Second],
-        made: set[Second],
+        settings: ProducerSettings,
+        detour: Detour[SecondAccumulator],
+        made: set[SecondAccumulator],
     ) -> None:
         super().__init__(partitioner, producer.client.cluster, settings.limit_s, detour)
         self.topics, self.made = set[str](), made

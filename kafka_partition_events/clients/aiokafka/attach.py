@@ -7,18 +7,17 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from kafka_partition_events.clients.aiokafka.adapter import Adapter
+from kafka_partition_events.clients.aiokafka.adapter import AiokafkaAdapter
 from kafka_partition_events.clients.aiokafka.calls import Calls
-from kafka_partition_events.clients.aiokafka.cleanup_policy import policies_over
 from kafka_partition_events.clients.aiokafka.private import (
     THEIRS,
     is_started,
     settings_of,
     watch_connections,
 )
-from kafka_partition_events.clients.aiokafka.second import Second, detour
-from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSource
-from kafka_partition_events.clients.attaching import Plan
+from kafka_partition_events.clients.aiokafka.second import SecondAccumulator, detour
+from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSource, policies_over
+from kafka_partition_events.clients.attaching import AttachPlan
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueMode
@@ -89,7 +88,7 @@ def attach(
     chosen: Any = settings.partitioner if partitioner is None else partitioner
     if isinstance(chosen, type(THEIRS)):
         chosen = DefaultPartitioner()
-    plan = Plan(
+    plan = AttachPlan(
         producer, chosen, rescue, standby, keys, poller, poller_options,
         transaction=settings.transaction, acks=settings.acks,
     )  # fmt: skip
@@ -97,9 +96,9 @@ def attach(
     if poller is None:
         source = _AttachedSource(client, suspects)
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
-    calls, made = Calls(asyncio.get_running_loop()), set[Second]()
+    calls, made = Calls(asyncio.get_running_loop()), set[SecondAccumulator]()
     way = detour(client, settings, suspects, calls, made, weakref.ref(producer))
-    adapter = Adapter(producer, chosen, settings, way, made)
+    adapter = AiokafkaAdapter(producer, chosen, settings, way, made)
     adapter.flight, follower = plan.begin(
         adapter, poller,
         lambda: tuple(adapter.topics),  # on the poller's thread; a set is copied in one step

@@ -14,7 +14,7 @@ Of aiokafka 0.14 (``aiokafka>=0.14,<0.15``); there is no other way. A test names
    connections that are lost, or can't be made.
 5. ``AIOKafkaClient._topics``: what its metadata is asked for.
 6. ``aiokafka.protocol``, for Metadata v12 (``metadata_request.py``) and DescribeConfigs
-   (``cleanup_policy.py``).
+   (``source.py``).
 
 A connection's *group* is any hashable value: so each way has connections of its own.
 """
@@ -42,8 +42,8 @@ from aiokafka.structs import TopicPartition
 from aiokafka.util import INTEGER_MAX_VALUE
 from attrs import frozen
 
-from kafka_partition_events.clients.embedding import embed
 from kafka_partition_events.clients.flight.record import Record
+from kafka_partition_events.clients.futures import embed
 from kafka_partition_events.partitioners.base import UNASSIGNED
 
 THEIRS = DefaultPartitioner()
@@ -60,7 +60,7 @@ class FullError(Exception):
 
 
 @frozen
-class Settings:
+class ProducerSettings:
     """A producer's settings."""
 
     acks: str
@@ -71,11 +71,11 @@ class Settings:
     transaction: str | None
 
 
-def settings_of(producer: AIOKafkaProducer) -> Settings:
+def settings_of(producer: AIOKafkaProducer) -> ProducerSettings:
     """Return a producer's settings."""
     sender, manager = producer._sender, producer._txn_manager
     is_transactional = manager is not None and manager.transactional_id is not None
-    return Settings(
+    return ProducerSettings(
         acks="all" if sender._acks == -1 else str(sender._acks),
         limit_s=producer._request_timeout_ms / 1000,
         linger_s=accumulator_of(producer)._linger_time,

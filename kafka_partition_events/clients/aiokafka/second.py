@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.private import (
     Lane,
-    Settings,
+    ProducerSettings,
     append_now,
     further_way,
     outstanding,
@@ -26,10 +26,10 @@ GROUP: Final = "kpe-standby-1"
 """The group of its connections."""
 
 
-class Second:
+class SecondAccumulator:
     """A further accumulator, and the records that it has (its length). On the loop, but for its length."""
 
-    def __init__(self, lane: Lane, settings: Settings, made: "set[Second]") -> None:
+    def __init__(self, lane: Lane, settings: ProducerSettings, made: "set[SecondAccumulator]") -> None:
         self._lane, self._made = lane, made
         self._accumulator, self._sender = further_way(lane, settings.sender)
         self._closing: asyncio.Task[None] | None = None
@@ -71,20 +71,20 @@ class Second:
 
 def detour(
     client: Any,
-    settings: Settings,
+    settings: ProducerSettings,
     suspects: Callable[[], frozenset[int]],
     calls: Calls,
-    made: set[Second],
+    made: set[SecondAccumulator],
     owner: Callable[[], object],
-) -> Detour[Second]:
+) -> Detour[SecondAccumulator]:
     """Prepare a second way; none is made yet. Those that are not closed yet are in ``made``."""
 
-    async def begin() -> Second:
-        second = Second(Lane(client, GROUP, suspects), settings, made)
+    async def begin() -> SecondAccumulator:
+        second = SecondAccumulator(Lane(client, GROUP, suspects), settings, made)
         await second.start()
         return second
 
-    def close(second: Second) -> None:
+    def close(second: SecondAccumulator) -> None:
         with contextlib.suppress(LoopEndedError, TimeoutError):  # then its tasks have ended, or go on
             calls.run(second.close(), settings.limit_s)
 

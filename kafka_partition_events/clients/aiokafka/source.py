@@ -4,14 +4,17 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from typing import Any, Final
 
 from aiokafka import AIOKafkaClient, errors
+from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.metadata_request import AskMetadata, in_their_words
 from kafka_partition_events.clients.aiokafka.private import topics_of
-from kafka_partition_events.clients.answers import NoAnswerError, first_answer, grown, observation
+from kafka_partition_events.clients.answers import NoAnswerError, error_name, first_answer, grown, observation
+from kafka_partition_events.clients.flight.cleanup_policy import TIMEOUT_S, TOPIC, Answer, CleanupPolicies
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.loop import LoopEndedError
 from kafka_partition_events.metadata.source import Observation
@@ -103,3 +106,16 @@ class AiokafkaMetadataSource:
     def close(self) -> None:
         """Leave the client alone."""
         self.calls.end()
+
+
+def policies_over(client: Any, calls: Calls) -> CleanupPolicies:
+    """Return what asks any broker for topics' ``cleanup.policy``, on the client's loop."""
+
+    async def answer(topic: str) -> Answer:
+        request = DescribeConfigsRequest([(TOPIC, topic, ["cleanup.policy"])])
+        response = await client.send(client.get_random_node(), request, group=OWN_GROUP)
+        ((code, _message, _kind, _name, entries),) = response.resources
+        found = [value or "" for name, value, *_ in entries if name == "cleanup.policy"]
+        return found[0] if found else None, error_name(errors.for_code, code)
+
+    return CleanupPolicies(lambda: nullcontext(lambda topic: calls.run(answer(topic), TIMEOUT_S)))

@@ -8,10 +8,10 @@ except ImportError as error:
     ) from error
 
 from kafka_partition_events.clients.confluent.aio import AsyncPartitioningProducer
+from kafka_partition_events.clients.confluent.choosing import ProducerStats
 from kafka_partition_events.clients.confluent.ordered import OrderedConsumer
 from kafka_partition_events.clients.confluent.producer import PartitioningProducer
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
-from kafka_partition_events.clients.confluent.stats import ProducerStats
 
 __all__ = [
     "AsyncPartitioningProducer",

@@ -10,8 +10,7 @@ from attrs import define, field
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Message
 from confluent_kafka.cimpl import Producer
 
-from kafka_partition_events.clients.confluent import batches
-from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.choosing import LONGEST_SLICE, Chooser
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.confluent.handle_metadata import CLOSED, METADATA_WAIT_S, HandleMetadata
 from kafka_partition_events.clients.confluent.tracers import Handle
@@ -33,6 +32,10 @@ _BROKER = re.compile(r"/(\d+): ")
 
 _PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - librdkafka's public names
 _QUEUE_FULL = KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001
+_UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001
+
+_Message = dict[str, Any]  # of `produce_batch`
+_DATA = (str, bytes, type(None))
 
 
 class Unmade:
@@ -82,52 +85,50 @@ class ConfluentAdapter:
         """Return whether a record waits for its topic's metadata."""
         return self._chooser.must_place(topic, key) and not self._chooser.knows(topic)
 
-    def send_batch(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
+    def send_batch(self, topic: str, messages: list[_Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.
 
         Those of a batch without keys go together, and so do those that librdkafka places all. Any others go
         one by one, placed before one is sent: when this raises (``_UNKNOWN_TOPIC`` as `send`, or what a
         partitioner of the application's raises) nothing was sent.
         """
-        chooser, keys = self._chooser, batches.keys_of(messages)
+        chooser, keys = self._chooser, _keys_of(messages)
         if keys is not None and self.flight.rescue is None:  # a batch can't take headers
             if chooser.by_turns is not None and (chooser.keyless or keys.count(None) == len(keys)):
                 return self._send_in_turns(topic, messages, outcome)
             if chooser.leaves_keys(topic) and all(keys) and not self.flight.places_keys(topic):
                 return self._send_together(topic, messages, UNASSIGNED, outcome, keys)
-        if batches.are_acceptable(messages):
+        if _are_acceptable(messages):
             return self._send_one_by_one(topic, messages, outcome)
         return self._refuse(topic, messages, outcome)
 
-    def _refuse(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
+    def _refuse(self, topic: str, messages: list[_Message], outcome: OnDelivery | None) -> int:
         return _produce_batch(self._first(), topic, messages, UNASSIGNED, outcome)  # says why, in its words
 
-    def _send_in_turns(self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None) -> int:
+    def _send_in_turns(self, topic: str, messages: list[_Message], outcome: OnDelivery | None) -> int:
         start = taken = 0
         while start < len(messages):
-            most = min(batches.LONGEST_SLICE, len(messages) - start)
+            most = min(LONGEST_SLICE, len(messages) - start)
             partition, count = self._chooser.choose_for(topic, most)
-            if not start and count < len(messages) and not batches.are_acceptable(messages):
+            if not start and count < len(messages) and not _are_acceptable(messages):
                 return self._refuse(topic, messages, outcome)
             taken += self._send_together(topic, messages[start : start + count], partition, outcome)
             start += count
         return taken
 
-    def _send_one_by_one(
-        self, topic: str, messages: list[batches.Message], outcome: OnDelivery | None
-    ) -> int:
+    def _send_one_by_one(self, topic: str, messages: list[_Message], outcome: OnDelivery | None) -> int:
         """Send messages that need a header of ours, or a place for each; return how many were taken."""
         must_place = self._chooser.must_place
         if not self._chooser.knows(topic) and any(must_place(topic, m.get("key")) for m in messages):
             self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
         placed = []
         for message in messages:
-            record = batches.record(topic, message, outcome)
+            record = _record_of(topic, message, outcome)
             is_free = message.get("partition") in {None, UNASSIGNED}
             placed.append((message, record, self.choose(record) if is_free else None))
         return sum(self._send_one(*each) for each in placed)
 
-    def _send_one(self, message: batches.Message, record: Record, partition: int | None) -> int:
+    def _send_one(self, message: _Message, record: Record, partition: int | None) -> int:
         """Send one message of a batch; return how many were taken."""
         try:
             if partition is not None:
@@ -144,7 +145,7 @@ class ConfluentAdapter:
         return 0
 
     def _send_together(
-        self, topic: str, part: list[batches.Message], partition: int, outcome: OnDelivery | None,
+        self, topic: str, part: list[_Message], partition: int, outcome: OnDelivery | None,
         keys: Sequence[Any] = (),
     ) -> int:  # fmt: skip
         """Send the messages of a batch that go to one partition, or have keys that librdkafka places.
@@ -154,8 +155,8 @@ class ConfluentAdapter:
         """
         last = None
         is_due = len(part) == 1 or time.monotonic() >= self.flight.next_sample
-        if is_due and batches.are_acceptable(part[-1:]):
-            record = batches.record(topic, part[-1], outcome)
+        if is_due and _are_acceptable(part[-1:]):
+            record = _record_of(topic, part[-1], outcome)
             last = part[-1], record, self.choose(record) if keys else partition
         together, taken = part if last is None else part[:-1], 0
         try:
@@ -169,7 +170,7 @@ class ConfluentAdapter:
         if together:
             taken = _produce_batch(handle, topic, together, partition, outcome)
             error: Any = together[0].get("_error")  # it is there if none was taken
-            if not taken and partition != UNASSIGNED and error.code() == batches.UNKNOWN_PARTITION:
+            if not taken and partition != UNASSIGNED and error.code() == _UNKNOWN_PARTITION:
                 for message in together:
                     message.pop("_error", None)
                 self._chooser.fall_back(topic)
@@ -184,7 +185,7 @@ class ConfluentAdapter:
         """See `Client.choose`; raises ``_UNKNOWN_PARTITION`` where librdkafka must not choose."""
         partition = self._chooser.choose(record.topic, record.key, record.value)
         if partition == UNASSIGNED and self._chooser.must_place(record.topic, record.key):
-            raise KafkaException(KafkaError(batches.UNKNOWN_PARTITION))
+            raise KafkaException(KafkaError(_UNKNOWN_PARTITION))
         return partition
 
     def may_take(self, handle: Handle, topic: str) -> bool:
@@ -228,7 +229,7 @@ class ConfluentAdapter:
 
     def knows_no_such_partition(self, error: BaseException) -> bool:
         """See `Client.knows_no_such_partition`."""
-        return isinstance(error, KafkaException) and error.args[0].code() == batches.UNKNOWN_PARTITION
+        return isinstance(error, KafkaException) and error.args[0].code() == _UNKNOWN_PARTITION
 
     def is_too_large(self, error: BaseException) -> bool:
         """See `Client.is_too_large`."""
@@ -295,3 +296,33 @@ def lost_broker(error: KafkaError) -> int | None:
     """Return the broker that an error of ``error_cb`` says is not reached; None if it says no such thing."""
     named = _BROKER.search(error.str()) if error.name() in _LOST else None
     return None if named is None else int(named[1])
+
+
+def _keys_of(messages: Any) -> list[Any] | None:
+    """Return each message's key; None if one names a partition, or these are no dictionaries in a list.
+
+    What is wrong with them is confluent-kafka's to say: it checks all messages before it takes one.
+    """
+    try:  # a list takes half of a generator's time
+        is_placed = any(["partition" in m for m in messages])  # noqa: C419
+        return None if is_placed or not messages else [m.get("key") for m in messages]
+    except (AttributeError, TypeError):
+        return None
+
+
+def _are_acceptable(messages: Any) -> bool:
+    """Return whether confluent-kafka takes all of these messages, as far as their types go."""
+    return type(messages) is list and all(
+        isinstance(m, dict)
+        and isinstance(m.get("value"), _DATA)
+        and isinstance(m.get("key"), _DATA)
+        and isinstance(m.get("partition"), int | None)
+        and m.get("timestamp") is None
+        and isinstance(m.get("headers"), dict | list | None)
+        for m in messages
+    )
+
+
+def _record_of(topic: str, message: _Message, outcome: Any) -> Record:
+    """Return a message as a record by itself."""
+    return Record(topic, message.get("value"), message.get("key"), message.get("callback") or outcome)

@@ -11,10 +11,10 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from confluent_kafka import Message
 
 from kafka_partition_events.clients.confluent import settings
+from kafka_partition_events.clients.confluent.choosing import ProducerStats
 from kafka_partition_events.clients.confluent.delivery_thread import Callback, DeliveryThread, Reports
 from kafka_partition_events.clients.confluent.handle_metadata import CLOSED, METADATA_WAIT_S
 from kafka_partition_events.clients.confluent.producer import PartitioningProducer
-from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueMode

@@ -5,11 +5,14 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
-from kafka_partition_events.clients.confluent.stats import ProducerStats
+from attrs import field, frozen
+
 from kafka_partition_events.clients.confluent.turns import Pace, ShortCuts, Turn, turn_length
+from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.flight.key_order import KeyOrder
+from kafka_partition_events.clients.flight.rescue import RescueStats
 from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.health.tracker import TrackerStats
 from kafka_partition_events.metadata.cluster import is_topic_name
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
@@ -19,6 +22,31 @@ from kafka_partition_events.process import OwnProcess, forget_in_children
 
 MAX_IDLE_S = 300.0
 """A topic that was not written for so long, or up to twice as long, is forgotten (KIP-526)."""
+
+LONGEST_SLICE = 10_000  # librdkafka's ``batch.num.messages`` by default: more would not fit one batch anyway
+
+
+@frozen(kw_only=True)
+class ProducerStats:
+    """What became of unkeyed records whose partition was not given. Counts since the producer was made.
+
+    Attributes:
+        rerouted: Records that were placed while an admitted partition was offline.
+        avoided: Records that were placed while partitions that need a suspect broker were left out.
+        capped: Records that were placed while the budget left partitions out.
+        fallbacks: Records whose chosen partition the producer did not know, so that librdkafka chose again.
+        deliveries: What the delivery reports of all producers that share the partitioner have shown.
+        rescue: What the rescue has done.
+        keys: What became of keyed records while brokers were sick.
+    """
+
+    rerouted: int = 0
+    avoided: int = 0
+    capped: int = 0
+    fallbacks: int = 0
+    deliveries: TrackerStats = field(factory=TrackerStats)
+    rescue: RescueStats = field(factory=RescueStats)
+    keys: KeyStats = field(factory=KeyStats)
 
 
 class Chooser:

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from kafka_partition_events.clients.confluent import settings
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.ordered.asking import ASK_S, SLICE_S, Waits
-from kafka_partition_events.clients.ordered.order import Answer, Order, Place, Question, Verdict
+from kafka_partition_events.clients.ordered.order import EnquiryAnswer, NextRecord, Order, Place, Question
 
 _SERVE_S: Final = 0.1  # between two polls of librdkafka while there is something to hand out without
 _HELD: Final = 100  # records of a partition that are held before it is paused, which costs a fetch
@@ -56,9 +56,9 @@ class Ordering(_PLAIN):  # type: ignore[misc]
                 return None
             if message.error() is None:
                 place = message.topic(), message.partition()
-                if (verdict := self._judge(place, message, time.monotonic())) is Verdict.GIVE:
+                if (verdict := self._judge(place, message, time.monotonic())) is NextRecord.GIVE:
                     return cast("Message", message)
-                if verdict is Verdict.WAIT:
+                if verdict is NextRecord.WAIT:
                     self._queues[place] = deque([message])
             else:
                 self._take(message)
@@ -142,19 +142,19 @@ class Ordering(_PLAIN):  # type: ignore[misc]
             queue = self._queues[place]
             while queue and len(given) < most and self._may(place):
                 verdict = self._judge(place, queue[0], now)
-                if verdict is not Verdict.WAIT:
+                if verdict is not NextRecord.WAIT:
                     message = queue.popleft()
-                    given += [message] * (verdict is Verdict.GIVE)
+                    given += [message] * (verdict is NextRecord.GIVE)
             if not queue:
                 self._drop([place])
         return given
 
-    def _judge(self, place: Place, message: Any, now: float) -> Verdict:
+    def _judge(self, place: Place, message: Any, now: float) -> NextRecord:
         if message.error() is not None:
             self._order.reached(place, message.offset())
-            return Verdict.GIVE if self._shows_end else Verdict.DROP
+            return NextRecord.GIVE if self._shows_end else NextRecord.DROP
         verdict = self._order.judge(place, message.offset(), message.headers(), now)
-        if verdict is not Verdict.WAIT:
+        if verdict is not NextRecord.WAIT:
             self._unstored[place] = message
         return verdict
 
@@ -305,7 +305,7 @@ class _Enquirer:
         own = {"group.id": config["group.id"], "isolation.level": "read_uncommitted", _COMMIT: False}
         self._client = confluent_kafka.Consumer({**connecting(config), **own})
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> EnquiryAnswer:
         self._client.poll(0)  # serves callbacks, such as a login's
         committed, log = {}, None
         if question.committed:
@@ -317,7 +317,7 @@ class _Enquirer:
                 log = self._client.get_watermark_offsets(TopicPartition(*question.log), timeout=ASK_S)
             except KafkaException as error:
                 log = (0, 0) if error.args[0].name() in _NO_LOG else None
-        return Answer(committed, log)
+        return EnquiryAnswer(committed, log)
 
     def close(self) -> None:
         self._client.close()

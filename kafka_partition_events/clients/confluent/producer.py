@@ -13,15 +13,13 @@ from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
 from confluent_kafka.cimpl import Producer
 
-from kafka_partition_events.clients.attaching import Plan, key_stats, rescue_stats
+from kafka_partition_events.clients.attaching import AttachPlan, key_stats, rescue_stats
 from kafka_partition_events.clients.confluent import settings
 from kafka_partition_events.clients.confluent.adapter import ConfluentAdapter, Unmade, lost_broker
-from kafka_partition_events.clients.confluent.choosing import Chooser
-from kafka_partition_events.clients.confluent.cleanup_policy import policies_by
+from kafka_partition_events.clients.confluent.choosing import Chooser, ProducerStats
 from kafka_partition_events.clients.confluent.detours import Detours
 from kafka_partition_events.clients.confluent.handle_metadata import CLOSED, HandleMetadata
-from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
-from kafka_partition_events.clients.confluent.stats import ProducerStats
+from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource, policies_by
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.confluent.turns import CHUNK_S, ShortCuts, Turn
 from kafka_partition_events.clients.flight.detour import StandbyMode
@@ -118,7 +116,7 @@ class PartitioningProducer(Handle):
             kwargs, partitioner = {**kwargs, "partitioner": partitioner}, None
         given = settings.merged(config, kwargs)
         partitioner = self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
-        plan = Plan(
+        plan = AttachPlan(
             self, partitioner, rescue, standby, keys, poller, poller_options or {},
             transaction=None if given.get("transactional.id") is None else "transactional.id",
             acks=settings.acks(given), handles=2,

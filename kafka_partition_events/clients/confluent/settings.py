@@ -65,8 +65,7 @@ def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, 
     if theirs is not None and partitioner.keying.follows_client:
         partitioner.keying.use_hash_of_client(theirs, empty_is_no_key=meant == _LIBRDKAFKAS_OWN)
         return dict(config)
-    ours = partitioner.keying.hash_name
-    same = _SAME[ours]
+    same = _SAME[ours := partitioner.keying.hash_name]
     if chosen is None:
         return {**config, "partitioner": same[0]}
     if chosen in same or (theirs is None and (meant != "random" or partitioner.ignores_keys)):

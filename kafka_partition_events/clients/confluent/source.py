@@ -2,12 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from kafka_partition_events.clients.confluent.answers import (
     described_topic,
@@ -17,6 +19,7 @@ from kafka_partition_events.clients.confluent.answers import (
 )
 from kafka_partition_events.clients.confluent.connection import Connection, asking_around, time_left
 from kafka_partition_events.clients.confluent.handle_metadata import FEW
+from kafka_partition_events.clients.flight.cleanup_policy import TIMEOUT_S, Answer, Ask, CleanupPolicies
 from kafka_partition_events.clients.librdkafka import refuse_greenlets
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import TopicInfo
@@ -132,8 +135,7 @@ class ConfluentMetadataSource:
         found: dict[str, TopicInfo] = {}
         errors: dict[str, str] = {}
         for name in listed if topics is None else topics:
-            metadata = listed.get(name)
-            if metadata is None:
+            if (metadata := listed.get(name)) is None:
                 errors[name] = "UNKNOWN_TOPIC_OR_PARTITION"
             elif metadata.error is not None:
                 errors[name] = error_name(metadata.error)
@@ -153,3 +155,25 @@ class ConfluentMetadataSource:
 def _queries(topics: frozenset[str] | None) -> Sequence[str | None]:
     """Return what is listed: topics one by one, or all of the cluster (None) if these are many."""
     return [None] if topics is None or len(topics) > FEW else sorted(topics) or [_NO_TOPIC]
+
+
+def policies_by(config: Mapping[str, Any]) -> CleanupPolicies:
+    """Return what asks for topics' ``cleanup.policy`` with a producer's settings, connected while it asks."""
+
+    @contextlib.contextmanager
+    def asking() -> Iterator[Ask]:
+        with contextlib.closing(Connection(config)) as connection:
+
+            def ask(topic: str) -> Answer:
+                resource = ConfigResource(ResourceType.TOPIC, topic)
+                asked = connection.admin().describe_configs([resource], request_timeout=TIMEOUT_S)
+                try:
+                    return asked[resource].result()["cleanup.policy"].value or "", ""
+                except KafkaException as error:
+                    if error.args[0].code() < 0:  # librdkafka's own: no broker has answered
+                        raise
+                    return None, error_name(error.args[0])
+
+            yield ask
+
+    return CleanupPolicies(asking)

@@ -20,11 +20,10 @@ from kafka import KafkaProducer, errors
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition
 
-from kafka_partition_events.clients.embedding import embed
 from kafka_partition_events.clients.flight.detour import Detour
 from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record, as_list
-from kafka_partition_events.clients.futures import FutureAdapter, stamped
+from kafka_partition_events.clients.futures import FutureAdapter, embed, stamped
 from kafka_partition_events.clients.kafka_python.second import Second
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.sticky import record_bytes
@@ -34,7 +33,7 @@ _IDLE_S: Final = 0.5  # so late a thread notices that its producer is gone
 _BYTES: Final = frozenset({bytes, bytearray, memoryview, type(None)})
 
 
-class Adapter(FutureAdapter):
+class KafkaPythonAdapter(FutureAdapter):
     """Hands the records of one producer, which it does not keep alive, to its handles. Thread-safe."""
 
     errors: ClassVar[Any] = errors

@@ -7,12 +7,11 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from kafka_partition_events.clients.attaching import Plan
+from kafka_partition_events.clients.attaching import AttachPlan
 from kafka_partition_events.clients.flight.detour import StandbyMode
 from kafka_partition_events.clients.flight.key_moves import KeysMode, MoveKeys
 from kafka_partition_events.clients.flight.rescue import RescueMode
-from kafka_partition_events.clients.kafka_python.adapter import Adapter
-from kafka_partition_events.clients.kafka_python.cleanup_policy import policies_over
+from kafka_partition_events.clients.kafka_python.adapter import KafkaPythonAdapter
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
 from kafka_partition_events.clients.kafka_python.private import (
     ask_healthy,
@@ -20,7 +19,7 @@ from kafka_partition_events.clients.kafka_python.private import (
     watch_connections,
 )
 from kafka_partition_events.clients.kafka_python.second import detour
-from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
+from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource, policies_over
 from kafka_partition_events.metadata.poller import MetadataPoller
 
 
@@ -72,7 +71,7 @@ def attach(
     """
     config, partitioner = producer.config, producer.config["partitioner"]
     transaction = None if config["transactional_id"] is None else "transactional_id"
-    plan = Plan(
+    plan = AttachPlan(
         producer, partitioner, rescue, standby, keys, poller, poller_options,
         transaction=transaction, acks="all" if config["acks"] in {-1, "all"} else str(config["acks"]),
     )  # fmt: skip
@@ -87,7 +86,7 @@ def attach(
         return {*cluster._topics, *cluster.topics()}
 
     way = detour(config, partitioner, poller, written, weakref.ref(producer))
-    adapter = Adapter(producer, partitioner, way)
+    adapter = KafkaPythonAdapter(producer, partitioner, way)
     adapter.flight, follower = plan.begin(
         adapter, poller, written, lambda: policies_over(cluster),
         linger_s=config["linger_ms"] / 1000,

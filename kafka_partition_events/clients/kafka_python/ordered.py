@@ -8,7 +8,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
 from kafka_partition_events.clients.ordered.asking import ASK_S, SLICE_S, OnTimeout, Waits
-from kafka_partition_events.clients.ordered.order import Answer, Order, Question, Verdict
+from kafka_partition_events.clients.ordered.order import EnquiryAnswer, NextRecord, Order, Question
 
 _ASK_MS = int(1000 * ASK_S)
 _NOT_OURS = (
@@ -48,7 +48,7 @@ class OrderedReader:
 
     def __init__(self, consumer: KafkaConsumer, max_wait: float, on_timeout: OnTimeout) -> None:
         self._consumer, self._order = consumer, Order(max_wait)
-        self._waits = Waits(self._order, lambda: _Enquirer(consumer.config), on_timeout)
+        self._waits = Waits(self._order, lambda: _KafkaPythonEnquirer(consumer.config), on_timeout)
         self._assigned: set[TopicPartition] = set()
 
     def __getattr__(self, name: str) -> Any:
@@ -91,10 +91,10 @@ class OrderedReader:
         given = []
         for record in records:
             verdict = self._order.judge(partition, record.offset, record.headers, now)
-            if verdict is Verdict.WAIT:
+            if verdict is NextRecord.WAIT:
                 self._consumer.seek(partition, record.offset)
                 break
-            if verdict is Verdict.GIVE:
+            if verdict is NextRecord.GIVE:
                 given.append(record)
         return given
 
@@ -121,21 +121,21 @@ class OrderedReader:
         self._consumer.close(*args, **kwargs)
 
 
-class _Enquirer:
+class _KafkaPythonEnquirer:
     """A client beside the consumer: in no group, and it sees what open transactions hide."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         plain = {name: value for name, value in config.items() if name not in _NOT_OURS}
         self._client = KafkaConsumer(**plain, enable_auto_commit=False)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> EnquiryAnswer:
         committed, log = {}, None
         for place in question.committed:
             offset = self._client.committed(TopicPartition(*place), timeout_ms=_ASK_MS)
             committed[place] = -1 if offset is None else offset
         if question.log is not None:
             log = self._log(TopicPartition(*question.log))
-        return Answer(committed, log)
+        return EnquiryAnswer(committed, log)
 
     def _log(self, partition: TopicPartition) -> tuple[int, int] | None:
         if partition.partition not in (self._client.partitions_for_topic(partition.topic) or ()):

@@ -19,7 +19,7 @@ Of kafka-python 3.0; there is no other way:
    ``kafka.net``: ``KafkaConnectionManager.call_soon`` (thread-safe: runs a coroutine on the client's I/O
    thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
    ``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``:
-   for leader epochs and topic ids (``source.py``), and topics' policies (``cleanup_policy.py``).
+   for leader epochs, topic ids, and topics' policies (``source.py``).
 """
 
 # ruff: noqa: SLF001 - that is what it is for
@@ -33,7 +33,7 @@ from typing import Any, Final
 from kafka import KafkaProducer
 from kafka.errors import RequestTimedOutError
 
-from kafka_partition_events.clients.embedding import embed
+from kafka_partition_events.clients.futures import embed
 from kafka_partition_events.errors import MetadataFetchError
 
 _PAUSE_MS: Final = 20.0

@@ -5,14 +5,17 @@
 import random
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 from kafka import KafkaProducer, errors
 from kafka.net.compat import KafkaNetClient
+from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from kafka_partition_events.clients.answers import NoAnswerError, first_answer, grown, observation
+from kafka_partition_events.clients.answers import NoAnswerError, error_name, first_answer, grown, observation
+from kafka_partition_events.clients.flight.cleanup_policy import TIMEOUT_S, TOPIC, Answer, CleanupPolicies
 from kafka_partition_events.clients.kafka_python.private import run
 from kafka_partition_events.clients.librdkafka import up_to_date
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
@@ -182,3 +185,16 @@ def _request(topics: frozenset[str] | None) -> Any:
         include_topic_authorized_operations=False,
         min_version=_TOPIC_IDS_SINCE,
     )
+
+
+def policies_over(cluster: Any) -> CleanupPolicies:
+    """Return what asks any broker for topics' ``cleanup.policy``, by its producer's connections."""
+    manager = cluster._manager
+
+    async def answer(topic: str) -> Answer:
+        request = DescribeConfigsRequest(resources=[(TOPIC, topic, ["cleanup.policy"])], min_version=0)
+        (result,) = (await manager.send(request)).results
+        found = [it.value or "" for it in result.configs if it.name == "cleanup.policy"]
+        return found[0] if found else None, error_name(errors.for_code, result.error_code)
+
+    return CleanupPolicies(lambda: nullcontext(lambda topic: run(manager, TIMEOUT_S, answer, topic)))

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, Literal, Protocol, get_args
 
 from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
-from kafka_partition_events.clients.ordered.order import Answer, Head, Order, Place, Question
+from kafka_partition_events.clients.ordered.order import EnquiryAnswer, Head, Order, Place, Question
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 
@@ -29,7 +29,7 @@ OnTimeout = Literal["deliver", "raise"]
 class Enquirer(Protocol):
     """A client of its own, that asks and waits for the answers."""
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: Question) -> EnquiryAnswer:
         """Return what could be found out; it may also raise what the client raises."""
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class Waits:
         self._order, self._open, self._raises = order, open_, on_timeout == "raise"
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="kpe-ordered")
         self._enquirer: Enquirer | None = None
-        self._asked: tuple[Question, Future[Answer]] | None = None
+        self._asked: tuple[Question, Future[EnquiryAnswer]] | None = None
         self._next = 0.0
 
     def turn(self, now: float) -> str | None:
@@ -80,7 +80,7 @@ class Waits:
         self._pool.submit(self._close)
         self._pool.shutdown()
 
-    def _ask(self, question: Question) -> Answer:
+    def _ask(self, question: Question) -> EnquiryAnswer:
         if self._enquirer is None:
             self._enquirer = self._open()
         return self._enquirer.ask(question)

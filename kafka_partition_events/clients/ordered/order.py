@@ -38,7 +38,7 @@ REMEMBERED: Final = 100_000
 _LONGEST = 64  # bytes of an id: others write headers, too
 
 
-class Verdict(Enum):
+class NextRecord(Enum):
     """What is to become of a partition's next record."""
 
     GIVE = auto()
@@ -65,7 +65,7 @@ class Question:
 
 
 @frozen
-class Answer:
+class EnquiryAnswer:
     """What was found out; what could not be is left out."""
 
     committed: dict[Place, int]  # the next offset of the group by partition; negative where it has none
@@ -92,14 +92,14 @@ class Order:
         self._short: dict[Place, float] = {}  # logs that end before a named offset, and since when
         self._asked: dict[Place, float] = {}
 
-    def judge(self, place: Place, offset: int, headers: Headers, now: float) -> Verdict:
+    def judge(self, place: Place, offset: int, headers: Headers, now: float) -> NextRecord:
         """Decide on a partition's next record. What is given is handed out by that."""
         if place not in self._handed:
             self._own[place] = offset
         if not headers:
             self.heads.pop(place, None)
             self._handed[place] = offset + 1
-            return Verdict.GIVE
+            return NextRecord.GIVE
         head = self.heads.get(place)
         if head is None or head.offset != offset:
             head = Head(offset, _named(place, headers), now)
@@ -109,14 +109,14 @@ class Order:
         is_copy = id_ is not None and self._ids.is_copy(id_, place, offset)
         if not is_copy and self._awaited(head):
             self.heads[place] = head
-            return Verdict.WAIT
+            return NextRecord.WAIT
         self.heads.pop(place, None)
         self._handed[place] = offset + 1
         if is_copy:
-            return Verdict.DROP
+            return NextRecord.DROP
         if id_ is not None:
             self._ids.add(id_, place, offset)
-        return Verdict.GIVE
+        return NextRecord.GIVE
 
     def reached(self, place: Place, offset: int) -> None:
         """Note that a partition has nothing below an offset that was not handed out."""
@@ -166,7 +166,7 @@ class Order:
             self._asked[log] = now
         return Question(now, tuple(foreign), log)
 
-    def learn(self, question: Question, answer: Answer) -> None:
+    def learn(self, question: Question, answer: EnquiryAnswer) -> None:
         """Take an answer in."""
         self._committed.update(answer.committed)
         if (log := question.log) is None or answer.log is None:

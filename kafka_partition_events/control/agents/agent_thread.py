@@ -14,7 +14,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.process import OwnProcess
 
 
-class Link(Protocol):
+class AgentLink(Protocol):
     """Reads ``kpe.changes``, appends to ``kpe.leases``."""
 
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
@@ -56,7 +56,7 @@ class ControlAgent(ABC):
     Thread-safe. For the process that made it.
     """
 
-    def __init__(self, link: Link, duties: Leaseholder, clock: Clock | None) -> None:
+    def __init__(self, link: AgentLink, duties: Leaseholder, clock: Clock | None) -> None:
         """Make an agent; nothing is asked before it is started.
 
         Raises:

@@ -24,7 +24,7 @@ from kafka_partition_events.clients.confluent.connection import time_left
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.agents.consumer_duties import Reading, to_pin
+from kafka_partition_events.control.agents.consumer_duties import ConsumerReading, to_pin
 from kafka_partition_events.control.compacted_topic import CompactedTopic
 from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.log import get_logger
@@ -158,7 +158,7 @@ class RebalanceHook:
         """
         self._pause = pause
         self._agent = agent
-        self._reading = Reading()
+        self._reading = ConsumerReading()
         self._on_assign = on_assign
         self._on_revoke = on_revoke
 

@@ -2,8 +2,8 @@
 
 import uuid
 
-from kafka_partition_events.control.agents.agent_thread import ControlAgent, Link
-from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
+from kafka_partition_events.control.agents.agent_thread import AgentLink, ControlAgent
+from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, ConsumerReading
 from kafka_partition_events.control.protocol.records import Change, Lease
 from kafka_partition_events.metadata.clock import Clock
 
@@ -28,7 +28,7 @@ class ConsumerAgent(ControlAgent):
 
     def __init__(
         self,
-        link: Link,
+        link: AgentLink,
         instance_id: str,
         group: str,
         *,
@@ -44,12 +44,12 @@ class ConsumerAgent(ControlAgent):
         """
         lease = Lease(instance_id=instance_id, incarnation=uuid.uuid4().hex, lease_seq=0, group=group)
         self._duties = ConsumerDuties(lease, spread=0.0)
-        self._reading = Reading()
+        self._reading = ConsumerReading()
         self.changes: tuple[Change, ...] = ()
         """Changes as last read: the open ones, and those that have waited for the group."""
         super().__init__(link, self._duties, clock)
 
-    def tell(self, reading: Reading) -> None:
+    def tell(self, reading: ConsumerReading) -> None:
         """Take note of what the process reads now, and say so soon. Never waits."""
         self._reading = reading
         self._wake()

@@ -11,7 +11,7 @@ from kafka_partition_events.metadata.cluster import TopicPartition
 
 
 @frozen(kw_only=True)
-class Reading:
+class ConsumerReading:
     """What a process reads now.
 
     Attributes:
@@ -34,7 +34,7 @@ class ConsumerDuties(Leaseholder):
     they say at once what is new.
     """
 
-    def says(self, reading: Reading, now: float) -> Report:
+    def says(self, reading: ConsumerReading, now: float) -> Report:
         """Return what to publish."""
         mine = {c.spec.topic: c for c in self.ledger.changes.values() if not c.state.final}
         topics = sorted(reading.counts, key=lambda topic: (topic not in mine, topic))
@@ -51,7 +51,7 @@ class ConsumerDuties(Leaseholder):
         return not change.state.final or (change.observed_ms is not None and mine)
 
 
-def _use(topic: str, reading: Reading, change: Change | None) -> TopicUse:
+def _use(topic: str, reading: ConsumerReading, change: Change | None) -> TopicUse:
     assigned = [tp.partition for tp in reading.assigned if tp.topic == topic]
     positioned = [tp.partition for tp in reading.positioned if tp.topic == topic]
     new = NO_PARTITIONS if change is None else change.spec.affected

@@ -3,7 +3,7 @@
 import uuid
 from typing import Final
 
-from kafka_partition_events.control.agents.agent_thread import START_LIMIT_S, ControlAgent, Link
+from kafka_partition_events.control.agents.agent_thread import START_LIMIT_S, AgentLink, ControlAgent
 from kafka_partition_events.control.agents.leases import SPREAD_S
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 from kafka_partition_events.control.protocol.records import Lease
@@ -39,7 +39,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
     def __init__(
         self,
         poller: MetadataPoller,
-        link: Link,
+        link: AgentLink,
         instance_id: str,
         *,
         spread: float = SPREAD_S,

@@ -11,7 +11,7 @@ from kafka_partition_events.spark.tables.state import CONTROL, INGEST
 _NAMESPACE: Final = "kpe_spark"
 
 
-class Metrics(Progress):
+class IngestMetrics(Progress):
     """Counts what a pipeline tells, and passes it on.
 
     Give it to `Pipeline` as its progress. Counters begin at 0 with the process.

@@ -13,7 +13,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.partitioner.compared import compare
 from kafka_partition_events.spark.partitioner.hashes import key_number
-from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, Target, look_at, settings_of
+from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, TopicTarget, look_at, settings_of
 
 PARTITION: Final = "partition"
 
@@ -68,7 +68,7 @@ class Placing:
         key_partitions: Over how many partitions.
     """
 
-    target: Target
+    target: TopicTarget
     hash_name: HashName
     key_partitions: int
 

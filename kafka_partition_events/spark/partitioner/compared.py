@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from kafka_partition_events.diagnose.fingerprint import Placement, Rule, fingerprint
+from kafka_partition_events.diagnose.fingerprint import HashRule, Placement, fingerprint
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.spark.partitioner import HashName
@@ -44,11 +44,11 @@ def compare(
     if asked in _done:
         return
     placements, partitions = newest(config, topic)
-    refuse_others(placements, partitions, topic, Rule(name, count))
+    refuse_others(placements, partitions, topic, HashRule(name, count))
     _done.add(asked)
 
 
-def refuse_others(placements: list[Placement], partitions: int, topic: str, wanted: Rule) -> None:
+def refuse_others(placements: list[Placement], partitions: int, topic: str, wanted: HashRule) -> None:
     """Raise if placements follow other rules than the one that is wanted. Pure.
 
     Raises:

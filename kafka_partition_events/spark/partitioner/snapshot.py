@@ -26,7 +26,7 @@ _AT_ONCE: Final = 32
 
 
 @frozen(kw_only=True)
-class Target:
+class TopicTarget:
     """What choosing needs to know of a topic.
 
     Attributes:
@@ -64,7 +64,7 @@ def settings_of(source: ClusterSource) -> Mapping[str, Any] | None:
     )
 
 
-def look_at(source: ClusterSource, topic: str) -> Target:
+def look_at(source: ClusterSource, topic: str) -> TopicTarget:
     """Look at a topic once. Never creates it. Takes some milliseconds, and at most 11 s.
 
     Raises:
@@ -80,7 +80,7 @@ def look_at(source: ClusterSource, topic: str) -> Target:
         raise UnknownPartitionError(f"the metadata snapshot has no topic {topic!r}")
     silent = frozenset[int]() if config is None else _unreachable(cluster)
     route = compile_route(info).avoiding(Avoidance(leaders=silent, down=silent))
-    return Target(
+    return TopicTarget(
         topic=topic,
         count=route.count,
         usable=route.usable,

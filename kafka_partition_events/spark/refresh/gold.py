@@ -47,7 +47,7 @@ _COUNT: Final = ("cluster_id", "topic", "count", "valid_from", "valid_to")
 
 
 @frozen(kw_only=True)
-class Due:
+class DueTables:
     """What a refresh makes anew.
 
     Attributes:
@@ -79,12 +79,12 @@ class Gold:
     target: float = 0.999
     at_once: int = 4
 
-    def make(self, due: Due, clusters: Clusters, found: Changed, counts: Changed) -> None:
+    def make(self, due: DueTables, clusters: Clusters, found: Changed, counts: Changed) -> None:
         """Make anew what is due, from the outages and the counts of partitions as they will be."""
         together(self.at_once, *self._of_lasting(due, clusters, found, counts), *self._of_events(due))
 
     def _of_lasting(
-        self, due: Due, clusters: Clusters, found: Changed, changed: Changed
+        self, due: DueTables, clusters: Clusters, found: Changed, changed: Changed
     ) -> Iterator[Callable[[], None]]:
         rated, burnt = _near(due.rated), _near(due.burnt)
         wanted: list[tuple[str, Period]] = [
@@ -107,7 +107,7 @@ class Gold:
         for name, period in wanted:
             yield partial(self._replace, name, partial(OF_LASTING[name], lasting), period)
 
-    def _of_events(self, due: Due) -> Iterator[Callable[[], None]]:
+    def _of_events(self, due: DueTables) -> Iterator[Callable[[], None]]:
         spans = {"leader_churn": due.churned, "skew": due.summed}
         for name, (event, table) in OF_EVENTS.items():
             for hours in _near(spans[name]):

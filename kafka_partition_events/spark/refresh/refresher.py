@@ -27,13 +27,13 @@ from kafka_partition_events.spark.gold.outages import AROUND, states
 from kafka_partition_events.spark.gold.slo_burn import REACH
 from kafka_partition_events.spark.ingest.batches import came
 from kafka_partition_events.spark.progress import Progress, Refreshed
-from kafka_partition_events.spark.refresh.gold import Due, Gold, together
+from kafka_partition_events.spark.refresh.gold import DueTables, Gold, together
 from kafka_partition_events.spark.refresh.lasting import Changed, changed_counts, changed_outages
 from kafka_partition_events.spark.refresh.news import News, doubles_of, news_of
 from kafka_partition_events.spark.refresh.standing import Standing
 from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
-from kafka_partition_events.spark.tables.state import CONTROL, INGEST, Mark, State, Taking
+from kafka_partition_events.spark.tables.state import CONTROL, INGEST, StateRow, Taken, Taking
 from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.spark.tables.tables import (
     CHANGES,
@@ -72,7 +72,7 @@ class Refresher:
         self._standing = Standing(tables=tables)
         self._gold = Gold(tables=tables, standing=self._standing, target=target, at_once=at_once)
 
-    def refresh(self, state: State, *, last: bool = False) -> State:
+    def refresh(self, state: StateRow, *, last: bool = False) -> StateRow:
         """Take up what queries have written, after what was cut off; the state after the `last` is ended."""
         if state.taking is not None:
             state = self._take_up(state, state.taking)
@@ -85,7 +85,7 @@ class Refresher:
         self._kept.write(state)
         return self._take_up(state, taking, last=last)
 
-    def _take_up(self, state: State, taking: Taking, *, last: bool = False) -> State:
+    def _take_up(self, state: StateRow, taking: Taking, *, last: bool = False) -> StateRow:
         begin, mark = time.monotonic(), state.mark
         after, ranges = mark, list[Days]()
         added = {
@@ -112,7 +112,7 @@ class Refresher:
 
     # -- events --------------------------------------------------------------------------------------
 
-    def _refresh_events(self, records: DataFrame, mark: Mark, serial: int) -> tuple[Mark, list[Days]]:
+    def _refresh_events(self, records: DataFrame, mark: Taken, serial: int) -> tuple[Taken, list[Days]]:
         told = events.observations(records, "timestamp")
         before = Clusters(until=mark.until, blind=mark.blind, out=mark.out)
         news, doubles = self._taken_up(told, before, serial)
@@ -147,7 +147,7 @@ class Refresher:
         )
         return news, doubles
 
-    def _watched_anew(self, clusters: Clusters, news: Iterable[News], mark: Mark) -> Clusters:
+    def _watched_anew(self, clusters: Clusters, news: Iterable[News], mark: Taken) -> Clusters:
         from_: list[datetime] = []
         for one in news:
             from_ += [moment for moment in (one.blind, one.looked) if moment is not None]
@@ -171,16 +171,16 @@ class Refresher:
             rows = changed.rows.where(F.col("day").between(F.lit(one.first), F.lit(one.last)))
             self._tables.replace(name, rows, one)
 
-    def _tell(self, state: State, counts: Mapping[str, Counts], ranges: Sequence[Days], begin: float) -> None:
-        mark = state.mark
+    def _tell(self, row: StateRow, counts: Mapping[str, Counts], days: Sequence[Days], begin: float) -> None:
+        mark = row.mark
         done = Refreshed(
-            ranges=ranges,
+            ranges=days,
             counts=counts,
             totals=mark.totals,
             until=mark.last_news,
             seconds=time.monotonic() - begin,
             clusters=mark.until,
-            behind={query: one.behind for query, one in state.readings.items()},
+            behind={query: one.behind for query, one in row.readings.items()},
         )
         self._progress.tell(done)
 
@@ -189,7 +189,7 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _with_news(mark: Mark, news: Iterable[News], doubles: int) -> Mark:
+def _with_news(mark: Taken, news: Iterable[News], doubles: int) -> Taken:
     until, beats, stopped = dict(mark.until), dict(mark.beats), dict(mark.stopped)
     for one in news:
         if one.until is not None:
@@ -205,8 +205,8 @@ def _with_news(mark: Mark, news: Iterable[News], doubles: int) -> Mark:
 
 
 def _due(
-    mark: Mark, after: Mark, news: Iterable[News], found: Changed, counts: Changed, unseen: Sequence[Hours]
-) -> Due:
+    mark: Taken, after: Taken, news: Iterable[News], found: Changed, counts: Changed, unseen: Sequence[Hours]
+) -> DueTables:
     open_: list[Hours] = []
     for one in news:
         if (until := after.until.get(one.cluster_id)) is not None:
@@ -221,7 +221,7 @@ def _due(
 
     changed = [*found.rated, *counts.rated, *unseen, *open_]
     reach = REACH // timedelta(hours=1)
-    return Due(
+    return DueTables(
         rated=known([*changed, *found.settled]),
         burnt=known(Hours(one.first, one.last + reach) for one in changed),
         churned=joined(hours for one in news for hours in one.moved),

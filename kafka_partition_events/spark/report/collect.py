@@ -16,12 +16,12 @@ from kafka_partition_events.spark.events import NO_CLUSTER
 from kafka_partition_events.spark.report.heatmap import MAX_HOURS, MAX_TOPICS
 from kafka_partition_events.spark.report.model import (
     HOUR,
-    Change,
     FleetData,
     Outage,
     RatedHour,
     RatedTopic,
     Span,
+    TopicChange,
 )
 from kafka_partition_events.spark.report.outages import MAX_LANES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
@@ -160,7 +160,7 @@ def _outage(row: Mapping[str, Any], until: datetime) -> Outage:
     )
 
 
-def _changes(counts: DataFrame, days: Days) -> tuple[Change, ...]:
+def _changes(counts: DataFrame, days: Days) -> tuple[TopicChange, ...]:
     """Return when topics grew or were created anew on these days, the latest of them, in order.
 
     What came before is known by the earlier row.
@@ -177,4 +177,4 @@ def _changes(counts: DataFrame, days: Days) -> tuple[Change, ...]:
         .orderBy(F.desc("at"), F.desc("topic"))
         .limit(MAX_LANES)
     )
-    return tuple(Change(**row) for row in reversed(latest))
+    return tuple(TopicChange(**row) for row in reversed(latest))

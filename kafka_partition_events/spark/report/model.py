@@ -61,7 +61,7 @@ class Outage:
 
 
 @frozen(kw_only=True)
-class Change:
+class TopicChange:
     """A topic that grew, or was created anew: how many partitions it had, and has since a moment."""
 
     topic: str
@@ -147,7 +147,7 @@ class FleetData:
     outages: tuple[Outage, ...] = ()
     outage_count: int = 0
     open_count: int = 0
-    changes: tuple[Change, ...] = ()
+    changes: tuple[TopicChange, ...] = ()
 
 
 def total(parts: Iterable[Rated]) -> Rated:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from kafka_partition_events.spark import wording
 from kafka_partition_events.spark.page import legend, table
-from kafka_partition_events.spark.report.model import Change, FleetData, Outage, Span
+from kafka_partition_events.spark.report.model import FleetData, Outage, Span, TopicChange
 
 MAX_OUTAGES: Final = 200
 """Rows of the table, the longest outages first."""
@@ -114,7 +114,7 @@ def timeline(data: FleetData) -> str:
     return f'<div class="timeline"><div class="axis" aria-hidden="true">{axis}</div>{lanes}</div>{rest}'
 
 
-def _scale(outages: Iterable[Outage], marked: Iterable[Change]) -> Scale:
+def _scale(outages: Iterable[Outage], marked: Iterable[TopicChange]) -> Scale:
     """Return the time from the first change to the last, with a margin: quiet hours would hide seconds."""
     moments = [moment for outage in outages for moment in _moments(outage.span)]
     moments += [change.at for change in marked]
@@ -128,8 +128,8 @@ def _moments(span: Span) -> list[datetime]:
     return [moment for moment in ends if moment is not None]
 
 
-def _lanes(outages: Iterable[Outage], marked: Iterable[Change], scale: Scale) -> Iterator[str]:
-    marks: dict[str, list[Change]] = {}
+def _lanes(outages: Iterable[Outage], marked: Iterable[TopicChange], scale: Scale) -> Iterator[str]:
+    marks: dict[str, list[TopicChange]] = {}
     for change in marked:
         marks.setdefault(change.topic, []).append(change)
     offline: dict[str, dict[int | None, list[Span]]] = {}
@@ -145,9 +145,9 @@ def _lanes(outages: Iterable[Outage], marked: Iterable[Change], scale: Scale) ->
             yield _lane(topic, partition, "".join(_bar(span, scale) for span in spans), lasted)
 
 
-def _rows(changes: Iterable[Change], scale: Scale) -> list[list[Change]]:
+def _rows(changes: Iterable[TopicChange], scale: Scale) -> list[list[TopicChange]]:
     """Return as few rows of marks as keep their labels apart."""
-    rows: list[list[Change]] = []
+    rows: list[list[TopicChange]] = []
     for change in sorted(changes, key=lambda change: change.at):
         place = scale.percent(change.at)
         row = next((row for row in rows if place - scale.percent(row[-1].at) > _LABEL_WIDTH), None)
@@ -187,7 +187,7 @@ def _piece(scale: Scale, start: datetime, end: datetime, classes: str) -> str:
     return f'<span class="{classes}" style="left:{left}%;width:{right - left:.3f}%"></span>'
 
 
-def _mark(change: Change, scale: Scale) -> str:
+def _mark(change: TopicChange, scale: Scale) -> str:
     _, kind, outline = _RECREATED if change.recreated else _GROWN
     place = scale.percent(change.at)
     side = "before" if place > 60 else "behind"
@@ -198,6 +198,6 @@ def _mark(change: Change, scale: Scale) -> str:
     )
 
 
-def _label(change: Change) -> str:
+def _label(change: TopicChange) -> str:
     name, *_ = _RECREATED if change.recreated else _GROWN
     return f"{name} {change.before} \N{RIGHTWARDS ARROW} {change.after} partitions"

@@ -53,7 +53,7 @@ class Blind:
 
 
 @frozen(kw_only=True)
-class Mark:
+class Taken:
     """What refreshes have taken up.
 
     Attributes:
@@ -96,7 +96,7 @@ class Taking:
 
 
 @frozen(kw_only=True)
-class State:
+class StateRow:
     """The row.
 
     Attributes:
@@ -111,7 +111,7 @@ class State:
     run: int = 0
     by: str = ""
     ended: bool = True
-    mark: Mark = field(factory=Mark)
+    mark: Taken = field(factory=Taken)
     taking: Taking | None = None
     readings: Mapping[str, Reading] = field(factory=dict)
 
@@ -119,12 +119,12 @@ class State:
 # -- as JSON -----------------------------------------------------------------------------------------------
 
 
-def encoded(state: State) -> str:
+def encoded(state: StateRow) -> str:
     """Return the state as JSON."""
     return json.dumps(attrs.asdict(state, value_serializer=_plain))
 
 
-def decoded(text: str) -> State:
+def decoded(text: str) -> StateRow:
     """Return the state that such a text tells.
 
     Raises:
@@ -132,10 +132,10 @@ def decoded(text: str) -> State:
     """
     try:
         document: Any = json_in(text)
-        document["mark"] = _of(Mark, document["mark"])
+        document["mark"] = _of(Taken, document["mark"])
         document["taking"] = document["taking"] and _of(Taking, document["taking"])
         document["readings"] = {name: _of(Reading, one) for name, one in document["readings"].items()}
-        return State(**document)
+        return StateRow(**document)
     except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
         raise SparkJobError("the state of the tables is damaged: choose another --out") from error
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.tables.state import State, decoded, encoded
+from kafka_partition_events.spark.tables.state import StateRow, decoded, encoded
 from kafka_partition_events.spark.tables.tables import Fence, Tables
 
 STATE: Final = "kpe/state"
@@ -33,7 +33,7 @@ class StateTable:
         """Tell whether a run has begun these tables."""
         return self._tables.exists(STATE)
 
-    def read(self) -> State:
+    def read(self) -> StateRow:
         """Return the state.
 
         Raises:
@@ -42,7 +42,7 @@ class StateTable:
         (row,) = self._tables.read(STATE).collect()
         return decoded(row["state"])
 
-    def write(self, state: State) -> None:
+    def write(self, state: StateRow) -> None:
         """Write the state, as the run that has taken over.
 
         Raises:
@@ -55,7 +55,7 @@ class StateTable:
                 f"this one (run {state.run}) stops"
             )
 
-    def take_over(self, names: Iterable[str]) -> State:
+    def take_over(self, names: Iterable[str]) -> StateRow:
         """Let this be the run that works on the tables of these names; return their state.
 
         Raises:
@@ -65,10 +65,10 @@ class StateTable:
         tables = self._tables
         self._require_own(names)
         if not self.is_there():
-            owned, schema = {_OWNER: str(uuid.uuid4()), _VERSION: VERSION}, _row(tables, State()).schema
+            owned, schema = {_OWNER: str(uuid.uuid4()), _VERSION: VERSION}, _row(tables, StateRow()).schema
             tables.ensure(STATE, schema, owned)
             tables.fence = Fence(owner=owned[_OWNER], run=0)
-            tables.overwrite(STATE, _row(tables, State()))
+            tables.overwrite(STATE, _row(tables, StateRow()))
         before = self.read()
         tables.fence = Fence(owner=self._owner(), run=before.run + 1)
         taken = evolve(before, run=before.run + 1, by=str(uuid.uuid4()), ended=False)
@@ -101,5 +101,5 @@ class StateTable:
         return known[_OWNER]
 
 
-def _row(tables: Tables, state: State) -> DataFrame:
+def _row(tables: Tables, state: StateRow) -> DataFrame:
     return tables.spark.range(1, numPartitions=1).select(F.lit(encoded(state)).alias("state"))

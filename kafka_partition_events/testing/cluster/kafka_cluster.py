@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from kafka_partition_events.testing.cluster.broker_probe import BrokerView
 from kafka_partition_events.testing.cluster.kafka_node import KafkaNode
-from kafka_partition_events.testing.cluster.nodes import START_LIMIT_S, Nodes, Plan, address
+from kafka_partition_events.testing.cluster.nodes import START_LIMIT_S, ClusterPlan, Nodes, address
 from kafka_partition_events.testing.cluster.raw_requests import alter_client_quota, elect_leaders
 from kafka_partition_events.testing.cluster.topic_admin import TopicAdmin
 from kafka_partition_events.testing.errors import KitError
@@ -68,7 +68,7 @@ class KafkaCluster:
             if count < 1:
                 raise ValueError(f"{what} must be at least 1, not {count}")
         self._nodes = Nodes(
-            Plan(
+            ClusterPlan(
                 brokers=brokers,
                 controllers=controllers,
                 version=version,

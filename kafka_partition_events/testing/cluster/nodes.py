@@ -34,7 +34,7 @@ _POLL_S = 0.05
 
 
 @frozen(kw_only=True)
-class Plan:
+class ClusterPlan:
     """What a cluster is to be: how many nodes, and what is special about them."""
 
     brokers: int
@@ -59,7 +59,7 @@ class Nodes:
         keep_logs: Whether `close` leaves the logs.
     """
 
-    def __init__(self, plan: Plan, progress: Callable[[str], None]) -> None:
+    def __init__(self, plan: ClusterPlan, progress: Callable[[str], None]) -> None:
         self.cluster_id = new_id()
         self.brokers: dict[int, KafkaNode] = {}
         self.controllers: dict[int, KafkaNode] = {}

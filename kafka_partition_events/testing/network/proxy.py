@@ -33,7 +33,7 @@ if __name__ == "__main__":  # the parent packages, without all that they import
         sys.modules[_name] = types.ModuleType(_name)
         sys.modules[_name].__path__ = [str(_path)]
 
-from kafka_partition_events.testing.network.shaping import NEVER, Way, caller_of, client_id
+from kafka_partition_events.testing.network.shaping import NEVER, LinkDirection, caller_of, client_id
 
 HOST = "127.0.0.1"
 CLIENTS = "clients"
@@ -41,13 +41,13 @@ CLIENTS = "clients"
 _SOCKET_BUFFER = 262_144  # left to itself the kernel would take megabytes before a slow way is felt
 
 
-class Link:
+class ProxiedLink:
     """Two ends, the two ways between them, and the connections that exist."""
 
     def __init__(self, one: str, other: str, rng: random.Random) -> None:
-        self.ways = {one: Way(rng), other: Way(rng)}
+        self.ways = {one: LinkDirection(rng), other: LinkDirection(rng)}
         self.refusing = False
-        self.connections: set[Connection] = set()
+        self.connections: set[ProxiedConnection] = set()
         self._next_drop: asyncio.TimerHandle | None = None
 
     def obey(self, command: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ class Link:
 class Side(asyncio.Protocol):
     """One of the two sockets of a connection."""
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "ProxiedConnection") -> None:
         self.transport: asyncio.Transport
         self.full = False
         """Whether it takes no more at present."""
@@ -130,7 +130,7 @@ class Side(asyncio.Protocol):
 class Pump:
     """Carries bytes one way of a connection."""
 
-    def __init__(self, way: Way, source: Side, sink: Side, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, way: LinkDirection, source: Side, sink: Side, loop: asyncio.AbstractEventLoop) -> None:
         self.way, self.source, self.sink = way, source, sink
         self.ended = False  # the source has closed,
         self.told = False  # and the sink knows
@@ -195,7 +195,7 @@ class Pump:
         self._timer = self._loop.call_at(moment, self.steer) if moment < NEVER else None
 
 
-class Connection:
+class ProxiedConnection:
     """From one client to one broker, over this process."""
 
     def __init__(self, port: "Port") -> None:
@@ -271,7 +271,7 @@ class Connection:
         self.client.reset()
         self.broker.reset()
 
-    def _join(self, link: Link, caller: str) -> None:
+    def _join(self, link: ProxiedLink, caller: str) -> None:
         if link.refusing:
             self.reset()
             return
@@ -315,7 +315,7 @@ def buffered(sock: socket.socket) -> socket.socket:
 class Port:
     """Where connections to one broker arrive: from clients, or from brokers (then `link` is None)."""
 
-    def __init__(self, proxy: "Proxy", broker: str, ports: list[int], link: Link | None) -> None:
+    def __init__(self, proxy: "Proxy", broker: str, ports: list[int], link: ProxiedLink | None) -> None:
         self.proxy, self.broker, self.link = proxy, broker, link
         self._port, self.upstream = ports
         self._server: asyncio.Server | None = None
@@ -332,7 +332,7 @@ class Port:
             listener.bind((HOST, self._port))
             loop = asyncio.get_running_loop()
             self._server = await loop.create_server(
-                lambda: Connection(self).client, sock=listener, backlog=1024
+                lambda: ProxiedConnection(self).client, sock=listener, backlog=1024
             )
 
 
@@ -346,17 +346,17 @@ class Proxy:
 
     def __init__(self, clients: Mapping[str, list[int]], brokers: Mapping[str, list[int]]) -> None:
         rng = random.Random()
-        self.undisturbed = Way(rng)
-        self.unknown = Link("", "", rng)
-        self._links = {frozenset({CLIENTS, broker}): Link(CLIENTS, broker, rng) for broker in clients}
+        self.undisturbed = LinkDirection(rng)
+        self.unknown = ProxiedLink("", "", rng)
+        self._links = {frozenset({CLIENTS, broker}): ProxiedLink(CLIENTS, broker, rng) for broker in clients}
         for pair in itertools.combinations(brokers, 2):
-            self._links[frozenset(pair)] = Link(*pair, rng)
+            self._links[frozenset(pair)] = ProxiedLink(*pair, rng)
         self._ports = [
             Port(self, broker, ports, self._links[frozenset({CLIENTS, broker})])
             for broker, ports in clients.items()
         ] + [Port(self, broker, ports, None) for broker, ports in brokers.items()]
 
-    def between(self, one: str, other: str) -> Link:
+    def between(self, one: str, other: str) -> ProxiedLink:
         """Return the link of two ends; one that nothing disturbs if there is none."""
         return self._links.get(frozenset({one, other}), self.unknown)
 

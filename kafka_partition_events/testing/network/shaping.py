@@ -20,7 +20,7 @@ _SLICE_S = 0.01  # a slow way is fed in pieces that take this long,
 _AHEAD_S = 0.05  # and has at most this much before it
 
 
-class Way:
+class LinkDirection:
     """One direction of a link: when will what is sent now arrive?"""
 
     def __init__(self, rng: random.Random) -> None:

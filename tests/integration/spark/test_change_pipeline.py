@@ -26,7 +26,7 @@ from tests.fleet_kit import rows, tables_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.tables.state import Mark
+    from kafka_partition_events.spark.tables.state import Taken
     from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -138,7 +138,7 @@ def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Plac
         fill(spark, evolve(place, prefix="other."), tmp_path)
 
 
-def fill(spark: "SparkSession", place: Place, out: Path) -> "Mark":
+def fill(spark: "SparkSession", place: Place, out: Path) -> "Taken":
     """Take in what there is, as ``kpe spark fleet --once --control-prefix PREFIX`` does."""
     from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415

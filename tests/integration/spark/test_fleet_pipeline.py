@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_partition_events.spark.ingest.sources import KafkaSource
-    from kafka_partition_events.spark.tables.state import Mark
+    from kafka_partition_events.spark.tables.state import Taken
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -58,7 +58,7 @@ def source_of(cluster: KafkaCluster, topic: str, **how: Any) -> "KafkaSource":
     return KafkaSource(bootstrap=cluster.bootstrap_servers, topic=topic, **how)
 
 
-def once(spark: "SparkSession", out: Path, source: "KafkaSource") -> "Mark":
+def once(spark: "SparkSession", out: Path, source: "KafkaSource") -> "Taken":
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     return Pipeline(spark, Fleet(out=str(out))).run_once(source)
@@ -113,7 +113,7 @@ class Filled(NamedTuple):
 
     out: Path
     source: "KafkaSource"
-    mark: "Mark"
+    mark: "Taken"
     at_first: dict[str, float]
     lags: set[float]
     at_last: dict[str, float]
@@ -148,7 +148,7 @@ def filled(spark: "SparkSession", kafka_cluster: KafkaCluster, begun: Begun) -> 
     with metrics_at(("127.0.0.1", port), Progress()) as metrics:
         at_first = scraped(port)
         pipeline = Pipeline(spark, Fleet(out=str(begun.out)), metrics)
-        marks: list[Mark] = []
+        marks: list[Taken] = []
         running = threading.Thread(target=lambda: marks.append(pipeline.run(source, timedelta(seconds=1))))
         running.start()
         lags = set[float]()

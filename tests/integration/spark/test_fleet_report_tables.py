@@ -11,7 +11,7 @@ from kafka_partition_events.spark.report.heatmap import MAX_TOPICS
 from kafka_partition_events.spark.report.model import FleetData
 from kafka_partition_events.spark.report.outages import MAX_LANES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.state import Mark, State, encoded
+from kafka_partition_events.spark.tables.state import StateRow, Taken, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 DAYS: Final = Days(date(2026, 11, 20), date(2026, 11, 21))
 HOURS: Final = 30
-STATE: Final = State(mark=Mark(until={"c-1": datetime(2026, 11, 21, 6, tzinfo=UTC)}))
+STATE: Final = StateRow(mark=Taken(until={"c-1": datetime(2026, 11, 21, 6, tzinfo=UTC)}))
 START: Final = datetime(2026, 11, 20, tzinfo=UTC)
 
 

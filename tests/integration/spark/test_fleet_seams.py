@@ -38,7 +38,7 @@ from tests.fleet_kit import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.tables.state import Mark
+    from kafka_partition_events.spark.tables.state import Taken
     from kafka_partition_events.spark.tables.tables import Tables
 
 pytestmark = pytest.mark.spark
@@ -319,10 +319,10 @@ def test_maintenance_changes_nothing_but_old_records(
     assert gold_of(pipelines_spark, out) == gold
 
 
-def mark(**how: Any) -> "Mark":
-    from kafka_partition_events.spark.tables.state import Mark  # noqa: PLC0415
+def mark(**how: Any) -> "Taken":
+    from kafka_partition_events.spark.tables.state import Taken  # noqa: PLC0415
 
-    return Mark(until={"c-1": NEWS}, **how)
+    return Taken(until={"c-1": NEWS}, **how)
 
 
 NEWS = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -330,10 +330,10 @@ NEWS = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 def test_what_is_needed_is_kept() -> None:
     from kafka_partition_events.spark.maintenance import cutoff  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.state import Mark  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.state import Taken  # noqa: PLC0415
 
     keep = timedelta(days=30)
-    assert cutoff(Mark(), keep) is None
+    assert cutoff(Taken(), keep) is None
     assert cutoff(mark(), keep) == (NEWS - keep).date()
     stopped = NEWS - timedelta(days=100)
     assert cutoff(mark(stopped={"c-2": stopped}), keep) == (stopped - timedelta(days=2)).date()

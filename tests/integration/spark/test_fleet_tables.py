@@ -108,17 +108,17 @@ class TestTables:
 
 class TestState:
     def test_one_run_at_a_time_works_on_the_tables(self, tables: "Tables") -> None:
-        from kafka_partition_events.spark.tables.state import Mark  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.state import Taken  # noqa: PLC0415
         from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
         from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
 
         first, second = StateTable(tables), StateTable(Tables(tables.spark, tables.out))
         state = first.take_over([])
-        first.write(evolve(state, mark=Mark(serial=4)))
+        first.write(evolve(state, mark=Taken(serial=4)))
         taken = second.take_over([])
         assert (state.run, taken.run, taken.mark.serial) == (1, 2, 4)
         with pytest.raises(SparkJobError, match=r"another .* \(run 2\): this one \(run 1\) stops"):
-            first.write(evolve(state, mark=Mark(serial=5)))
+            first.write(evolve(state, mark=Taken(serial=5)))
         second.write(evolve(taken, ended=True))
         assert second.read() == evolve(taken, ended=True)
 

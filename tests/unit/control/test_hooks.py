@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 
 from kafka_partition_events.control.agents import confluent as of_confluent
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.agents.consumer_duties import Reading
+from kafka_partition_events.control.agents.consumer_duties import ConsumerReading
 from tests.control_kit import NEW, Link
 
 OLD = frozenset(range(6))
@@ -49,9 +49,9 @@ class Agent(ConsumerAgent):
 
     def __init__(self) -> None:
         super().__init__(Link(), "c", "billing")
-        self.told: list[Reading] = []
+        self.told: list[ConsumerReading] = []
 
-    def tell(self, reading: Reading) -> None:
+    def tell(self, reading: ConsumerReading) -> None:
         self.told.append(reading)
 
     def last(self, name: str) -> set[int]:

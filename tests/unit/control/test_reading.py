@@ -1,7 +1,7 @@
 """What a consumer's agent publishes, told by a hook what the consumer has."""
 
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
+from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, ConsumerReading
 from kafka_partition_events.control.agents.leases import BUSY_S
 from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.metadata.cluster import TopicPartition
@@ -16,15 +16,17 @@ def of_orders(partitions: frozenset[int]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition("orders", partition) for partition in partitions)
 
 
-def reading(assigned: frozenset[int] = frozenset(), positioned: frozenset[int] = frozenset()) -> Reading:
-    return Reading(
+def reading(
+    assigned: frozenset[int] = frozenset(), positioned: frozenset[int] = frozenset()
+) -> ConsumerReading:
+    return ConsumerReading(
         counts={"orders": 6},
         assigned=of_orders(assigned),
         positioned=of_orders(positioned),
     )
 
 
-def said(told: Reading, *changes: Change) -> TopicUse:
+def said(told: ConsumerReading, *changes: Change) -> TopicUse:
     mine = ConsumerDuties(lease("c", group="billing", view=(), lease_seq=0), spread=0.0)
     for change in changes:
         mine.ledger.take_change(change)

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.figures import figures_of
-from kafka_partition_events.demo.tape import FAILED, UNANSWERED, Row
+from kafka_partition_events.demo.tape import FAILED, UNANSWERED, Taped
 from tests.demo_kit import BEGIN, S, row
 
 NOW = BEGIN + 10 * S
@@ -50,7 +50,7 @@ ROWS = [row(0, 6), row(1, 6), row(2, 6, outcome=FAILED), row(3, 0, outcome=UNANS
     ],
 )  # fmt: skip
 def test_an_account_adds_up_when_all_that_was_delivered_is_there(
-    rows: list[Row], stored: dict[int, int], must_answer: bool, adds_up: bool, differences: list[str]
+    rows: list[Taped], stored: dict[int, int], must_answer: bool, adds_up: bool, differences: list[str]
 ) -> None:
     account = reconcile(rows, stored, must_answer=must_answer)
     assert (account.adds_up, account.differences()) == (adds_up, differences)

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from kafka_partition_events.demo.key_order import Handed, KeyOrder
-from kafka_partition_events.demo.tape import FAILED, Row
+from kafka_partition_events.demo.key_order import Handed, ReadOrder
+from kafka_partition_events.demo.tape import FAILED, Taped
 from tests.demo_kit import row
 
-SENT: Sequence[Row] = [row(at, 6) for at in range(6)]
+SENT: Sequence[Taped] = [row(at, 6) for at in range(6)]
 """Numbers 0 and 1 have no key; 2 and 4 are of one, 3 and 5 of another."""
 
 
-def handed(*numbers: int) -> KeyOrder:
-    return KeyOrder.of([Handed(b"ab"[n % 2 : n % 2 + 1], n, moved=n == 4) for n in numbers], SENT)
+def handed(*numbers: int) -> ReadOrder:
+    return ReadOrder.of([Handed(b"ab"[n % 2 : n % 2 + 1], n, moved=n == 4) for n in numbers], SENT)
 
 
 @pytest.mark.parametrize("numbers", [(2, 3, 4, 5), (3, 5, 2, 4), (2, 4, 3, 5)])
@@ -41,4 +41,4 @@ def test_it_does_not_hold(numbers: Sequence[int], out_of_order: int, twice: int,
 def test_one_that_failed_need_not_come() -> None:
     rows = [*SENT[:5], row(5, 6, outcome=FAILED)]
     keys = {2: b"a", 3: b"b", 4: b"a"}
-    assert KeyOrder.of([Handed(key, n, moved=n == 4) for n, key in keys.items()], rows).holds
+    assert ReadOrder.of([Handed(key, n, moved=n == 4) for n, key in keys.items()], rows).holds

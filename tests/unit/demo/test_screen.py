@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from kafka_partition_events.demo.plan import CAST, SCENES
-from kafka_partition_events.demo.progress import Progress
-from kafka_partition_events.demo.screen import Screen
-from kafka_partition_events.demo.story import METADATA, Mark
+from kafka_partition_events.demo.progress import DemoProgress
+from kafka_partition_events.demo.screen import DemoScreen
+from kafka_partition_events.demo.story import METADATA, Notice
 from kafka_partition_events.demo.tape import Tape
 from kafka_partition_events.demo.witness import Said
 from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ProbedPartition
@@ -21,20 +21,20 @@ FINE = Said(EVERYBODY, 0)
 
 
 @pytest.fixture
-def progress() -> Progress:
-    return Progress()
+def progress() -> DemoProgress:
+    return DemoProgress()
 
 
-def test_metadata_is_a_witness(progress: Progress) -> None:
+def test_metadata_is_a_witness(progress: DemoProgress) -> None:
     gone = Said(EVERYBODY - {5}, 2)
     with progress.playing(SCENES[2]):
         progress.testified(7, FINE, gone)
         progress.testified(8, gone, FINE)
-    assert progress.marks == [Mark(who=METADATA, broker=5, at_ns=7)]
+    assert progress.marks == [Notice(who=METADATA, broker=5, at_ns=7)]
     assert progress.worst == (0, 6), "nothing of the brown-out"
 
 
-def test_what_metadata_admits_in_the_brown_out_is_kept(progress: Progress) -> None:
+def test_what_metadata_admits_in_the_brown_out_is_kept(progress: DemoProgress) -> None:
     with progress.playing(SCENES[1]):
         progress.testified(7, FINE, Said(EVERYBODY - {2}, 3))
         progress.testified(8, FINE, FINE)
@@ -47,11 +47,14 @@ def test_a_partition_is_offline_if_no_listed_broker_leads_it() -> None:
     assert said == Said(frozenset({1, 2, 3}), 2)
 
 
-def test_a_deed_and_what_comes_of_it_are_lines_of_their_scene(progress: Progress, tmp_path: Path) -> None:
+def test_a_deed_and_what_comes_of_it_are_lines_of_their_scene(progress: DemoProgress, tmp_path: Path) -> None:
     out = io.StringIO()
     Tape.create(tmp_path / "x.tape", 20)
     ours: Any = {"kind": "suspected", "broker": 2, "at": 7, "why": "silent"}
-    with Tape(tmp_path / "x.tape") as tape, Screen(Console(file=out, width=200), progress, CAST) as screen:
+    with (
+        Tape(tmp_path / "x.tape") as tape,
+        DemoScreen(Console(file=out, width=200), progress, CAST) as screen,
+    ):
         load: Any = SimpleNamespace(part=CAST[2], tape=tape)
         with screen.showing([load]), progress.playing(SCENES[1]) as began:
             tape.send(0)

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.metadata.state import Moment, State, StepResult, Timing, step
+from kafka_partition_events.metadata.state import Moment, PollState, StepResult, Timing, step
 from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, orders
 
@@ -21,15 +21,15 @@ def on(seconds: float) -> datetime:
 
 
 def look(
-    state: State, answer: Observation | BaseException, seconds: float, sequence: int = 0
-) -> tuple[State, StepResult]:
+    state: PollState, answer: Observation | BaseException, seconds: float, sequence: int = 0
+) -> tuple[PollState, StepResult]:
     """Take in an answer that was asked for a second before it came."""
     return step(state, answer, on(seconds - 1), at(seconds, sequence), 1.0)
 
 
-def known(*answers: Observation | BaseException) -> State:
+def known(*answers: Observation | BaseException) -> PollState:
     """Return what is known after a look every ten seconds, the first at 10."""
-    state = State(timing=TIMING, since=0.0)
+    state = PollState(timing=TIMING, since=0.0)
     for n, answer in enumerate(answers, 1):
         state, _ = look(state, answer, 10.0 * n)
     return state
@@ -82,8 +82,8 @@ class TestTheTimeOfAChange:
 class TestWhatIsStored:
     STORED = cluster_of({"orders": [1], "audit": [2]}, BROKERS, generation=7, cluster_id="test")
 
-    def resumed(self, topics: frozenset[str] | None = None) -> State:
-        return State(timing=TIMING, since=1000.0).resumed(self.STORED, on(0), topics)
+    def resumed(self, topics: frozenset[str] | None = None) -> PollState:
+        return PollState(timing=TIMING, since=1000.0).resumed(self.STORED, on(0), topics)
 
     def test_is_gone_on_from_as_if_it_were_the_last_look(self) -> None:
         answer = observe({"orders": [3], "audit": [2]}, brokers=BROKERS)
