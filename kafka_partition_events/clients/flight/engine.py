@@ -173,13 +173,14 @@ class Flight:
         return FIRST if route is None or not route.is_safe(partition) else self.further(topic)
 
     def _report_sent(self, attempt: Attempt, route: Route | None, *, sampled: bool = False) -> None:
-        """Track a probe, one in `SAMPLE_S`, and of the attempts that are placed the first at its place."""
+        """Track a probe, one in `SAMPLE_S`, and the first at its place of what is placed or may be copied."""
         if route is None or not 0 <= attempt.partition < route.count:
             return
         if is_due := (now := self.clock()) >= self.next_sample:
             self.next_sample = now + SAMPLE_S
-        is_first = attempt.key is not None and not self.reports.deliveries.tracks(*attempt.place)
-        if is_due or is_first or route.avoids(attempt.partition):
+        if not (is_due or route.avoids(attempt.partition)) and (attempt.key is not None or attempt.rescuable):
+            is_due = not self.reports.deliveries.tracks(*attempt.place)
+        if is_due or route.avoids(attempt.partition):
             attempt.tracked = True
             self.reports.sent(attempt, route, sampled=sampled)
 
