@@ -93,8 +93,7 @@ def targets_of(scenario: Scenario) -> list[Target]:
         if "aio" in scenario.producers:
             asked = tuple(evolve(one, ours=one.ours.replace("ours", "aio")) for one in asked)
             asked = tuple(evolve(one, beside=one.beside and "aiokafka") for one in asked)
-        peers = (None, *scenario.producers)
-        return [one for one in asked if one.ours in scenario.producers and one.beside in peers]
+        return [one for one in asked if {one.ours, one.beside} <= {None, *scenario.producers}]
     if "aio" in scenario.producers:
         return [*_ON_A_LOOP[scenario.fault.name], *_HEDGE_ON_A_LOOP]
     limits = {MAIN: _in_main_layout, "A": _in_layout_a}.get(scenario.layout.name)
