@@ -128,7 +128,7 @@ class Flight:
         self, record: Record, attempt: Attempt, route: Route | None, log: KeyOrder | None = None
     ) -> Any:
         """Track an attempt, have it marked in a log of keys, and hand it over; take it back if refused."""
-        self._report_sent(attempt, route, sampled=log is not None and log.has_untracked(attempt.topic))
+        self._report_sent(attempt, route, log)
         if log is not None and attempt.tracked:
             attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
         linked = None
@@ -172,16 +172,17 @@ class Flight:
         """Return the handle for a record without a key."""
         return FIRST if route is None or not route.is_safe(partition) else self.further(topic)
 
-    def _report_sent(self, attempt: Attempt, route: Route | None, *, sampled: bool = False) -> None:
+    def _report_sent(self, attempt: Attempt, route: Route | None, log: KeyOrder | None = None) -> None:
         """Track a probe, one in `SAMPLE_S`, and the first at its place of what is placed or may be copied."""
         if route is None or not 0 <= attempt.partition < route.count:
             return
         if is_due := (now := self.clock()) >= self.next_sample:
             self.next_sample = now + SAMPLE_S
-        if not (is_due or route.avoids(attempt.partition)) and (attempt.key is not None or attempt.rescuable):
-            is_due = not self.reports.deliveries.tracks(*attempt.place)
-        if is_due or route.avoids(attempt.partition):
+        may_be_stuck = attempt.key is not None or attempt.rescuable is not None
+        is_first = may_be_stuck and not self.reports.deliveries.tracks(*attempt.place)
+        if is_due or is_first or route.avoids(attempt.partition):
             attempt.tracked = True
+            sampled = log is not None and log.has_untracked(attempt.topic)
             self.reports.sent(attempt, route, sampled=sampled)
 
     def placed(self, attempt: Attempt, partition: int) -> None:
