@@ -1,6 +1,6 @@
 """Metadata-aware partitioners for Kafka producers, with typed partition-change events.
 
-One poller looks at the cluster's metadata, compares it once for everybody, and pushes typed changes to
+One poller reads the cluster's metadata, compares it once for all, and pushes typed changes to
 partitioners, which reroute around offline partitions, and to listeners. Importing this package imports no
 Kafka client; ``kafka_partition_events.clients`` has what belongs to one.
 """

@@ -13,7 +13,7 @@ class Right:
         operations: Kafka's operations; to read or to write implies to describe.
         kind: ``topic``, ``group``, ``transactional-id`` or ``cluster``.
         name: The resource's name; ``*`` for all, and behind a name for all that begin with it. There is one
-            cluster, and its name is not told.
+            cluster, and its name is not given.
     """
 
     operations: tuple[str, ...]
@@ -22,7 +22,7 @@ class Right:
 
 
 def as_command(right: Right, principal: str, bootstrap: str) -> str:
-    """Return the line for a shell that gives somebody a right, by Kafka's own tool."""
+    """Return the line for a shell that gives a principal a right, by Kafka's own tool."""
     prefixed = right.name.endswith("*") and right.name != "*"
     operations = [word for operation in right.operations for word in ("--operation", operation)]
     words = [

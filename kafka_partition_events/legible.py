@@ -1,4 +1,4 @@
-"""Text of somebody else, as one line that a terminal shows as it is. Pure."""
+"""Text from elsewhere, as one line that a terminal shows as it is. Pure."""
 
 import re
 from typing import Final
@@ -25,7 +25,7 @@ def legible(text: str, most: int | None = None) -> str:
 
 
 def is_legible(text: str) -> bool:
-    """Tell whether `legible` would return the whole of a text as it is."""
+    """Return whether `legible` would return the whole of a text as it is."""
     return text.isprintable() or ILLEGIBLE.search(text) is None
 
 

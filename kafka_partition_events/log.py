@@ -1,6 +1,6 @@
 """Where the library's log lines go: to the application's structlog if it has one, else to stdlib ``logging``.
 
-structlog that nobody has configured prints to standard output, which belongs to the application. So lines go
+structlog that is not configured prints to standard output, which belongs to the application. So lines go
 there only after ``structlog.configure``; until then to the loggers below ``kafka_partition_events``, whose
 level and handlers the application sets as it does for any library.
 """
@@ -31,7 +31,7 @@ class Logger:
         return Logger(self._name, {**self._facts, **facts})
 
     def debug(self, event: str, **facts: Any) -> None:
-        """Say what only somebody who looks for a fault wants to know."""
+        """Say what is of use only to find a fault."""
         self._say("debug", logging.DEBUG, event, facts)
 
     def info(self, event: str, **facts: Any) -> None:

@@ -28,6 +28,6 @@ def own_control_topics(bootstrap_servers: str, wait_until: WaitUntil) -> str:
     wanted = control_topics(prefix)
     admin = ControlTopicAdmin({"bootstrap.servers": bootstrap_servers})
     admin.create(wanted)
-    wait_until(lambda: not missing(wanted, admin.look(wanted)), "the control topics are there")
+    wait_until(lambda: not missing(wanted, admin.describe(wanted)), "the control topics are there")
     admin.close()
     return prefix

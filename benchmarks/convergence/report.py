@@ -25,7 +25,7 @@ once: what 10,000 agents ask for (333 ListOffsets a second, 5,000 while their ch
 numbers. The rounds below are older than leases that acknowledge; one of 3,000 since then (2026-11-27) took
 35 s to growth and 70 s to converged, with 10,122 leases (3.65 MB).
 
-Most of the time is made of intervals: up to 36 s until the last agent looks, up to 30 s until the last poller
+Most of the time is made of intervals: up to 36 s until the last agent reads, up to 30 s until the last poller
 does, 5 s over which news is spread. Bytes are keys and values, without compression.
 """
 

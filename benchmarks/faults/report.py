@@ -46,8 +46,8 @@ records sent from the fault on; counts are of all records.
   is read back, **copies** what is there more than once.
 - **in flight** is what was outstanding when the fault began. That is the floor: of those records, the ones on
   the broken broker can't be saved, except by sending them again.
-- **excluded** is how often a producer of ours took a broker for silent, and in brackets how often that was
-  another one than the disturbed.
+- **excluded** is how often a producer of ours took a broker for unresponsive, and in brackets how often that
+  was another one than the disturbed.
 
 Producers take turns, run by run, and ratios are made within a round; the median of the rounds decides whether
 a target is reached; where it says so, every run must keep it. {RULE}

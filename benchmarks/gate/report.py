@@ -21,15 +21,15 @@ Real Kafka on one machine: a broker whose topics grow (three, with three replica
 over). In the rounds of 2026 the control topics had a broker of their own; they are on the same one now.
 A run is a fresh topic that grows from {plan.OLD} to {plan.GROWN} partitions, one producer
 ({plan.RATE} records/s, every second one with a key) and a group of two consumers with
-`auto.offset.reset=latest`. Consumers look for new partitions every {plan.CONSUMERS_LOOK_S:.0f} s (Kafka's
-default: 300 s) and commit every {plan.COMMIT_S:.0f} s; producers look every {plan.PRODUCERS_LOOK_S:.0f} s, so
+`auto.offset.reset=latest`. Consumers read metadata every {plan.CONSUMERS_LOOK_S:.0f} s (Kafka's
+default: 300 s) and commit every {plan.COMMIT_S:.0f} s; producers every {plan.PRODUCERS_LOOK_S:.0f} s, so
 they are first. Gated changes are requested, and a `kpe tracker` process makes them when all
 producers hold the gate; the others are made by the driver. Ten runs of a cell share a batch with ten of the
 other producing client: each has a topic, a group, clients, agents and a change of its own, in processes that
 they share. A cell is two batches, or one where a column says "of 10" (the rounds of 2026-11-27, the only ones
 since leases acknowledge). kafka-python has no KIP-848 groups.
 
-- **missed**: records that the producer was told are written, since the group had committed on all old
+- **missed**: records that were acknowledged to the producer, since the group had committed on all old
   partitions, and that no consumer has received, whatever the partition.
 - **early**: records on new partitions before the gate was open. There must be none.
 - **open**: seconds from growth until the gate was open, median (least - most).

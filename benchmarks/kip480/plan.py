@@ -49,8 +49,8 @@ class Load:
 LOADS = {
     load.name: load
     for load in (
-        Load("1x", "One producer, unkeyed", 1, keyed=False),
-        Load("3x", "Three producers, unkeyed", 3, keyed=False),
+        Load("1x", "One producer, no keys", 1, keyed=False),
+        Load("3x", "Three producers, no keys", 3, keyed=False),
         Load("1x-keyed", "One producer, keyed", 1, keyed=True),
         Load("3x-keyed", "Three producers, keyed", 3, keyed=True),
     )

@@ -161,7 +161,7 @@ def _render_claims(results: Mapping[str, Result[Run]]) -> str:
         ),
         (
             "less CPU in many cases",
-            "producers' CPU, sticky / round robin, over the unkeyed cells",
+            "producers' CPU, sticky / round robin, over the cells without keys",
             _ratio_text(cpu_ratios(results, "cpu_s")),
         ),
         ("", "brokers' CPU, the same", _ratio_text(cpu_ratios(results, "broker_cpu_s"))),

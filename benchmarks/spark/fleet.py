@@ -113,7 +113,7 @@ class _Watch(Progress):
     refresh_s: float = 0.0
     refreshes: list[Refreshed] = field(factory=list)
 
-    def tell(self, what: str | Refreshed) -> None:
+    def report(self, what: str | Refreshed) -> None:
         if isinstance(what, Refreshed):
             self.refresh_s += what.seconds
             self.refreshes.append(what)

@@ -53,12 +53,12 @@ def _parameter(parameter: Any) -> str:
             names += f" {parameter.metavar or parameter.name.rstrip('_').upper()}"
     more = [
         "Required." if parameter.required else "",
-        f"Default: {code(parameter.default)}." if _tells(parameter.default) else "",
+        f"Default: {code(parameter.default)}." if _is_shown(parameter.default) else "",
         f"Environment: {code(parameter.envvar)}." if parameter.envvar else "",
         "May be repeated." if getattr(parameter, "multiple", False) else "",
     ]
     return f"{code(names)}: " + " ".join(filter(None, [(parameter.help or "").strip(), *more]))
 
 
-def _tells(default: object) -> bool:
+def _is_shown(default: object) -> bool:
     return isinstance(default, str | int | float) and not isinstance(default, bool)

@@ -17,7 +17,7 @@ from kafka_partition_events.cli.common.errors import (
     plainly,
 )
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
-from kafka_partition_events.cli.common.output import abandon_stdout, tell, write_line
+from kafka_partition_events.cli.common.output import abandon_stdout, report, write_line
 from kafka_partition_events.cli.common.stopping import sigterm_as_ctrl_c
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import KafkaPartitionEventsError
@@ -164,7 +164,7 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
                 standalone_mode=False,
                 obj=services or Services(),
             )
-            sys.stdout.flush()  # what goes wrong with the last lines is told, too
+            sys.stdout.flush()  # an error in writing the last lines is reported, too
         if code != _INTERRUPTED:  # which newer versions of typer return and older ones raise
             return code if isinstance(code, int) else 0
     except BrokenPipeError:
@@ -177,15 +177,15 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         message = _complaint(error) if isinstance(error, _UsageError) else str(error)
         if not _VERBOSE & {*arguments}:
             message = plainly(message)
-        tell(one_line(message), error=True)
+        report(one_line(message), error=True)
         return EXIT_UNKNOWN if arguments[:1] == ["check"] else EXIT_ERROR  # 2 would be Nagios' CRITICAL
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
         abandon_stdout()
-        tell(one_line(error.strerror), error=True)
+        report(one_line(error.strerror), error=True)
         return EXIT_ERROR
     except (KeyboardInterrupt, typer.Abort):
         pass
-    tell("interrupted")
+    report("interrupted")
     return _INTERRUPTED

@@ -3,7 +3,7 @@
 Six rooms; what is in one may use those named before it only:
 
 - `protocol`: what is on the wire, and what it means;
-- `groups`: what brokers tell of consumer groups and of writers;
+- `groups`: what brokers report of consumer groups and of writers;
 - `changes`: what becomes of a change;
 - `agents` (of `protocol` alone): in an application, what follows changes;
 - `operate`: what an operator's commands need;

@@ -64,10 +64,10 @@ def _plot(performance: Performance, story: Story, scale: ChartScale) -> str:
     )
     labels = "".join(f'<i style="top:{height_of(ms):.1f}%">{text}</i>' for ms, text in _LEVELS)
     inside = [row for row in performance.rows if scale.begin_ns <= row.sent_ns < scale.end_ns]
-    told = escape(f"{performance.part.title}: latency of {len(inside):,} records over time")
+    summary = escape(f"{performance.part.title}: latency of {len(inside):,} records over time")
     return (
         f'<div class="plot"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{told}">{shades}{levels}{_dots(inside, story.end_ns, scale)}</svg>{labels}</div>'
+        f'aria-label="{summary}">{shades}{levels}{_dots(inside, story.end_ns, scale)}</svg>{labels}</div>'
     )
 
 

@@ -44,7 +44,7 @@ def latency_ms(row: Taped, now_ns: int) -> float:
 
 
 def is_late(row: Taped, now_ns: int) -> bool:
-    """Tell whether a record took over 100 ms; what failed did."""
+    """Return whether a record took over 100 ms; what failed did."""
     return latency_ms(row, now_ns) > LATE_MS
 
 
@@ -53,7 +53,7 @@ def figures_of(rows: Iterable[Taped], now_ns: int) -> Figures:
 
     Args:
         rows: The records.
-        now_ns: When unanswered ones are looked at.
+        now_ns: Until when unanswered ones have waited.
     """
     seen = [(latency_ms(row, now_ns), row.outcome) for row in rows]
     return Figures(
@@ -65,7 +65,7 @@ def figures_of(rows: Iterable[Taped], now_ns: int) -> Figures:
 
 
 def percent(share: float) -> str:
-    """Return a share with as many digits as it takes to tell it from nothing: ``67%``, ``0.45%``, ``0%``."""
+    """Return a share with as many digits as it takes to differ from 0%: ``67%``, ``0.45%``, ``0%``."""
     if share == 0:
         return "0%"
     return f"{100 * share:.0f}%" if share >= 0.1 else f"{100 * share:.2g}%"

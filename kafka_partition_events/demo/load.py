@@ -96,18 +96,18 @@ def value_of(number: int) -> bytes:
 def main(key: str, bootstrap_servers: str, tape_file: str) -> None:
     """Run one load."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who closes our standard input
-    # Standard output is for the parent; structlog writes there if nobody tells it otherwise.
+    # Standard output is for the parent; structlog writes there unless it is configured.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     part = next(part for part in (*CAST, *ASYNCIO) if part.key == key)
     with Tape(Path(tape_file)) as tape:
         notes = Notes(tape)
         sender = connect(bootstrap_servers, part, notes)
         orders = Orders()
-        notes.tell(kind="ready")
+        notes.notify(kind="ready")
         orders.begun.wait()
         sent = send_paced(sender, notes, orders)
         sender.finish(FINISH_LIMIT_S)
-        notes.tell(kind="done", sent=sent, causes=notes.causes)
+        notes.notify(kind="done", sent=sent, causes=notes.causes)
 
 
 if __name__ == "__main__":

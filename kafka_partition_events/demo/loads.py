@@ -47,15 +47,15 @@ class Load:
     def _listen(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - asked for
         for line in self._process.stdout:
-            told = json.loads(line)
-            match told["kind"]:
+            message = json.loads(line)
+            match message["kind"]:
                 case "ready":
                     self._ready.set()
                 case "done":
-                    self.sent, self.causes = told["sent"], told["causes"]
+                    self.sent, self.causes = message["sent"], message["causes"]
                     self._done.set()
                 case _:
-                    self._said(self.part, told)
+                    self._said(self.part, message)
         self._ready.set()
         self._done.set()
 

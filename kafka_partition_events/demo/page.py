@@ -17,7 +17,7 @@ def render(story: Story, settings: Mapping[str, str]) -> str:
 
     Args:
         story: What happened.
-        settings: What it was run with, to be told at the end.
+        settings: What it was run with, to be shown at the end.
     """
     return page(
         __package__,

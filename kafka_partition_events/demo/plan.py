@@ -139,7 +139,7 @@ class Scene:
     Attributes:
         name: What the code calls it.
         title: Its headline, with ``{broker}`` for the broker that something is done to.
-        caption: What the audience should look at: one sentence.
+        caption: What the audience should watch: one sentence.
         share: Of the time of all scenes.
     """
 

@@ -41,7 +41,7 @@ class Play:
         """Make it.
 
         Args:
-            cluster: Whom it is done to.
+            cluster: What it is done to.
             loads: Who writes meanwhile; one that ends early ends the demo.
             progress: Where it is noted.
             seconds: How long all scenes take together.

@@ -28,12 +28,12 @@ class DemoProgress:
         scene: The one that is on, and when it began (ns, monotonic); None before the first.
         deeds: The brokers that something was done to, and when (ns, monotonic).
         worst: The most partitions offline, and the fewest brokers listed, in the brown-out.
-        told: Called with each note: how many seconds after the scene's beginning, and a line.
+        on_note: Called with each note: how many seconds after the scene's beginning, and a line.
     """
 
     def __init__(self) -> None:
         """Begin."""
-        self.told: Callable[[float, str, Tone], None] = lambda *_note: None
+        self.on_note: Callable[[float, str, Tone], None] = lambda *_note: None
         self.scenes: list[Played] = []
         self.scene: tuple[Scene, int] | None = None
         self.deeds: list[tuple[int, int]] = []
@@ -58,10 +58,10 @@ class DemoProgress:
         self.note(text)
 
     def note(self, text: str, tone: Tone = "plain") -> None:
-        """Tell something."""
+        """Pass a note on."""
         with self._lock:
             began = self.scene[1] if self.scene else time.monotonic_ns()
-        self.told((time.monotonic_ns() - began) / _NS, text, tone)
+        self.on_note((time.monotonic_ns() - began) / _NS, text, tone)
 
     # -- what others say ---------------------------------------------------------------------------------
 

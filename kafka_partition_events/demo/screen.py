@@ -18,10 +18,10 @@ _STYLES: dict[Tone, str] = {"plain": "default", "harm": "red", "ours": "green"}
 
 
 class DemoScreen:
-    """Tells what happens, and every two seconds where each producer stands. Thread-safe."""
+    """Shows what happens, and every two seconds where each producer stands. Thread-safe."""
 
     def __init__(self, console: Console, progress: DemoProgress, cast: Sequence[Part]) -> None:
-        """Make it; it tells from its `with` on."""
+        """Make it; it writes from its `with` on."""
         self._cast = cast
         self._console = console
         self._progress = progress
@@ -34,7 +34,7 @@ class DemoScreen:
 
     def __enter__(self) -> Self:
         """Begin."""
-        self._progress.told = self._note
+        self._progress.on_note = self._note
         self.line("The same load on each producer; the change from the first to the last is one line:")
         for line in change(self._cast[0], self._cast[-1]):
             self.line(line)
@@ -48,7 +48,7 @@ class DemoScreen:
 
     @contextmanager
     def showing(self, loads: Sequence[Load]) -> Iterator[None]:
-        """Tell how these producers stand."""
+        """Show how these producers stand."""
         self._loads = loads
         try:
             yield
@@ -86,6 +86,6 @@ class DemoScreen:
                     rows = load.tape.rows(load.tape.first_since(on[1]))
                     so_far = figures_of(rows, time.monotonic_ns())
                     late, longest = percent(so_far.late_share), f"{so_far.longest_ms:,.0f} ms"
-                    told = f"over 100 ms, longest {longest}, failed {so_far.failed:,}"
+                    rest = f"over 100 ms, longest {longest}, failed {so_far.failed:,}"
                     style = "green" if load.part.ours else "default"
-                    self._write(f"   {load.part.title}: {late} {told}", style)
+                    self._write(f"   {load.part.title}: {late} {rest}", style)

@@ -45,8 +45,8 @@ class Notes:
             with self._lock:
                 self.causes[error] += 1
 
-    def tell(self, **what: object) -> None:
-        """Tell the parent something, on a line of standard output."""
+    def notify(self, **what: object) -> None:
+        """Send the parent a message, on a line of standard output."""
         line = json.dumps({"at": time.monotonic_ns(), **what})
         with self._lock:
             sys.stdout.write(f"{line}\n")
@@ -125,10 +125,10 @@ class _Judgements(PartitionChangeListener):
         self._notes = notes
 
     def on_broker_suspected(self, event: ev.BrokerSuspected) -> None:
-        self._notes.tell(kind="suspected", broker=event.broker, why=str(event.reason))
+        self._notes.notify(kind="suspected", broker=event.broker, why=str(event.reason))
 
     def on_broker_cleared(self, event: ev.BrokerCleared) -> None:
-        self._notes.tell(kind="trusted", broker=event.broker, why=str(event.reason))
+        self._notes.notify(kind="trusted", broker=event.broker, why=str(event.reason))
 
 
 def report_judgements(poller: MetadataPoller, notes: Notes) -> None:

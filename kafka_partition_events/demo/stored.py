@@ -44,7 +44,7 @@ def _messages(reader: Any, bootstrap_servers: str, topic: str, partitions: int) 
     consumer = reader(
         {
             "bootstrap.servers": bootstrap_servers,
-            "group.id": "kpe-demo",  # required, though nobody joins it
+            "group.id": "kpe-demo",  # required, though no member joins it
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "log_level": 2,

@@ -27,7 +27,7 @@ class Played:
 
 @frozen(kw_only=True)
 class Notice:
-    """That somebody found out: a part, by its key, or `METADATA`; of which broker, and when (monotonic)."""
+    """That a broker's fault was noticed: by a part (its key) or `METADATA`, and when (monotonic)."""
 
     who: str
     broker: int
@@ -84,7 +84,7 @@ class Story:
         return sum(row.outcome != DELIVERED and row.sent_ns >= begin for row in performance.rows)
 
     def noticed_s(self, who: str, name: Name) -> float | None:
-        """Return how long after a scene's deed had begun somebody knew; None if never in that scene."""
+        """Return how long after a scene's deed had begun `who` noticed it; None if never in that scene."""
         played = self.scene(name)
         begin = next(at for broker, at in self.deeds if at >= played.begin_ns and broker == played.broker)
         for mark in self.marks:

@@ -1,4 +1,4 @@
-"""What Kafka's own metadata says meanwhile, as a healthy broker tells it to anybody who asks."""
+"""What Kafka's own metadata says meanwhile, as a healthy broker answers."""
 
 import threading
 import time

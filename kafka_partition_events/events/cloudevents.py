@@ -21,7 +21,7 @@ everything else                         nothing that all observers know
 
 Where nothing does, or the source cannot prove topic ids and epochs, the moment of the observation stands in,
 because two transitions under one id would be one transition lost; then observers disagree, and consumers see
-doubles. ``data.identity`` tells which it is: ``"transition"`` or ``"observation"``.
+doubles. ``data.identity`` says which it is: ``"transition"`` or ``"observation"``.
 """
 
 import hashlib
@@ -61,11 +61,11 @@ class _Format(JSONFormat):
     def write(self, event: BaseCloudEvent) -> bytes:
         attributes, data = event.get_attributes(), event.get_data()
         if not isinstance(data, dict) or attributes.get("datacontenttype") != _JSON:
-            return super().write(event)  # somebody else's event
+            return super().write(event)  # not one of our events
         return _ENCODER.encode({**attributes, "data": data}).encode()
 
 
-@lru_cache(maxsize=16)  # the events of one look share their time
+@lru_cache(maxsize=16)  # the events of one poll share their time
 def _plain(value: object) -> str:
     if not isinstance(value, datetime):
         raise TypeError(f"{value!r} can't be written as JSON")
@@ -88,14 +88,14 @@ def to_cloudevent(
     """Return the event as a CloudEvent.
 
     ``time`` is the upper bound of when it happened. It happened within ``data.snapshot``: after ``prev_at``,
-    when the last look before that still found it otherwise, and no later than ``at``. A null ``prev_at``
+    when the last poll before that still found it otherwise, and no later than ``at``. A null ``prev_at``
     means "at any time before".
 
     Args:
         event: A stamped event.
         observer: The name of who saw it.
         recorded_at: When it is being recorded, an aware time.
-        blind: Whether looks failed between ``prev_at`` and ``at`` (``data.snapshot.gap``).
+        blind: Whether polls failed between ``prev_at`` and ``at`` (``data.snapshot.gap``).
         labels: What else ``data`` is to say, such as ``planned``. The id does not depend on it.
     """
     name, facts = name_of(event), facts_of(event)
@@ -193,4 +193,4 @@ def uuid_of(name: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
-_rfc3339 = lru_cache(maxsize=16)(encode_time)  # the events of one look share their times
+_rfc3339 = lru_cache(maxsize=16)(encode_time)  # the events of one poll share their times

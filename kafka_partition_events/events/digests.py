@@ -1,12 +1,12 @@
-"""What one look finds for one cause is one record: version 2 of the events of partitions. Pure.
+"""What one poll finds for one cause is one record: version 2 of the events of partitions. Pure.
 
-A broker's loss is thousands of transitions, and one story. So those of one look that have the same name,
+A broker's loss is thousands of transitions, and one story. So those of one poll that have the same name,
 topic and cause are one CloudEvent, of type ``….NAME.v2``, with a list of changes. What stands alone stays
 version 1.
 
 The ids are those of the single transitions, in both versions: two observers may have grouped them otherwise,
-since they looked at different moments, and whoever unfolds what both told has each transition under one id.
-The digest has an id of its own, the same for whoever grouped alike; it identifies the record, nothing else.
+since they polled at different moments. A consumer that unfolds both has each transition under one id.
+The digest has an id of its own, the same for all that grouped alike; it identifies the record, nothing else.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ FOLDED: Final = frozenset({
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
     "replicas.changed",
 })  # fmt: skip
-"""The names of what may be told together."""
+"""The names of what may be one record."""
 
 _V1: Final = ".v1"
 _V2: Final = ".v2"
@@ -57,7 +57,7 @@ class DigestedSnapshot(TypedDict):
 
 
 class Digest(TypedDict):
-    """The data of an event of version 2: what one look found for one cause in one topic."""
+    """The data of an event of version 2: what one poll found for one cause in one topic."""
 
     cluster_id: str | None
     topic: str
@@ -80,7 +80,7 @@ class Observed:
     Attributes:
         event: The event.
         recorded_at: When it is being recorded.
-        blind: Whether looks failed within its bounds.
+        blind: Whether polls failed in its time range.
         labels: What else ``data`` is to say.
     """
 
@@ -100,18 +100,18 @@ class Observed:
         )
 
 
-def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
-    """Return the entries of what a look found, in order; what belongs together is where its first one was.
+def fold(found: Sequence[Observed], *, observer: str | None) -> list[Entry]:
+    """Return the entries of what a poll found, in order; what belongs together is where its first one was.
 
     Events of partitions say what caused them, as far as the same poll shows it: ``data.cause``.
 
     Args:
-        look: What was found, of one look or of several.
+        found: What was found, by one poll or by several.
         observer: Who found it.
     """
-    news = _News(look)
+    news = _News(found)
     groups: dict[tuple[Any, ...], _GroupedEvents] = {}
-    for number, each in enumerate(look):
+    for number, each in enumerate(found):
         event = each.event
         if not isinstance(event, ev.PartitionEvent):
             groups[(number,)] = _GroupedEvents(each)
@@ -133,9 +133,9 @@ def fold(look: Sequence[Observed], *, observer: str | None) -> list[Entry]:
         }
     entries: list[Entry] = []
     for group in groups.values():
-        told = group.first.cloudevent(observer, **group.labels)
-        alone = to_entry(group.first.event, told)
-        entries += [alone] if len(group.changes) < 2 else _digests(alone, told, list(group.changes.values()))
+        as_v1 = group.first.cloudevent(observer, **group.labels)
+        alone = to_entry(group.first.event, as_v1)
+        entries += [alone] if len(group.changes) < 2 else _digests(alone, as_v1, list(group.changes.values()))
     return entries
 
 
@@ -144,7 +144,7 @@ _Cause = tuple[str, int | str] | None
 
 @frozen
 class _GroupedEvents:
-    """What is told together: what its members have in common, by the first of them, and each one's own."""
+    """What becomes one record: what its members have in common, by the first of them, and each one's own."""
 
     first: Observed
     labels: Mapping[str, Any] = field(factory=dict)
@@ -152,13 +152,13 @@ class _GroupedEvents:
 
 
 class _News:
-    """What a look found that may be why partitions changed."""
+    """What a poll found that may be why partitions changed."""
 
-    def __init__(self, look: Iterable[Observed]) -> None:
+    def __init__(self, found: Iterable[Observed]) -> None:
         self._left: dict[int, set[int]] = defaultdict(set)
         self._joined: dict[int, set[int]] = defaultdict(set)
         self._grown: set[tuple[int, str]] = set()
-        for event in (each.event for each in look if not each.event.initial):
+        for event in (each.event for each in found if not each.event.initial):
             match event:
                 case ev.BrokerRemoved():
                     self._left[event.generation].add(event.old.id)
@@ -168,21 +168,21 @@ class _News:
                     self._grown.add((event.generation, event.topic))
 
     def cause_of(self, event: ev.PartitionEvent) -> _Cause:
-        """Return the broker that left or joined with it, or the topic that grew; None: nobody saw why."""
-        old, new, look = event.old, event.new, event.generation
+        """Return the broker that left or joined with it, or the topic that grew; None: not known."""
+        old, new, generation = event.old, event.new, event.generation
         for brokers, there, elsewhere in ((self._left, old, new), (self._joined, new, old)):
-            if not event.initial and (found := brokers.get(look)) is not None:
+            if not event.initial and (found := brokers.get(generation)) is not None:
                 if there.leader is not None and there.leader in found and there.leader != elsewhere.leader:
                     return "broker", there.leader
                 for broker in there.isr:
                     if broker in found and broker not in elsewhere.isr:
                         return "broker", broker
-        return ("topic", event.topic) if (look, event.topic) in self._grown else None
+        return ("topic", event.topic) if (generation, event.topic) in self._grown else None
 
 
-def _digests(alone: Entry, told: CloudEvent, changes: Sequence[DigestedChange]) -> Iterator[Entry]:
+def _digests(alone: Entry, as_v1: CloudEvent, changes: Sequence[DigestedChange]) -> Iterator[Entry]:
     """Yield the entries of changes, given what the first of them would be if it stood alone."""
-    data = dict(cast("Mapping[str, Any]", told.get_data()))
+    data = dict(cast("Mapping[str, Any]", as_v1.get_data()))
     del data["before"], data["after"], data["partitions"]
     for first in range(0, len(changes), MOST_CHANGES):
         part = changes[first : first + MOST_CHANGES]
@@ -190,9 +190,9 @@ def _digests(alone: Entry, told: CloudEvent, changes: Sequence[DigestedChange]) 
         id_ = uuid_of(" ".join(sorted(change["id"] for change in part)))
         subject = f"topic/{data['topic']}/{partitions}"
         attributes = {
-            **told.get_attributes(),
+            **as_v1.get_attributes(),
             "id": id_,
-            "type": told.get_type().removesuffix(_V1) + _V2,
+            "type": as_v1.get_type().removesuffix(_V1) + _V2,
             "subject": subject,
             "sequence": f"{part[0]['sequence']:020d}",
             "dataschema": f"urn:kpe:schema:{alone.name}:2",

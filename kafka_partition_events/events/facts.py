@@ -42,7 +42,7 @@ def facts_of(event: ev.Event) -> Facts:
     """Return what the event says.
 
     Args:
-        event: Any event; of a class unknown here only the common fields are told.
+        event: Any event; of a class unknown here only the common fields are returned.
     """
     match event:
         case ev.TopicEvent():
@@ -191,7 +191,7 @@ def _by_leader(partitions: Iterable[PartitionInfo]) -> dict[str, int | None]:
 
 
 class PartitionState(TypedDict):
-    """A partition as one look found it."""
+    """A partition as one poll found it."""
 
     leader: int | None
     leader_epoch: int | None
@@ -224,9 +224,9 @@ def _node(node: Node | None) -> dict[str, Any] | None:
 
 
 def _delivery_facts(event: ev.BrokerSuspected | ev.BrokerCleared | ev.RecordsRescued) -> Facts:
-    # What one producer found out by its own deliveries: another one may find otherwise, so each is told.
+    # What one producer found out by its own deliveries; another one may find otherwise. So each is an event.
     data = _named(event)
-    if isinstance(event, ev.BrokerSuspected) and event.waiting:  # earlier versions do not tell it
+    if isinstance(event, ev.BrokerSuspected) and event.waiting:  # earlier versions do not have it
         data["waiting"] = _by_topic(event.waiting)
     return Facts(subject=None if event.broker is None else f"broker/{event.broker}", data=data)
 
@@ -242,6 +242,6 @@ def _summary_facts(event: ev.ClusterSummary) -> Facts:
     begin, end = encode_time(event.begin), encode_time(event.end)
     return Facts(
         data={"period": {"begin": begin, "end": end}, **_named(event)},
-        # Where nobody knows the cluster's id, those of two clusters must not be one.
+        # Where the cluster's id is not known, those of two clusters must not be one.
         transition=None if event.cluster_id is None else (begin, end),
     )

@@ -86,7 +86,7 @@ _CHURN: Final = frozenset({
 
 
 def is_churn(name: str) -> bool:
-    """Tell whether a name is of what can be spared first.
+    """Return whether a name is of what can be spared first.
 
     That is what comes by the thousand when a broker restarts, and what comes again in some minutes.
     """

@@ -41,7 +41,7 @@ _HERE = Path(__file__).parent
 def java() -> Path | None:
     """Return the ``java`` to use: version 17 or newer, from ``JAVA_HOME`` or else from ``PATH``.
 
-    None when there is none. The first look at an executable runs ``java -version`` (about 0.1 s); its
+    None when there is none. The first check of an executable runs ``java -version`` (about 0.1 s); its
     answer is remembered.
     """
     return find_java(os.environ)

@@ -48,7 +48,7 @@ def _by_jgo(cache: Path) -> Path:
         jar: Path = MavenContext(repo_cache=cache / "jgo").create_dependency(_IVY).artifact.resolve()
     except Exception as error:  # what its HTTP client raises is not of this interface
         raise JvmError(
-            f"Apache Ivy could not be fetched: {error}; look at the network and try again"
+            f"Apache Ivy could not be fetched: {error}; check the network and try again"
         ) from error
     if hashlib.sha256(jar.read_bytes()).hexdigest() != _IVY_SHA256:
         jar.unlink()
@@ -59,7 +59,7 @@ def _by_jgo(cache: Path) -> Path:
 def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
     """Download what `ivy_file` pins to ``into/<configuration>/<name>-<revision>.jar``.
 
-    Whether everything has arrived is for the caller to verify: Ivy's exit code does not tell it for
+    Whether everything has arrived is for the caller to verify: Ivy's exit code does not show
     every kind of failure.
 
     Args:
@@ -95,6 +95,6 @@ def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
     except subprocess.TimeoutExpired as error:
         raise JvmError(
             f"fetching Kafka's jars did not finish in {TIMEOUT_S:.0f} s; "
-            "look at the network and try again (what has arrived is kept)"
+            "check the network and try again (what has arrived is kept)"
         ) from error
     return "\n".join(done.stdout.splitlines()[-_TAIL_LINES:])

@@ -1,7 +1,7 @@
 """A verified directory of jars, shared by all processes of a user.
 
-The directory appears by one rename, after every jar in it has been hashed, so whoever sees it sees all of
-it. A *stamp* in it records the names and sizes that were verified: comparing those takes about a
+The directory appears by one rename, after every jar in it has been hashed, so a process that sees it sees all
+of it. A *stamp* in it records the names and sizes that were verified: comparing those takes about a
 millisecond, where hashing 45 MB takes a good part of a second.
 """
 
@@ -111,7 +111,7 @@ class JarStore:
             parts.append(f"{len(missing)} of {len(self.checksums)} missing: {', '.join(missing)}")
         if wrong:
             parts.append(f"sha256 differs from the lock's: {', '.join(wrong)}")
-        parts.append(f"nothing was installed; look at the network or its proxy and try again: {RETRY}")
+        parts.append(f"nothing was installed; check the network or its proxy and try again: {RETRY}")
         return "; ".join(parts) + (f"\nIvy's last words:\n{said}" if said else "")
 
     def _stamp(self, directory: Path) -> str:

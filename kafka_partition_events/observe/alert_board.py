@@ -42,7 +42,7 @@ class Board:
 
 
 class AlertBoard(PartitionChangeListener):
-    """Reads the poller's snapshot whenever it is asked. Thread-safe. A restart begins hold-downs anew."""
+    """Reads the poller's snapshot whenever it is asked. Thread-safe. A restart begins hold-downs again."""
 
     name = "alerts"
 
@@ -76,30 +76,30 @@ class AlertBoard(PartitionChangeListener):
         self._last: tuple[Cluster, frozenset[str], dict[Cause, Wrong]] | None = None
 
     def on_topic_recreated(self, event: ev.TopicRecreated) -> None:
-        """Remember it for ten minutes: the snapshot does not tell."""
+        """Remember it for ten minutes: the snapshot does not show it."""
         with self._lock:
             self._recreated[event.topic] = self._clock.monotonic()
 
     def wrong(self) -> Mapping[Cause, Wrong]:
         """Return what is wrong now, before any hold-down; what is not seen is withheld."""
         with self._lock:
-            return self._look(self._clock.monotonic())[0]
+            return self._check(self._clock.monotonic())[0]
 
     def read(self) -> Board:
         """Return what fires now."""
         with self._lock:
             now = self._clock.monotonic()
-            wrong, complete = self._look(now)
+            wrong, complete = self._check(now)
             posted = wrong if complete else {cause: wrong[cause] for cause in wrong if cause == _BLIND}
             fires = alerts(self._cluster(), posted, self._since, now, self._holds)
             return Board(alerts=fires, complete=complete, wrong=wrong, since={**self._since})
 
     # -- with the lock held ----------------------------------------------------------------------------
 
-    def _look(self, now: float) -> tuple[Mapping[Cause, Wrong], bool]:
+    def _check(self, now: float) -> tuple[Mapping[Cause, Wrong], bool]:
         """Return what is wrong, and whether the last poll said so.
 
-        What stood goes on standing while polls fail, as far as anybody knows: one that fails must not restart
+        What stood goes on standing while polls fail, as far as is known: one that fails must not restart
         a wait. But only what was just seen is posted: another observer may see that it is over.
         """
         health, cluster = self._poller.health, self._poller.cluster

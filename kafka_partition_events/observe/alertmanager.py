@@ -5,7 +5,7 @@ these ahead: an observer that dies leaves nothing behind that would fire for eve
 with its end, when it has been over for one interval of the observer: until then the other observer of a pair
 may not have seen it yet. Nothing is kept on disk: what is wrong is read from the cluster.
 
-Starts and ends are told by Alertmanager's own clock, as its answers give it, so an observer whose clock is a
+Starts and ends are times of Alertmanager's own clock, as its answers give it, so an observer whose clock is a
 day off posts the same alert as the other one.
 
 Source: https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
@@ -36,7 +36,7 @@ INTERVALS: Final = 4
 """How many intervals ahead an alert ends: as many as Prometheus takes. Three posts in a row may fail."""
 
 _PATH: Final = "/api/v2/alerts"
-_LOOK_S: Final = 0.5
+_CHECK_S: Final = 0.5
 _CLOSE_S: Final = 5.0
 _FIRST_DELAY_S: Final = 1.0
 
@@ -49,36 +49,36 @@ class Due:
     """What is to be posted to one Alertmanager, and when. No I/O; for one thread."""
 
     def __init__(self, repeat_interval: float, settle: float) -> None:
-        """Make it; nothing has been told yet.
+        """Make it; nothing has been posted yet.
 
         Args:
             repeat_interval: Seconds after which what fires is posted again.
             settle: Seconds for which something must be over before its end is posted.
         """
         self.repeat, self._settle = repeat_interval, settle
-        self._told: dict[Key, tuple[Alert, float]] = {}  # and when it was posted last
+        self._posted: dict[Key, tuple[Alert, float]] = {}  # and when it was posted last
         self._over: dict[Key, float] = {}
 
     def at(self, board: Board, now: float) -> tuple[Sequence[Alert], Sequence[Alert]] | None:
         """Return what fires and what has ended, if that is to be posted now; else None."""
         fires = {_key(alert): alert for alert in board.alerts}
         self._over = {
-            key: self._over.get(key, now) for key in self._told if key not in fires and board.complete
+            key: self._over.get(key, now) for key in self._posted if key not in fires and board.complete
         }
-        ended = [self._told[key][0] for key, since in self._over.items() if now - since >= self._settle]
+        ended = [self._posted[key][0] for key, since in self._over.items() if now - since >= self._settle]
         if not ended and not any(self._is_due(key, alert, now) for key, alert in fires.items()):
             return None
         return tuple(fires.values()), tuple(ended)
 
     def _is_due(self, key: Key, alert: Alert, now: float) -> bool:
-        told, at = self._told.get(key, (None, now))
-        return told != alert or now - at >= self.repeat
+        posted, at = self._posted.get(key, (None, now))
+        return posted != alert or now - at >= self.repeat
 
     def posted(self, fires: Sequence[Alert], ended: Sequence[Alert], now: float) -> None:
         """Note that Alertmanager has them."""
         gone = {_key(alert) for alert in ended}
-        self._told = {key: told for key, told in self._told.items() if key not in gone}
-        self._told.update((_key(alert), (alert, now)) for alert in fires)
+        self._posted = {key: posted for key, posted in self._posted.items() if key not in gone}
+        self._posted.update((_key(alert), (alert, now)) for alert in fires)
 
 
 def _key(alert: Alert) -> Key:
@@ -86,7 +86,7 @@ def _key(alert: Alert) -> Key:
 
 
 class AlertmanagerSink:
-    """Keeps one or several Alertmanagers told of what fires, from `start` to `close`.
+    """Posts what fires to one or several Alertmanagers, from `start` to `close`.
 
     Each gets everything, as Prometheus does it: they agree among themselves who notifies.
     """
@@ -111,7 +111,7 @@ class AlertmanagerSink:
             repeat_interval: Seconds after which what fires is posted again.
             settle: The observer's interval, in seconds.
             way: How they are reached.
-            clock: Tells the time.
+            clock: Gives the time.
 
         Raises:
             ConfigurationError: a URL or the way is of no use.
@@ -186,8 +186,8 @@ class _Poster:
                 self._step()
                 if failures:
                     _log.warning("alertmanager_has_alerts_again", sink=self._name, url=self._target.shown)
-                failures, delay = 0, _LOOK_S
-            except Exception as error:  # noqa: BLE001 - a bug must not end the thread: nobody would be paged
+                failures, delay = 0, _CHECK_S
+            except Exception as error:  # noqa: BLE001 - a bug must not end the thread: no one would be paged
                 failures += 1
                 delay = min(_FIRST_DELAY_S * 2.0 ** min(failures - 1, 8), self._due.repeat)
                 delay *= 0.5 + random.random() / 2

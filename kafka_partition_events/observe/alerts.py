@@ -1,8 +1,8 @@
 """What is wrong with a cluster now, as alerts: a function of its snapshot, not of its history. Pure.
 
 `RULES` is the one table: the alerts that are posted to Alertmanager, Prometheus' rules
-(docs/generate/shipped.py) and the sections of docs/runbooks.md have their names and labels from it. Whoever
-scrapes and whoever is posted to sees one thing.
+(docs/generate/shipped.py) and the sections of docs/runbooks.md have their names and labels from it. So
+Prometheus and Alertmanager show one thing.
 
 A broker that left is one alert: the partitions that it explains are in its annotations, and no alert of their
 own. What one alert name says of more than `MOST_TOPICS` topics is said of ``__other__`` beyond these.
@@ -23,7 +23,7 @@ from kafka_partition_events.ranges import ranges
 MOST_TOPICS: Final = 200
 OTHER: Final = "__other__"
 RECREATED_S: Final = 600.0
-"""How long an alert tells that a topic was created anew."""
+"""How long an alert reports that a topic was recreated."""
 _LONGEST: Final = 1_000
 
 
@@ -156,7 +156,7 @@ def wrong_in(
         cluster: The snapshot.
         exposure: Its partitions without a safe alternative.
         were_safe: The topics that had one before.
-        recreated: The topics that were created anew lately.
+        recreated: The topics that were recreated lately.
     """
     tally = _Tally(cluster)
     by_alert: dict[str, dict[str, Wrong]] = {
@@ -230,7 +230,7 @@ def _filled(text: str, labels: Mapping[str, str], value: int) -> str:
 
 
 def _listed(topics: Mapping[str, tuple[int, ...]]) -> str:
-    """Return partitions as ranges, shortened where nobody would read on."""
+    """Return partitions as ranges, shortened where no one would read on."""
     total = sum(map(len, topics.values()))
     text = "; ".join(f"{name} {ranges(ids)}" for name, ids in sorted(topics.items()))
     return f"{total}: {text}" if len(text) <= _LONGEST else f"{total}: {text[:_LONGEST]}..."

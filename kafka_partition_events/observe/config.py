@@ -2,8 +2,8 @@
 
 The environment names a setting by its path: ``KPE_OBSERVER__INTERVAL`` is ``interval`` in ``[observer]``,
 ``KPE_KAFKA__PROPERTIES__SASL_USERNAME`` is librdkafka's ``sasl.username``. A secret ``NAME`` may also be
-given as ``NAME_file``, the path of a file that holds it. All errors are told at once, each with its path. A
-command names the sections that it uses; others are not looked at.
+given as ``NAME_file``, the path of a file that holds it. All errors are reported at once, each with its path.
+A command names the sections that it uses; others are not checked.
 """
 
 import re
@@ -74,7 +74,7 @@ class Config:
     settings: Settings
     values: tuple[Shown, ...]
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """What must not be told, wherever it turns up: values of secrets."""
+    """What must not be shown, wherever it turns up: values of secrets."""
 
 
 def load_config(
@@ -93,7 +93,7 @@ def load_config(
             are.
 
     Raises:
-        ConfigError: it is wrong; all that is wrong is told.
+        ConfigError: it is wrong; all that is wrong is reported.
     """
     layers = _Layers(sections)
     layers.add_document(_document(path), f"file {path}")
@@ -140,8 +140,8 @@ class _Layers:
             elif name == "sinks":
                 self._add_sinks(body if self._sinks_used else [], origin)
             elif name not in SECTIONS and self._whole:
-                told = _instead(name, sorted(ALL))
-                self._problems.append(f"{origin}: {name}: there is no such section; {told}")
+                hint = _instead(name, sorted(ALL))
+                self._problems.append(f"{origin}: {name}: there is no such section; {hint}")
 
     def _add_sinks(self, body: object, origin: str) -> None:
         if not isinstance(body, list) or not all(isinstance(item, dict) for item in body):
@@ -156,8 +156,8 @@ class _Layers:
                 self._problems.append(f"{origin}: {path}: there are two sinks of that name")
             elif not isinstance(type_, str) or type_ not in SINK_TYPES:
                 choices = ", ".join(f'"{choice}"' for choice in SINK_TYPES)
-                told = WITHDRAWN.get(f"sinks.{type_}", f"has to be one of {choices}")
-                self._problems.append(f"{origin}: {path}.type: {shown(type_)}: {told}")
+                why = WITHDRAWN.get(f"sinks.{type_}", f"has to be one of {choices}")
+                self._problems.append(f"{origin}: {path}.type: {shown(type_)}: {why}")
             else:
                 self._sections[path], self._bodies[path] = SINK_TYPES[type_], {}
                 self._merge(path, item, origin)
@@ -293,8 +293,8 @@ def _problems_of(error: Any, path: str, section: type) -> Iterator[tuple[str, st
             names = [attribute.name for attribute in attrs.fields(section)]
             for name in sorted(each.extra_fields):
                 of = "sinks" if path.startswith("sinks.") else path
-                told = _instead(f"{of}.{name}", names)
-                yield f"{path}.{name}", f"there is no such setting; {told}"
+                hint = _instead(f"{of}.{name}", names)
+                yield f"{path}.{name}", f"there is no such setting; {hint}"
             continue
         name = next(note.name for note in each.__notes__ if isinstance(note, AttributeValidationNote))
         if isinstance(each, KeyError):

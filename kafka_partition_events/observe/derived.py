@@ -16,10 +16,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SummaryListener(PartitionChangeListener):
-    """Emits a `ClusterSummary` of each period on the clock, at the first good look in it.
+    """Emits a `ClusterSummary` of each period on the clock, at the first good poll in it.
 
-    So a period has one if somebody looked, also after a restart (which repeats it, under the same id), and
-    none if nobody did.
+    So a period has one if there was a good poll, also after a restart (which repeats it, under the same id),
+    and else none.
     """
 
     name = "summaries"
@@ -28,20 +28,20 @@ class SummaryListener(PartitionChangeListener):
         """Make a listener.
 
         Args:
-            emit: Tells an event to everybody: `MetadataPoller.emit`.
+            emit: Emits an event to all listeners: `MetadataPoller.emit`.
             interval: Seconds of a period; periods of five minutes begin at 10:00, 10:05 and so on, UTC.
         """
         self._emit = emit
         self._interval = timedelta(seconds=interval)
-        self._told: datetime | None = None
+        self._emitted: datetime | None = None
 
     def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
-        """Tell the period of the last good look, if nothing of it was told yet."""
+        """Emit the summary of the period of the last good poll, if that has not been emitted yet."""
         if polled_at is None or cluster.generation == 0:
             return
         begin = polled_at - (polled_at - _EPOCH) % self._interval
-        if begin != self._told:
-            self._told = begin
+        if begin != self._emitted:
+            self._emitted = begin
             self._emit(summary_of(cluster, begin, begin + self._interval))
 
 

@@ -24,7 +24,7 @@ CLOCKS_DIFFER_MS: Final = 5_000
 
 
 def may_be_planned(event: ev.Event) -> TypeGuard[ev.PartitionsAdded]:
-    """Tell whether there can be an answer: not for a first sight, or where the cluster is not known."""
+    """Return whether there can be an answer: not for a first sight, or where the cluster is not known."""
     return isinstance(event, ev.PartitionsAdded) and not event.initial and event.cluster_id is not None
 
 
@@ -65,7 +65,7 @@ def _until_grown(change: Change) -> int | None:
 
 
 def _held(change: Change, end_ms: int | None, event: ev.Event) -> bool:
-    """Tell whether the event may have happened between the request and the end, None: not yet."""
+    """Return whether the event may have happened between the request and the end, None: not yet."""
     if change.requested_ms > 1_000 * event.wall_time.timestamp() + CLOCKS_DIFFER_MS:
         return False
     if end_ms is None or event.previous_at is None:
@@ -74,5 +74,5 @@ def _held(change: Change, end_ms: int | None, event: ev.Event) -> bool:
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """Tell whether two topic ids may be of one topic: not everybody can tell them."""
+    """Return whether two topic ids may be of one topic; None: not known."""
     return None in {one, other} or one == other

@@ -45,7 +45,7 @@ def why_not_live(
         return "the polling thread has ended"
     since = now - (started if health.last_attempt is None else health.last_attempt)
     limit = LIVE_INTERVALS * max(interval, health.next_delay) + timeout
-    return f"no look at the cluster for {since:.0f} s" if since > limit else None
+    return f"no poll of the cluster for {since:.0f} s" if since > limit else None
 
 
 def why_not_ready(
@@ -65,7 +65,7 @@ def why_not_ready(
         interval: Seconds between polls when all is well.
         timeout: Seconds that one fetch may take.
         journal_error: Why the outbox could not be written last.
-        journal_behind: Seconds since the latest look of which the outbox has everything.
+        journal_behind: Seconds since the latest poll of which the outbox has everything.
     """
     if health.last_success is None:
         return f"no snapshot yet: {health.last_error or 'the first answer is awaited'}"

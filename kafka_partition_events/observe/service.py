@@ -40,7 +40,7 @@ from kafka_partition_events_listeners.webhook.client import Way
 FETCH_S: Final = 10.0
 MAILBOX: Final = 100_000
 """How many events wait for the journal before they collapse: those of a broker with so many partitions."""
-_LOOKED_AT: Final = "topics looked at"
+_POLLED: Final = "topics polled"
 """The small state that holds `observer.topics` of the last service, and the client that asked."""
 
 OpenSource = Callable[[Kafka], MetadataSource]
@@ -145,7 +145,7 @@ class Service:
             f"observing {settings.kafka.bootstrap_servers} by {settings.kafka.client} "
             f"every {settings.observer.interval:g} s as {self._name}{topics}"
         )
-        seen = f", last look {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
+        seen = f", last poll {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
         yield f"journal in {self._outbox.path}{seen}"
         for sink in settings.sinks:
             yield f"sink {sink.name}: {described_target(sink)}"
@@ -156,7 +156,7 @@ class Service:
         yield f"{self._http.url} has /metrics, /livez, /readyz"
 
     def why_not_live(self) -> str | None:
-        """Return why whoever watches it had better start it anew; None if it is alive."""
+        """Return why it had better be restarted; None if it is alive."""
         return why_not_live(
             self._poller.health,
             now=self._clock.monotonic(),
@@ -214,15 +214,15 @@ class Service:
                 yield outbox
 
     def _stored_snapshot(self) -> tuple[Cluster, Any] | None:
-        """Return what an earlier service saw last, if it looked at the same topics with the same client.
+        """Return what an earlier service saw last, if it polled the same topics with the same client.
 
-        If not, its snapshot tells nothing of what has changed: topics that are no longer looked at would be
-        told as deleted, others as created. One client knows leader epochs and the other does not: all would
-        pass for new, or none would ever change, and with it no id of an outage.
+        If not, its snapshot does not show what has changed: topics that are no longer polled would be
+        reported as deleted, others as created. One client knows leader epochs and the other does not: all
+        would pass for new, or none would ever change, and with it no id of an outage.
         """
         how = f"{self._settings.kafka.client} {self._settings.observer.topics}".encode()
-        before = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
-        self._outbox.write(values={_LOOKED_AT: how})
+        before = self._outbox.values(_POLLED).get(_POLLED)
+        self._outbox.write(values={_POLLED: how})
         return load_snapshot(self._outbox) if before == how else None
 
     def _make_poller(self, open_source: OpenSource) -> MetadataPoller:

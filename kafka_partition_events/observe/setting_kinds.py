@@ -36,7 +36,7 @@ def shown(value: object) -> str:
 
 
 def masked(value: object) -> str:
-    """Return what may be told of a secret: of a URL the host, of everything else nothing."""
+    """Return what may be shown of a secret: of a URL the host, of everything else nothing."""
     if isinstance(value, str):
         try:
             url = urlsplit(value)
@@ -158,8 +158,8 @@ def read(kind: Any, value: object) -> Any:
             return get_args(kind)[get_args(kind).index(value)]
         return KINDS[kind][1](value)
     except (ValueError, LookupError, TypeError):
-        told = masked(value) if kind in SECRETS or kind == Properties else shown(value)
-        raise ValueError(f"{told} is not {expected(kind)}") from None
+        text = masked(value) if kind in SECRETS or kind == Properties else shown(value)
+        raise ValueError(f"{text} is not {expected(kind)}") from None
 
 
 # -- properties of librdkafka ------------------------------------------------------------------------------
@@ -173,14 +173,14 @@ _SHELL = re.compile(r"""[;&|<>$`"'\\(){}*?!#~\s]""")
 
 
 def secret_property(name: str) -> bool:
-    """Tell whether the value of a librdkafka property is a secret."""
+    """Return whether the value of a librdkafka property is a secret."""
     return _SECRET.search(name) is not None
 
 
 def runs_code(name: str, value: str) -> bool:
-    """Tell whether a librdkafka property makes the process load or run what the value names.
+    """Return whether a librdkafka property makes the process load or run what the value names.
 
-    What Kerberos is told of goes into a command line for a shell.
+    The settings of Kerberos go into a command line for a shell.
     """
     if _IN_A_SHELL.fullmatch(name):
         return _SHELL.search(value) is not None

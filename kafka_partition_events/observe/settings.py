@@ -46,7 +46,7 @@ class Kafka:
 
 @frozen(kw_only=True)
 class Observer:
-    """``[observer]``: what is polled, how often, and by whom. No name means the host's.
+    """``[observer]``: what is polled, how often, and the observer's name. No name means the host's.
 
     ``summary_interval`` is the period of `cluster.summary` events.
     """
@@ -113,7 +113,7 @@ class Control:
 
 @frozen(kw_only=True)
 class PolicySettings:
-    """``[policy]``: what `kpe tracker` lets be done, whoever asks; see `control.changes.policy.Policy`."""
+    """``[policy]``: what `kpe tracker` lets be done; see `control.changes.policy.Policy`."""
 
     may_grow: Pattern = ".*"
     max_partitions: Count | None = None

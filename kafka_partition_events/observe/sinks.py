@@ -27,7 +27,7 @@ from kafka_partition_events.outbox import (
 
 QueuedSettings = KafkaSinkSettings | WebhookSinkSettings
 
-_QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; failures are told by the sink
+_QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; the sink reports failures
 _OF_THE_SERVICE = {"type", "max_delay"}
 _CLOSE_S = 5.0
 
@@ -103,7 +103,7 @@ class SinkRunner:
             outbox: Where entries wait.
             sinks: What to feed.
             kafka: How the observed cluster is reached.
-            clock: Tells the time.
+            clock: Gives the time.
             make: Makes a sink of its settings.
 
         Raises:

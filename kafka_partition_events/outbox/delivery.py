@@ -19,7 +19,7 @@ from kafka_partition_events.outbox.sink import DeliveryError, Sink
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.process import OwnProcess
 
-_LOOK_S: Final = 0.5
+_READ_S: Final = 0.5
 """How often an idle deliverer reads the outbox."""
 
 GIVE_UP_AFTER: Final = 10
@@ -165,10 +165,10 @@ class Deliverer:
         self._stats = evolve(self._stats, state="idle")
         with self._condition:
             if self._deadline == math.inf:
-                self._clock.wait(self._condition, _LOOK_S)
+                self._clock.wait(self._condition, _READ_S)
 
     def _sleep(self, delay: float) -> bool:
-        """Wait before the next try; tell whether it comes before the deadline of `close`."""
+        """Wait before the next try; return whether it comes before the deadline of `close`."""
         due = self._clock.monotonic() + delay
         with self._condition:
             while (left := due - self._clock.monotonic()) > 0:

@@ -50,7 +50,7 @@ def decide(
 ) -> RetryDecision:
     """Return what to do after a try.
 
-    The delay is drawn evenly from nothing to its bound ("full jitter"), so that the many senders whom one
+    The delay is drawn evenly from nothing to its bound ("full jitter"), so that the many senders that one
     outage has stopped don't come back together. What a target took before it failed shows that it lives, and
     so does a refusal: both begin a new row of failures.
 

@@ -23,7 +23,7 @@ _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PERMISSION: Final = "give this user the right to write the file and its directory"
 _DIAGNOSES: Final = {
     sqlite3.SQLITE_FULL: "there is no room on the disk: make some, or set a smaller max_bytes",
-    sqlite3.SQLITE_IOERR: "the disk refuses to read or write: look at quotas, file size limits and health",
+    sqlite3.SQLITE_IOERR: "the disk refuses to read or write: check quotas, file size limits and health",
     sqlite3.SQLITE_BUSY: f"another process has held it for {_BUSY_TIMEOUT_S:g} s: see who has it open",
     sqlite3.SQLITE_READONLY: f"it can't be written: {_PERMISSION}",
     sqlite3.SQLITE_PERM: f"it can't be written: {_PERMISSION}",
@@ -53,7 +53,7 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 
 def held_alone(outbox: str) -> contextlib.AbstractContextManager[None]:
-    """Keep two services from one outbox: each would journal and deliver everything once more.
+    """Keep two services from one outbox: everything would be journalled and delivered twice.
 
     Entering raises `ConfigurationError` if another process holds it, `OutboxError` if that can't be asked.
     """
@@ -87,7 +87,7 @@ def _locked(path: Path, suffix: str, how: int) -> Iterator[None]:
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file of ours for `open`: for nobody else to read, and not through a symbolic link."""
+    """Open a file of ours for `open`: for no other user to read, and not through a symbolic link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

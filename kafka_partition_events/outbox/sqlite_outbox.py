@@ -22,7 +22,7 @@ from kafka_partition_events.process import OwnProcess, forget_in_children, leak
 _PAGE: Final = 500
 """How many entries `history` reads at a time."""
 _CHUNK: Final = 20
-"""How many entries are dropped before the size is looked at again."""
+"""How many entries are dropped before the size is checked again."""
 _LAST_CHARACTER: Final = "\U0010ffff"
 
 
@@ -190,7 +190,7 @@ class SqliteOutbox:
         names: Sequence[str] | None = None,
         after_seq: int = 0,
     ) -> Iterator[Entry]:
-        """Go through the journal in order, whoever has read it; that blocks no writer.
+        """Go through the journal in order, read or not; that blocks no writer.
 
         Args:
             since: Entries with ``at`` from this moment on, aware.
@@ -286,7 +286,7 @@ def _size(db: sqlite3.Connection) -> int:
 
 
 def _drop(db: sqlite3.Connection, query: str, *parameters: int) -> bool:
-    """Drop some entries, count them for who has not read them, and tell whether there were any."""
+    """Drop some entries, count them for who has not read them, and return whether there were any."""
     victims = db.execute(query, (_CHUNK, *parameters)).fetchall()
     db.executemany("DELETE FROM entries WHERE seq = ?", victims)
     for name, cursor in db.execute("SELECT name, cursor FROM readers").fetchall():

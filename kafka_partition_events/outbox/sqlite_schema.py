@@ -18,7 +18,7 @@ class DamageFoundError(sqlite3.DatabaseError):
     sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
 
-APPLICATION_ID: Final = 0x6B70656F  # "kpeo": tells our files from other people's SQLite files
+APPLICATION_ID: Final = 0x6B70656F  # "kpeo": by it we know our SQLite files
 VERSION: Final = 3
 SCHEMA: Final = (
     # AUTOINCREMENT: were the place of a dropped entry given away again, cursors would be ahead of entries.

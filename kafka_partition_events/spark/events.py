@@ -1,7 +1,7 @@
-"""Kafka records -> events as columns. DataFrame in, DataFrame out; nothing runs before somebody collects.
+"""Kafka records -> events as columns. DataFrame in, DataFrame out; nothing runs until rows are collected.
 
 A record that is no event of ours is never dropped silently: `parsed` keeps it and says why in ``defect``.
-Several observers tell one transition with one id, and so does one that is restarted: each such statement is
+Several observers report one transition with one id, and so does one that is restarted: each such report is
 an *observation*. All of them hold, each with the bounds that its observer knows.
 """
 
@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's documentation uses
 
 BODIES: Final = ("cluster.summary",)
-"""Events whose ``data`` is kept whole, as JSON text in ``body``: their readers parse it, nobody else pays."""
+"""Events whose ``data`` is kept whole, as JSON text in ``body``: only their readers parse it."""
 
 NAMES: Final = (
     "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
@@ -38,7 +38,7 @@ PAST: Final = "past"
 DEFECTS: Final = (UNPARSED, UNKNOWN, FUTURE, PAST)
 
 NO_CLUSTER: Final = "unknown"
-"""``cluster_id`` of what was told before the cluster's own id was known."""
+"""``cluster_id`` of events from before the cluster's own id was known."""
 
 AHEAD: Final = timedelta(minutes=5)
 """How much later than the record's timestamp an event may have been seen: clocks differ."""
@@ -47,14 +47,14 @@ BEHIND: Final = timedelta(days=8)
 BEHIND_TODAY: Final = timedelta(days=400)
 """How much earlier than today, where the time is not a broker's."""
 AWAY: Final = timedelta(days=40)
-"""How long before a look the one before it may have been. An older bound is as good as none, and would have
-the tables of years made anew."""
+"""How long before a poll the one before it may have been. An older bound is as good as none, and would have
+the tables of years refreshed."""
 
 TOGETHER: Final = (
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
     "replicas.changed",
 )  # fmt: skip
-"""Those that a record of version 2 tells several of."""
+"""Those of which a record of version 2 has several."""
 
 PREV_AT: Final = f"""
     IF(event.data.snapshot.prev_at >= event.data.snapshot.at - INTERVAL {AWAY.days} DAYS,
@@ -107,11 +107,11 @@ def parsed(records: DataFrame, *keep: str) -> DataFrame:
 
 
 def observations(parsed_records: DataFrame, *keep: str) -> DataFrame:
-    """Return a row for each thing that good records tell; those of version 2 tell several.
+    """Return a row for each event of good records; those of version 2 have several.
 
-    Each has the id and the place that it would have if it had been told alone. ``prev_at`` and ``at`` are the
+    Each has the id and the place that it would have in a record of its own. ``prev_at`` and ``at`` are the
     bounds of when it happened; ``leader_before``, ``leader_after``, ``count_before`` and ``count_after`` what
-    changed, as far as it matters here. ``planned`` and ``change_id`` tell whether a change had asked for it;
+    changed, as far as it matters here. ``planned`` and ``change_id`` say whether a change had asked for it;
     null: the observer did not know.
 
     Args:
@@ -120,13 +120,13 @@ def observations(parsed_records: DataFrame, *keep: str) -> DataFrame:
     """
     good = parsed_records.where("defect IS NULL")
     # Who has none has one row all the same.
-    told = good.selectExpr(*keep, "event", "name", "body", "explode_outer(event.data.changes) AS change")
+    each = good.selectExpr(*keep, "event", "name", "body", "explode_outer(event.data.changes) AS change")
     sides = (
         f"coalesce(change.{side}.{what}, event.data.{side}.{what}) AS {what}_{side}"
         for what in ("leader", "count")
         for side in ("before", "after")
     )
-    return told.selectExpr(
+    return each.selectExpr(
         *keep,
         "coalesce(change.id, event.id) AS id",
         "event.source",
@@ -152,12 +152,12 @@ def observations(parsed_records: DataFrame, *keep: str) -> DataFrame:
     )
 
 
-def distinct(told: DataFrame) -> DataFrame:
-    """Return one event per ``source`` and ``id``, its bounds as narrow as all who told it make them.
+def distinct(reported: DataFrame) -> DataFrame:
+    """Return one event per ``source`` and ``id``, its bounds as narrow as all its reports make them.
 
     Each observer knows that it happened after its ``prev_at`` and by its ``at``, so all of it is true at once
-    (as far as their clocks agree). It was found as a state only if nobody saw it happen, and it lies in a gap
-    only if none of them looked all the time. It was planned if one of them knew the change.
+    (as far as their clocks agree). It was found as a state only if none saw it happen, and it lies in a gap
+    only if none of them polled all the time. It was planned if one of them knew the change.
     """
     # By a number, which is shuffled and sorted at half the cost of two texts; see `outages.states`, too.
     same = "OVER (PARTITION BY _event"
@@ -168,10 +168,10 @@ def distinct(told: DataFrame) -> DataFrame:
         **{name: f"max({name}) {same})" for name in LABELS},
     }
     return (
-        told.selectExpr("*", "xxhash64(source, id) AS _event")
+        reported.selectExpr("*", "xxhash64(source, id) AS _event")
         .selectExpr("*", f"min(at) {same}) AS _by")
         .selectExpr(
-            *(f"{bounds.get(name, name)} AS {name}" for name in told.columns),
+            *(f"{bounds.get(name, name)} AS {name}" for name in reported.columns),
             f"row_number() {same} ORDER BY initial, at, observer, sequence) AS _rank",
         )
         .where("_rank = 1")
@@ -198,13 +198,13 @@ def _defect() -> Column:
         changes, lambda one: one["id"].isNotNull() & one["partition"].isNotNull() & one["after"].isNotNull()
     )
     complete &= ~F.col("event.type").endswith(_TOGETHER) | ~F.col("name").isin(*TOGETHER) | several
-    # No clock is as wrong as that, and whoever counts by day must not count the days of the year 9999.
+    # No clock is as wrong as that, and counts by day must not have those of the year 9999.
     at = F.col("event.data.snapshot.at")
     dated = at.between(*(F.to_timestamp(F.lit(year)) for year in YEARS))
-    told_at, own = F.col("_timestamp"), F.col("_own")
-    ahead = (at > told_at + F.lit(AHEAD)) | (own & (told_at > F.date_add(F.current_date(), 2)))
-    late = at < told_at - F.lit(BEHIND)
-    late |= own & (told_at < F.date_sub(F.current_date(), BEHIND_TODAY.days))
+    written, own = F.col("_timestamp"), F.col("_own")
+    ahead = (at > written + F.lit(AHEAD)) | (own & (written > F.date_add(F.current_date(), 2)))
+    late = at < written - F.lit(BEHIND)
+    late |= own & (written < F.date_sub(F.current_date(), BEHIND_TODAY.days))
     return (
         F.when(~F.coalesce(complete, F.lit(False)), UNPARSED)
         .when(~F.col("name").isin(*NAMES), UNKNOWN)

@@ -111,7 +111,7 @@ def topic_ids(spark: SparkSession, bootstrap: str, topic: str, options: Mapping[
 
 
 def offsets_in(text: str | None) -> Offsets:
-    """Return the offsets that Kafka's source tells, ``{"orders": {"0": 12}}``; none of anything else."""
+    """Return the offsets that Kafka's source reports, ``{"orders": {"0": 12}}``; none of anything else."""
     try:
         topics = json_in(text or "null")
         return {

@@ -57,8 +57,8 @@ def ensure(tables: Tables, kept: StateTable, taken: DataFrame, changes: DataFram
 
 
 def _of_events(taken: DataFrame) -> Mapping[str, StructType]:
-    told = events.observations(taken, "timestamp")
-    lasting = outages.states(told)
+    reported = events.observations(taken, "timestamp")
+    lasting = outages.states(reported)
     found = outages.partition_outages(outages.all_outages(lasting), lasting, Clusters())
     counts = partition_counts.spells(lasting)
     known = Lasting(outages=found, counts=counts, clusters=Clusters())
@@ -71,7 +71,7 @@ def _of_events(taken: DataFrame) -> Mapping[str, StructType]:
         CLUSTER_OUTAGES: blind.rows_of(taken.sparkSession, ()),
         COUNTS: counts.select("*", day),
         **{f"gold/{name}": table(known, _ANY) for name, table in OF_LASTING.items()},
-        **{f"gold/{name}": table(told, _ANY) for name, (_, table) in OF_EVENTS.items()},
+        **{f"gold/{name}": table(reported, _ANY) for name, (_, table) in OF_EVENTS.items()},
     }
     return {name: one.schema for name, one in rows.items()}
 

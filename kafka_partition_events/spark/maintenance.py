@@ -15,7 +15,7 @@ def cutoff(mark: Taken, keep: timedelta) -> date | None:
     """Return the day before which records may go; None: there is no news yet."""
     if mark.last_news is None:
         return None
-    # From then on blind times are found again with each refresh, until somebody tells that he looks.
+    # From then on blind times are found again with each refresh, until an observer reports a poll.
     needed = [moment - timedelta(days=2) for moment in mark.stopped.values()]
     return min([mark.last_news - keep, *needed]).date()
 

@@ -46,8 +46,8 @@ def page(
 
 def section(title: str, body: str, caption: str = "") -> str:
     """Return one section of a page."""
-    told = f"<p>{caption}</p>" if caption else ""
-    return f"<section><h2>{escape(title)}</h2>{told}{body}</section>"
+    intro = f"<p>{caption}</p>" if caption else ""
+    return f"<section><h2>{escape(title)}</h2>{intro}{body}</section>"
 
 
 def table(head: str, rows: Iterable[str], *, kind: str = "") -> str:
@@ -61,5 +61,5 @@ def table(head: str, rows: Iterable[str], *, kind: str = "") -> str:
 
 def legend(keys: Iterable[tuple[str, str]]) -> str:
     """Return what styles of a picture mean: the name of each, and its meaning."""
-    told = "".join(f'<li><span class="key {style}"></span>{meaning}</li>' for style, meaning in keys)
-    return f'<ul class="legend">{told}</ul>'
+    items = "".join(f'<li><span class="key {style}"></span>{meaning}</li>' for style, meaning in keys)
+    return f'<ul class="legend">{items}</ul>'

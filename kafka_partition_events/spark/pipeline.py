@@ -1,4 +1,4 @@
-"""Runs the queries and the refreshes: once, or until it is told to stop.
+"""Runs the queries and the refreshes: once, or until it is stopped.
 
 Whatever is killed at any moment, and however often, goes on where it was: see `state`.
 """
@@ -33,7 +33,7 @@ from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 
 _ROWS: Final = {INGEST: batches.rows, CONTROL: changes.rows}
 """What each query makes of its records."""
-_LOOK_S: Final = 0.2
+_CHECK_S: Final = 0.2
 _SETTLE_S: Final = 600.0
 _OTHERS: Final = (
     "Multiple streaming jobs detected", "Concurrent update", "CONCURRENT_STREAM_LOG_UPDATE",
@@ -93,7 +93,7 @@ class Pipeline:
         self._sources: dict[str, KafkaSource] = {}
 
     def run_once(self, source: KafkaSource, control: KafkaSource | None = None) -> Taken:
-        """Take in all that there is, make the tables anew, and return. `stop` ends it sooner.
+        """Take in all that there is, refresh the tables, and return. `stop` ends it sooner.
 
         Args:
             source: Where events come from.
@@ -103,15 +103,15 @@ class Pipeline:
             SparkJobError: the source, the tables or a query failed; the message says what to do.
         """
         state = self._claim(source, control)
-        self._progress.tell(f"taking in {source.name}")
-        with self._told(source), self._queries(state, {"availableNow": True}) as queries:
-            while self._at_work(queries) and not self._stopping.wait(_LOOK_S):
+        self._progress.report(f"taking in {source.name}")
+        with self._explaining(source), self._queries(state, {"availableNow": True}) as queries:
+            while self._at_work(queries) and not self._stopping.wait(_CHECK_S):
                 pass
-        self._progress.tell("making the tables anew")
+        self._progress.report("refreshing the tables")
         return self._end(self._refresh(self._seen(state, queries), last=True))
 
     def run(self, source: KafkaSource, every: timedelta, control: KafkaSource | None = None) -> Taken:
-        """Take in what comes until `stop` is called; make the tables anew after each batch.
+        """Take in what comes until `stop` is called; refresh the tables after each batch.
 
         Args:
             source: Where events come from.
@@ -130,12 +130,12 @@ class Pipeline:
     def _go_on(self, state: StateRow, trigger: dict[str, Any], every: timedelta) -> StateRow:
         """Take in what comes until a topic is another one, or `stop` is called."""
         source = self._sources[INGEST]
-        with self._told(source), self._queries(state, trigger) as queries:
-            self._progress.tell(f"taking in {source.name}, every {every.total_seconds():g} s")
+        with self._explaining(source), self._queries(state, trigger) as queries:
+            self._progress.report(f"taking in {source.name}, every {every.total_seconds():g} s")
             due, taken = time.monotonic() + every.total_seconds(), [-1] * len(queries)
-            while not self._stopping.wait(_LOOK_S):
+            while not self._stopping.wait(_CHECK_S):
                 if len(self._at_work(queries)) < len(queries):
-                    raise SparkJobError("one of the queries was stopped by somebody else")
+                    raise SparkJobError("one of the queries was stopped, and not by this pipeline")
                 quiet = not any(query.status["isTriggerActive"] for query in queries)
                 done = list(map(_batch, queries))
                 if done != taken and (quiet or time.monotonic() >= due):
@@ -145,7 +145,7 @@ class Pipeline:
                     if any(state.readings[query].topic != topic for query, (_, topic) in found.items()):
                         break
             else:
-                self._progress.tell("stopping when the running batches are done")
+                self._progress.report("stopping when the running batches are done")
         state = self._refresh(self._seen(state, queries))
         return state if self._stopping.is_set() else self._identified(state, found)
 
@@ -160,11 +160,11 @@ class Pipeline:
                 needed.
         """
         state = self._refresh(self._taken_over())
-        with self._told(None):
+        with self._explaining(None):
             if keep is not None:
                 self._drop(state, keep)
             maintenance.compact(self._tables, layout.TABLES)
-            self._progress.tell("small files are merged, and those that no version of a week needs deleted")
+            self._progress.report("small files are merged, and those that no version of a week needs deleted")
             self._end(state)
 
     def _drop(self, state: StateRow, keep: timedelta) -> None:
@@ -173,7 +173,7 @@ class Pipeline:
             raise SparkJobError(f"records are needed for {maintenance.KEPT.days} days: keep them for as long")
         if (before := maintenance.cutoff(state.mark, keep)) is not None:
             maintenance.drop_before(self._tables, before)
-            self._progress.tell(f"{RECORDS}: what was before {before} is deleted")
+            self._progress.report(f"{RECORDS}: what was before {before} is deleted")
 
     @property
     def stopping(self) -> bool:
@@ -186,7 +186,7 @@ class Pipeline:
 
     def _taken_over(self) -> StateRow:
         """Let this be the run that works on tables that are there."""
-        with self._told(None):
+        with self._explaining(None):
             if not self._kept.is_there():
                 raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
             return self._kept.take_over(layout.TABLES)
@@ -196,10 +196,10 @@ class Pipeline:
         self._sources = {INGEST: source, **({} if control is None else {CONTROL: control})}
         streams = {}
         for query, one in self._sources.items():
-            with self._told(one):
+            with self._explaining(one):
                 streams[query] = _ROWS[query](one.stream(self._spark))
         found = self._ids()
-        with self._told(None):
+        with self._explaining(None):
             known = self._kept.read().readings if self._kept.is_there() else {}
             for query in known.keys() & found.keys():
                 self._require_same(known[query], self._sources[query], found[query][0])
@@ -213,7 +213,7 @@ class Pipeline:
         """Return by query the ids of its cluster and of its topic."""
         found = {}
         for query, source in self._sources.items():
-            with self._told(source):
+            with self._explaining(source):
                 found[query] = source.ids(self._spark)
         return found
 
@@ -225,10 +225,10 @@ class Pipeline:
             )
 
     def _identified(self, state: StateRow, found: Mapping[str, tuple[str, str]]) -> StateRow:
-        """Return the state with what the sources are now: one that was made anew is read from its beginning.
+        """Return the state with what the sources are now: one created again is read from its beginning.
 
-        What the earlier one still had is missing. A topic that is made anew from here on is known as such the
-        next time, for this is written before its query begins.
+        What the earlier one still had is missing. A topic that is created again from here on is known as such
+        the next time, for this is written before its query begins.
         """
         if any(state.readings[query].topic != found[query][1] for query in state.readings.keys() & found):
             state = self._refresh(state)  # what was read of the earlier one
@@ -238,17 +238,17 @@ class Pipeline:
             if known is None:
                 readings[query] = Reading(source=name, cluster=cluster, topic=topic)
             elif known.topic != topic:
-                self._progress.tell(f"{name} was made anew: it is read from its beginning")
+                self._progress.report(f"{name} was created again: it is read from its beginning")
                 missing += known.behind if query == INGEST else 0
                 number = known.number + 1
                 readings[query] = Reading(source=name, cluster=cluster, topic=topic, number=number)
         gone = Counts(missing=missing)
         mark = evolve(state.mark, totals=state.mark.totals + gone)
         if (found_now := evolve(state, readings=readings, mark=mark)) != state:
-            with self._told(None):
+            with self._explaining(None):
                 self._kept.write(found_now)
         if missing:  # after it is written, or it would be counted twice
-            self._progress.tell(Refreshed(counts={INGEST: gone}, totals=mark.totals, until=mark.last_news))
+            self._progress.report(Refreshed(counts={INGEST: gone}, totals=mark.totals, until=mark.last_news))
         return found_now
 
     @contextlib.contextmanager
@@ -283,7 +283,7 @@ class Pipeline:
         return str(row["id"])
 
     def _seen(self, state: StateRow, queries: Iterable[StreamingQuery]) -> StateRow:
-        """Return the state with what the queries tell of themselves; it is written with the next refresh."""
+        """Return the state with what the queries say of themselves; it is written with the next refresh."""
         readings = dict(state.readings)
         for name, query in zip(self._sources, queries, strict=True):
             last = query.lastProgress
@@ -296,24 +296,24 @@ class Pipeline:
         going = [query for query in queries if query.isActive]
         for name, query in zip(self._sources, queries, strict=True):
             if (failed := query.exception()) is not None:
-                with self._told(self._sources[name]):
+                with self._explaining(self._sources[name]):
                     raise failed
         return going
 
     def _refresh(self, state: StateRow, *, last: bool = False) -> StateRow:
-        with self._told(None):
+        with self._explaining(None):
             return self._refresher.refresh(state, last=last)
 
     def _end(self, state: StateRow) -> Taken:
-        """Tell that this run writes no more; return what is done."""
+        """Record that this run writes no more; return what is done."""
         if not state.ended:
-            with self._told(None):
+            with self._explaining(None):
                 self._kept.write(evolve(state, ended=True))
         return state.mark
 
     @contextlib.contextmanager
-    def _told(self, source: KafkaSource | None) -> Iterator[None]:
-        """Tell causes and cures instead of stacks."""
+    def _explaining(self, source: KafkaSource | None) -> Iterator[None]:
+        """Raise causes and cures instead of stacks."""
         try:
             yield
         except (PySparkException, Py4JError) as error:
@@ -324,7 +324,7 @@ class Pipeline:
                 ) from error
             if source is None:
                 raise SparkJobError(
-                    f"the tables in {self._fleet.out} could not be made anew; nothing is lost, the next run "
+                    f"the tables in {self._fleet.out} could not be refreshed; nothing is lost, the next run "
                     f"does it again. {said}"
                 ) from error
             raise source.explain(error) from error
@@ -333,12 +333,12 @@ class Pipeline:
 def _settle(query: StreamingQuery) -> None:
     """Stop a query between two batches; in the middle of one only if that takes very long."""
     deadline = time.monotonic() + _SETTLE_S
-    with contextlib.suppress(PySparkException, Py4JError):  # it has failed: that is told elsewhere
+    with contextlib.suppress(PySparkException, Py4JError):  # it has failed: that is reported elsewhere
         begun = _batch(query)
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             if _batch(query) != begun:  # with a backlog one batch follows another at once
                 break
-            time.sleep(_LOOK_S / 10)
+            time.sleep(_CHECK_S / 10)
         query.stop()
 
 

@@ -1,4 +1,4 @@
-"""What the pipeline has counted, and whom it tells how far it is. Pure."""
+"""What the pipeline has counted, and where it reports how far it is. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from kafka_partition_events.spark.tables.days import Days
 
 @frozen(kw_only=True)
 class Refreshed:
-    """The tables of these days are made anew.
+    """The tables of these days are refreshed.
 
     Attributes:
         ranges: The days that changed.
@@ -39,7 +39,7 @@ class Refreshed:
             for days in self.ranges
         )
         came = "".join(f"{query}: {counts}; " for query, counts in self.counts.items())
-        return f"{came}made anew: {days or 'nothing'} ({self.seconds:.1f} s); in all {self.totals}"
+        return f"{came}refreshed: {days or 'nothing'} ({self.seconds:.1f} s); in all {self.totals}"
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -54,16 +54,16 @@ class Refreshed:
 class Progress:
     """Hears how far the pipeline is. This one does nothing with it."""
 
-    def tell(self, what: str | Refreshed) -> None:
-        """Tell that something begins that takes a while, or what is done; each is a line of text by `str`."""
+    def report(self, what: str | Refreshed) -> None:
+        """Report what begins, if it takes a while, or what is done; each is a line of text by `str`."""
 
 
 class Lines(Progress):
-    """Tells each step in a line of text."""
+    """Writes each step in a line of text."""
 
     def __init__(self, write: Callable[[str], object] = print) -> None:
         self._write = write
 
-    def tell(self, what: str | Refreshed) -> None:
-        """Tell it."""
+    def report(self, what: str | Refreshed) -> None:
+        """Write it."""
         self._write(str(what))

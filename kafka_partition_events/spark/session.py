@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = "kafka-partition-events"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""The environment variable by which spark-submit tells Python where its JVM is."""
+"""The environment variable by which spark-submit shows Python where its JVM is."""
 
 _CONNECT: Final = "SPARK_REMOTE"
 """The one that names a Spark Connect server."""
@@ -42,7 +42,7 @@ _SETTINGS: Final = {
     "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.databricks.delta.snapshotPartitions": "2",  # what a log says is little; the default is 50 tasks
     "spark.sql.adaptive.enabled": "false",  # planning once halves the time of jobs of seconds
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each expression looks for its line of code
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each expression seeks its line of code
 }
 
 BRIEF: Final = {

@@ -30,7 +30,7 @@ def lasted(shortest_s: float, longest_s: float | None) -> str:
 
 
 def clock(moment: datetime, *, tenths: bool = True) -> str:
-    """Return the time of day, to tenths of a second: what polling can tell is no finer."""
+    """Return the time of day, to tenths of a second: polling is no finer."""
     utc = moment.astimezone(UTC)
     return f"{utc:%H:%M:%S}" + (f".{utc.microsecond // 100_000}" if tenths else "")
 

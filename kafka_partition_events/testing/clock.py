@@ -95,7 +95,7 @@ class ManualClock(Clock):
                 self._waiters.remove(waiter)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass in one step, and wake whoever waited for a moment that is now past.
+        """Let time pass in one step, and wake all that waited for a moment that is now past.
 
         Args:
             seconds: How many, 0 or more.

@@ -32,7 +32,7 @@ KEYS = (b"", b"a", b"order-1", b"order-2", b"x" * 100, b"\x00\xff")
 COUNTS = (1, 2, 3, 10_000)
 
 FULL = b"v" * 65_536
-"""Fills a batch by itself: whoever counts bytes has none left for the next record."""
+"""Fills a batch by itself: a partitioner that counts bytes has none left for the next record."""
 
 LEAST_RECORDS = 1_000
 LEAST_S = 0.5
@@ -111,7 +111,7 @@ class PartitionerContract(ABC):
             partitioner.on_new_batch(TOPIC, None, first)
             _repeated(partitioner, first, _ask(partitioner))
 
-    # -- whom they avoid -----------------------------------------------------------------------------
+    # -- what they avoid -----------------------------------------------------------------------------
 
     def test_unkeyed_records_avoid_offline_partitions(self) -> None:
         """As long as an online one is there."""

@@ -40,7 +40,7 @@ class MakeTopic(Protocol):
 def kafka_cluster() -> "Iterator[KafkaCluster]":
     """A real Kafka of three brokers, shared by all tests of the session; started on first use.
 
-    Leave it as you found it: whoever kills a broker here restarts it. Tests that can't promise that take
+    Leave it as you found it: a test that kills a broker restarts it. Tests that can't promise that take
     `own_kafka_cluster`.
     """
     require_java()
@@ -54,7 +54,7 @@ def kafka_cluster() -> "Iterator[KafkaCluster]":
 def kafka_topic(kafka_cluster: "KafkaCluster", request: pytest.FixtureRequest) -> MakeTopic:
     """Make topics in the shared cluster: ``kafka_topic(partitions=6, replication_factor=1)`` -> name.
 
-    The name tells the test that made it. Topics are not deleted: they cost little and end with the session.
+    The name begins with that of the test. Topics are not deleted: they cost little and end with the session.
     """
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name)[:_LONGEST_STEM]
 

@@ -14,7 +14,7 @@ _ATTEMPTS = 1_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different ports of the loopback address that nobody listens on now.
+    """Return `count` different ports of the loopback address on which nothing listens now.
 
     Raises:
         OSError: there are not that many.

@@ -13,7 +13,7 @@ Here three things watch, each for a case that the others miss:
 
 1.  The owner holds the only write end of our standard input. However the owner ends, the kernel closes it
     and we read end-of-file at once.
-2.  Should somebody else hold a copy of that write end (the owner forked without exec, as
+2.  Should another process hold a copy of that write end (the owner forked without exec, as
     ``multiprocessing`` may), end-of-file never comes. So twice a second we compare our parent with the
     owner: an orphan gets another parent.
 3.  Should *we* be killed, ``PR_SET_PDEATHSIG`` kills the command. That is sound here, where it was not

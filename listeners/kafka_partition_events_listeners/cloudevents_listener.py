@@ -31,7 +31,7 @@ class ObservingListener(PartitionChangeListener):
         Args:
             observer: The name of this observer, for ``data.observer``; useful when there are several.
             labels: What else to say of each event; on the thread on which it is heard of.
-            clock: Tells when an event is recorded; the system's by default.
+            clock: Gives the time at which an event is recorded; the system's by default.
         """
         self._observer = observer
         self._labels: Labels = labels or (lambda _event: {})
@@ -39,7 +39,7 @@ class ObservingListener(PartitionChangeListener):
         self._blind_from: datetime | None = None
 
     def wants(self, event: Event) -> bool:
-        """Tell whether to hear of an event; by default of each one."""
+        """Return whether to hear of an event; by default of each one."""
         return True
 
     @abstractmethod
@@ -49,7 +49,7 @@ class ObservingListener(PartitionChangeListener):
     def on_event(self, event: Event) -> None:
         """Add what the observer knows of it and hand it over, if the event is wanted."""
         if isinstance(event, MetadataRecovered):
-            # Told first of what one look found; whatever else it found has the same beginning.
+            # It is the first event of a poll; whatever else that poll found has the same beginning.
             self._blind_from = event.previous_at
         if self.wants(event):
             recorded_at = self._clock.now().astimezone(UTC)
@@ -57,7 +57,7 @@ class ObservingListener(PartitionChangeListener):
             self.on_observed(Observed(event=event, recorded_at=recorded_at, blind=blind, labels=labels))
 
     def _blind(self, event: Event) -> bool:
-        # What the gate had doubted for some looks, such as a deletion, may begin before the blind time does.
+        # What the gate had doubted for some polls, such as a deletion, may begin before the blind time does.
         began, blind_from = event.previous_at, self._blind_from
         return began is not None and blind_from is not None and began <= blind_from
 

@@ -5,7 +5,7 @@ one transaction, so the stored snapshot is always the one that the stored events
 not written yet differs from the stored snapshot, and the next poller, resumed from it, finds it again::
 
     poller = MetadataPoller(source, resume=load_snapshot(outbox))
-    poller.register(JournalListener(outbox))  # before the first answer, which is told as what changed
+    poller.register(JournalListener(outbox))  # before the first answer, which becomes events of what changed
     poller.start()
 
 An event that came twice by that has the same id, as far as Kafka's metadata identifies it (`to_cloudevent`).
@@ -13,7 +13,7 @@ An event that came twice by that has the same id, as far as Kafka's metadata ide
 The snapshot lies in the outbox's small states: ``topic/NAME`` for each topic, and ``nodes`` for the rest.
 After a broker loss its topics take a third of the time of a write, so a partition is a row of values there.
 
-What one look finds for one cause is one entry (`fold`): the loss of a broker among 200,000 partitions is
+What one poll finds for one cause is one entry (`fold`): the loss of a broker among 200,000 partitions is
 8,000 transitions, and 800 of those.
 """
 
@@ -58,7 +58,7 @@ class JournalStats:
         waiting: Events that it has not taken yet.
         lost: Events that had to go while it took none.
         last_error: Why the last write failed; None if it did not.
-        holds_to: When the latest look began of which the outbox has everything; None before the first.
+        holds_to: When the latest poll began of which the outbox has everything; None before the first.
     """
 
     written: int = 0
@@ -72,8 +72,8 @@ class JournalListener(ObservingListener):
     """Writes every event to an outbox, and the snapshot: one write for each batch of events.
 
     While the outbox can't be written (a full disk, say), events wait in memory and the write is tried again
-    at the next look, but not more often than every 5 s. Looks that bring no news renew the time of the stored
-    snapshot as often, so that a resumed poller knows how long nobody looked.
+    at the next poll, but not more often than every 5 s. Polls that bring no news renew the time of the stored
+    snapshot as often, so that a resumed poller knows for how long there was no poll.
 
     Register it before the poller's first answer. In place of a backlog that its mailbox dropped, it finds out
     by itself what had changed. One poller at a time, in the process that made it.
@@ -98,11 +98,11 @@ class JournalListener(ObservingListener):
         """
         super().__init__(observer=observer, labels=labels, clock=clock)
         self._outbox = outbox
-        self._look: list[Observed] = []
+        self._observed: list[Observed] = []
         self._waiting: list[Entry] = []
-        self._told: Cluster = EMPTY  # what the events so far lead to
+        self._cluster: Cluster = EMPTY  # what the events so far lead to
         self._polled_at: datetime | None = None
-        self._stored: Cluster | None = None  # what the outbox holds; None: nobody knows yet
+        self._stored: Cluster | None = None  # what the outbox holds; None: not known yet
         self._tried_at = float("-inf")
         self._written = 0
         self._lost = 0
@@ -121,46 +121,46 @@ class JournalListener(ObservingListener):
         )
 
     def on_observed(self, observed: Observed) -> None:
-        """Keep the event until all that belongs to it has been told."""
-        self._look.append(observed)
+        """Keep the event until all that belongs to it has come."""
+        self._observed.append(observed)
 
     def _fold(self) -> None:
-        """Make entries of what a look has found; what none can be made of is lost, and the rest is not."""
-        look, self._look = self._look, []
+        """Make entries of what a poll has found; what none can be made of is lost, and the rest is not."""
+        found, self._observed = self._observed, []
         try:
-            self._waiting += self._entries_of(look)
-        except Exception as error:  # noqa: BLE001 - a bug: it must not cost a whole look, which others then miss
+            self._waiting += self._entries_of(found)
+        except Exception as error:  # noqa: BLE001 - a bug: it must not cost a whole poll, which others then miss
             _log.error(
-                "look_not_folded", events=len(look), error=repr(error), exception=traceback.format_exc()
+                "poll_not_folded", events=len(found), error=repr(error), exception=traceback.format_exc()
             )
-            for observed in look:
+            for observed in found:
                 try:
                     self._waiting += self._entries_of([observed])
                 except Exception as alone:  # noqa: BLE001 - the same
                     _log.error("event_not_journalled", name=name_of(observed.event), error=repr(alone))
                     self._lost += 1
 
-    def _entries_of(self, look: Sequence[Observed]) -> Sequence[Entry]:
-        return fold(look, observer=self._observer)
+    def _entries_of(self, found: Sequence[Observed]) -> Sequence[Entry]:
+        return fold(found, observer=self._observer)
 
     def on_resync(self, event: Resync) -> None:
-        """Journal that events were dropped, and what they must have been, as far as the snapshot tells."""
+        """Journal that events were dropped, and what they must have been, as far as the snapshot shows."""
         self.on_event(event)
         self._blind_from = self._polled_at
         missed = diff(
-            self._told,
+            self._cluster,
             event.cluster,
             observed_at=event.observed_at,
             wall_time=event.wall_time,
             previous_at=self._polled_at,
-            initial=self._told.generation == 0,
+            initial=self._cluster.generation == 0,
         )
         for change in missed:
             self.on_event(evolve(change, sequence=event.sequence))
 
     def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
-        """Write what has been told, if there is something or the stored time is old."""
-        self._told, self._polled_at = cluster, polled_at
+        """Write the events that have come, if there are any or the stored time is old."""
+        self._cluster, self._polled_at = cluster, polled_at
         self._fold()
         news = self._waiting and self._last_error is None
         if news or self._clock.monotonic() - self._tried_at >= PAUSE_S:
@@ -188,7 +188,7 @@ class JournalListener(ObservingListener):
         self._written += len(self._waiting)
         self._waiting = []
         if self._polled_at is not None:
-            self._stored = self._told
+            self._stored = self._cluster
 
     def _fail(self, error: str) -> None:
         if self._last_error is None:
@@ -199,23 +199,23 @@ class JournalListener(ObservingListener):
         self._waiting = kept
 
     def _values(self) -> dict[str, bytes | None]:
-        if self._polled_at is None:  # no good look yet: what is stored stays
+        if self._polled_at is None:  # no good poll yet: what is stored stays
             return {}
-        rest = Snapshot(evolve(self._told, by_topic={}), self._polled_at)
+        rest = Snapshot(evolve(self._cluster, by_topic={}), self._polled_at)
         return {**self._changed_topics(), NODES: _json(encode_snapshot(rest))}
 
     def _changed_topics(self) -> dict[str, bytes | None]:
         if self._stored is not None:
-            return _differences(self._stored, self._told)
+            return _differences(self._stored, self._cluster)
         # The first time, what an earlier process left is brought in line.
         stored = self._outbox.values(TOPIC)
-        whole = _differences(EMPTY, self._told)
+        whole = _differences(EMPTY, self._cluster)
         changed = {name: value for name, value in whole.items() if stored.get(name) != value}
         return {**dict.fromkeys(stored.keys() - whole.keys()), **changed}
 
 
 def load_snapshot(outbox: SqliteOutbox) -> tuple[Cluster, datetime] | None:
-    """Return the snapshot that a `JournalListener` stored last, and when the look began that confirmed it.
+    """Return the snapshot that a `JournalListener` stored last, and when the poll began that confirmed it.
 
     None if there is none, or (logged) none that this version can read.
 

@@ -91,11 +91,11 @@ class KafkaSink:
             delivered, failure = self._send_each(entries, delivered)
         if failure is None:
             return
-        refused, told = failure in _REFUSALS, self._told(failure)
+        refused, meaning = failure in _REFUSALS, self._meaning(failure)
         if not refused:
             self._renew()
         raise DeliveryError(
-            f"topic {self.topic} has {delivered} of {len(entries)} entries: {told}",
+            f"topic {self.topic} has {delivered} of {len(entries)} entries: {meaning}",
             reason=failure.lower().lstrip("_"),
             delivered=delivered,
             refused=refused,
@@ -109,12 +109,12 @@ class KafkaSink:
             self._closed = True
             _discard(self._producer)
 
-    def _told(self, failure: str) -> str:
+    def _meaning(self, failure: str) -> str:
         """Return what a failure means: which right is lacking, or why brokers take no login."""
-        told = lacking(failure, [Right(("Write",), "topic", self.topic)], self._config) or failure
+        meaning = lacking(failure, [Right(("Write",), "topic", self.topic)], self._config) or failure
         if (refusal := self._login.refusal) is None:
-            return told
-        return f"{told} (cause: {refusal.name()}: {refusal.str()})"
+            return meaning
+        return f"{meaning} (cause: {refusal.name()}: {refusal.str()})"
 
     def _send(self, entries: Sequence[Entry]) -> tuple[int, str | None]:
         """Return how many entries Kafka has, from the first one on, and the error of the one after them."""

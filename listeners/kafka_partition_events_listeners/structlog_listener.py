@@ -19,7 +19,7 @@ _METHOD: Final = {
 class StructlogListener(PartitionChangeListener):
     """Logs each event under its ``kind``: ``log.error("partition_offline", topic="orders", ...)``.
 
-    What merely tells the state that a listener found (``initial``) is logged at debug level; partitions that
+    What merely states what a listener found (``initial``) is logged at debug level; partitions that
     it found offline keep their error. The listener never configures structlog.
     """
 

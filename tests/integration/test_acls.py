@@ -1,6 +1,7 @@
 """The rights that the pages show: with them all do their own work, and no other's."""
 
 import argparse
+import json
 import shlex
 import threading
 import time
@@ -50,7 +51,7 @@ ASKS_FOR_RIGHTS = {
 }
 PREFIX = "kpe."
 REQUESTER, TRACKER, PRODUCER, CONSUMER, READER = "requester", "tracker", "producer", "consumer", "reader"
-OBSERVER = "observer"
+OBSERVER, DOCTOR = "observer", "doctor"
 KINDS = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -127,7 +128,7 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     users: list[Any] = [
         UserScramCredentialUpsertion(user, info, PASSWORD.encode())
-        for user in (REQUESTER, TRACKER, PRODUCER, CONSUMER, READER, OBSERVER)
+        for user in (REQUESTER, TRACKER, PRODUCER, CONSUMER, READER, OBSERVER, DOCTOR)
     ]
     for done in made.admin.alter_user_scram_credentials(users).values():
         done.result(LIMIT_S)
@@ -232,6 +233,19 @@ def test_an_observer_looks_and_delivers(world: World, tmp_path: Path, capsys: Ca
     found = {row["check"]: row["status"] for row in documents(capsys.readouterr().out)}
     assert "failed" not in found.values()
     assert found["WRITE on topic kpe.events"] == "ok"
+
+
+def test_a_setting_that_must_not_be_seen_is_unknown(world: World, capsys: Captured) -> None:
+    world.cluster.create_topic("secret", 4)
+    who = "--bootstrap-server x:1 --add --allow-principal User:doctor"
+    world.let(f"kafka-acls.sh {who} --operation Describe --topic secret")
+    assert world.kpe(DOCTOR, "doctor", "replicas", "--topics", "secret", "--output", "json") == 3
+    document = json.loads(capsys.readouterr().out)
+    assert document["min_insync_replicas"] is None
+    assert {each["once_it_is_out"] for each in document["brokers"]} == {None}
+    assert world.kpe(DOCTOR, "doctor", "replicas", "--topics", "secret", "--output", "table") == 3
+    table = capsys.readouterr().out
+    assert "min.insync.replicas of 1 topic unknown: no configuration of secret: " in table
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def test_it_sees_where_groups_have_a_position(
     grown = evolve(change, state=State.GATED)
 
     def look() -> dict[str, PartitionSet]:
-        return dict(prober.look([grown], now_ms).groups[change.change_id])
+        return dict(prober.probe_once([grown], now_ms).groups[change.change_id])
 
-    first = prober.look([change], now_ms)
+    first = prober.probe_once([change], now_ms)
     assert (first.readers, first.unseen) == ({topic: groups.names}, frozenset())
 
     kafka_cluster.grow_topic(topic, 12)
@@ -113,7 +113,7 @@ def test_it_sees_where_groups_have_a_position(
     assert look() == dict.fromkeys(groups.names, PartitionSet.of(NEW))
 
     groups.close()
-    gone = prober.look([grown], now_ms)
+    gone = prober.probe_once([grown], now_ms)
     assert (gone.readers, gone.unseen) == ({topic: frozenset()}, frozenset())
 
 

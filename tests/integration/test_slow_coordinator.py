@@ -37,8 +37,8 @@ def test_a_look_at_groups_in_vain_costs_nothing_but_that_look() -> None:
     )
     assert (found.returncode, found.stderr) == (0, "")
     assert [line.split(":")[0] for line in found.stdout.splitlines()] == [
-        "can't look at the group billing",
-        "can't look at the offsets of group billing",
+        "can't read the group billing",
+        "can't read the offsets of group billing",
     ]
 
 

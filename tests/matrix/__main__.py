@@ -43,7 +43,7 @@ CLIENTS = (
     "feedback",
     "kafka_python_idempotence",
     "aiokafka_feedback",
-    "confluent_and_kafka_python_faults",
+    "observers/metadata_of_missing_topics",
     "group_hooks",
     "group_prober",
     "control_log",
@@ -70,7 +70,7 @@ PYTHON = (
     "confluent_producer",
     "kafka_python_clients",
     "feedback",
-    "confluent_and_kafka_python_faults",
+    "observers/metadata_of_missing_topics",
 )
 
 LAST_LINE = re.compile(r"=+ (?=.*\d+ (?:passed|failed|error))(?P<counts>.*) in [\d.]+s.* =+$")
@@ -112,7 +112,8 @@ def all_rows() -> dict[str, Row]:
 
 
 def _files(names: Iterable[str], folder: str = "integration") -> tuple[str, ...]:
-    return tuple(f"tests/{folder}/test_{name}.py" for name in names)
+    paths = (Path("tests", folder, name) for name in names)
+    return tuple(str(path.with_name(f"test_{path.name}.py")) for path in paths)
 
 
 def _beside(name: str, tests: Sequence[str]) -> Row:

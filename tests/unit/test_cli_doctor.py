@@ -180,10 +180,10 @@ def test_the_table_of_rendezvous(counts: tuple[int, ...], told: str, capsys: Cap
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (KeySample(partitions=3, records=[]), "can't tell: there are no records to read"),
-        (KeySample(partitions=3, records=[SampledRecord(0, 0, None)]), "can't tell: no record has a key"),
-        (sample("murmur2", partitions=1), "can't tell: with one partition all hashes agree"),
-        (sample("murmur2", keys=3), "can't tell: 3 keys are too few, "),
+        (KeySample(partitions=3, records=[]), "no verdict: there are no records to read"),
+        (KeySample(partitions=3, records=[SampledRecord(0, 0, None)]), "no verdict: no record has a key"),
+        (sample("murmur2", partitions=1), "no verdict: with one partition all hashes agree"),
+        (sample("murmur2", keys=3), "no verdict: 3 keys are too few, "),
         (sample("murmur2", timed_out=True), "there was no time to read more"),
         (sample("murmur2", offline=2), "2 partitions without a leader could not be read"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.cli.common.logs import configure_logs, in_json
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import report
 from kafka_partition_events.log import AUDIT, get_logger
 from kafka_partition_events.observe.settings import Log
 
@@ -70,8 +70,8 @@ def test_audit_lines_are_written_at_any_level(capsys: Captured) -> None:
 def test_a_line_is_one_object(capsys: Captured) -> None:
     configure_logs(verbose=False, log=Log(format="json"))
     LOG.warning("delivery_failed", sink="pager", failures=2, of=frozenset({1}), text="a\nb “quoted”")
-    tell("stopped")
-    tell("it is taken", error=True)
+    report("stopped")
+    report("it is taken", error=True)
     line, *told = lines(capsys)
     moment = line.pop("timestamp")
     assert moment.endswith("Z")
@@ -85,8 +85,8 @@ def test_a_line_is_one_object(capsys: Captured) -> None:
         "text": "a\nb “quoted”",
     }
     assert [(each["level"], each["event"], each["message"]) for each in told] == [
-        ("info", "told", "stopped"),
-        ("error", "told", "it is taken"),
+        ("info", "reported", "stopped"),
+        ("error", "reported", "it is taken"),
     ]
 
 

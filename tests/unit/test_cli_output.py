@@ -19,7 +19,7 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import (
     Output,
-    tell,
+    report,
     write_json,
     write_json_line,
     write_line,
@@ -47,7 +47,7 @@ def written(write: Callable[[], None]) -> str:
 
 def test_a_line_for_people_is_one_line_that_no_terminal_obeys(capsys: Captured) -> None:
     write_line(f"name {ODD}")
-    tell(f"note: {ODD}")
+    report(f"note: {ODD}")
     told = capsys.readouterr()
     assert (told.out, told.err) == (f"name {SHOWN_ODD}\n", f"kpe: note: {SHOWN_ODD}\n")
 

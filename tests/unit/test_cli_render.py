@@ -33,7 +33,7 @@ def _change(cls: type[ev.PartitionEvent], old: PartitionInfo, **changed: object)
         (
             ev.TopicRecreated(topic="orders", old=TWELVE, new=evolve(SIX, topic_id=None)),
             "orders",
-            "12 -> 6 partitions, its smaller size tells",
+            "12 -> 6 partitions, known by its smaller size",
         ),
         (_change(ev.PartitionOffline, ONLINE, leader=None), "orders-3", "leader 2 -> none"),
         (

@@ -89,7 +89,7 @@ class TestProgress:
     def test_lines(self) -> None:
         lines: list[str] = []
         told = Lines(lines.append)
-        told.tell("starting")
+        told.report("starting")
         done = Refreshed(
             ranges=[days(1, 1), days(3, 5)],
             counts={"ingest": Counts(read=7, good=7), "control": Counts(read=2, unparsed=1)},
@@ -97,8 +97,8 @@ class TestProgress:
             until=datetime(2026, 11, 5, 1, tzinfo=UTC),
             seconds=2,
         )
-        told.tell(done)
-        made = "made anew: 2026-11-01, 2026-11-03 to 2026-11-05 (2.0 s); in all 7 read, 7 good"
+        told.report(done)
+        made = "refreshed: 2026-11-01, 2026-11-03 to 2026-11-05 (2.0 s); in all 7 read, 7 good"
         assert lines == [
             "starting",
             f"ingest: 7 read, 7 good; control: 2 read, 0 good, 1 unparsed; {made}",

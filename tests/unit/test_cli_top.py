@@ -10,9 +10,9 @@ from rich.console import Console
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.cluster.top import Watched
 from kafka_partition_events.cli.cluster.top_view import (
-    Look,
     Row,
     Screen,
+    View,
     broker_rows,
     dealt,
     honesty,
@@ -66,8 +66,8 @@ class Cluster1:
         self.board.read()
         return self
 
-    def look(self) -> Look:
-        return Look(
+    def view(self) -> View:
+        return View(
             name=self.name,
             cluster=self.poller.cluster,
             health=self.poller.health,
@@ -83,12 +83,12 @@ def said(rows: list[Row]) -> list[str]:
 
 def test_what_is_wrong_is_what_is_posted_once_its_hold_down_is_over() -> None:
     seen = Cluster1().sees(WELL).sees(SICK)
-    first = wrong_rows(seen.look())
+    first = wrong_rows(seen.view())
     assert {row.cells[1] for row in first} == {"waits"}
     for waited in (31.0, 900.0):
         seen.clock.advance(waited)
         seen.sees(seen.poller.cluster)
-        shown, posted = wrong_rows(seen.look()), seen.board.read().alerts
+        shown, posted = wrong_rows(seen.view()), seen.board.read().alerts
         fires = [row for row in shown if row.cells[1] == "fires"]
         assert sorted(said(fires)) == sorted(a.annotations["summary"].removeprefix("prod: ") for a in posted)
     assert said(first) == said(shown), "all of it is there from the first second on"
@@ -101,7 +101,7 @@ def test_the_gravest_comes_first_and_says_for_how_long_and_which_partitions() ->
     seen = Cluster1().sees(SICK)
     seen.clock.advance(75.0)
     seen.sees(SICK)
-    first, *_ = wrong_rows(seen.look())
+    first, *_ = wrong_rows(seen.view())
     assert first.cells == (
         "critical",
         "fires",
@@ -112,15 +112,15 @@ def test_the_gravest_comes_first_and_says_for_how_long_and_which_partitions() ->
 
 def test_a_cluster_that_is_not_seen_says_so_and_shows_what_was_known() -> None:
     seen = Cluster1()
-    assert honesty(seen.look()) == "NOTHING KNOWN YET of prod: the first answer is awaited"
+    assert honesty(seen.view()) == "NOTHING KNOWN YET of prod: the first answer is awaited"
     seen.sees(SICK)
     size = "2 brokers, 3 topics, 5 partitions, 2 offline"
-    assert honesty(seen.look()) == f"{size}; this process read it 0 s ago: prod"
+    assert honesty(seen.view()) == f"{size}; this process read it 0 s ago: prod"
     seen.clock.advance(40.0)
     seen.poller.health = Health(last_success=0.0, failures=3, last_error="no route\nto host")
-    assert honesty(seen.look()).startswith("NO ANSWER, all below is of ")
-    assert honesty(seen.look()).endswith(" ago: no route to host (prod)")
-    assert len(wrong_rows(seen.look())) == 1
+    assert honesty(seen.view()).startswith("NO ANSWER, all below is of ")
+    assert honesty(seen.view()).endswith(" ago: no route to host (prod)")
+    assert len(wrong_rows(seen.view())) == 1
     assert "MISSING" in drawn(seen)
 
 
@@ -144,7 +144,7 @@ def drawn(seen: Cluster1, topics: str | None = None) -> str:
     """Return what a terminal of 80x24 shows, without colours."""
     console = Console(width=80, height=24, no_color=True)
     with console.capture() as shown:
-        console.print(Screen(TopicFilter(topics)).drawn(seen.look(), console.height))
+        console.print(Screen(TopicFilter(topics)).drawn(seen.view(), console.height))
     return shown.get()
 
 
@@ -188,10 +188,10 @@ def test_a_cluster_is_polled_from_the_start_until_the_end() -> None:
     watched = Watched(source, called="prod", interval=2.0, clock=clock)
     try:
         clock.wait_for_waiters()
-        assert watched.look().events == ()
+        assert watched.view().events == ()
         clock.advance(3.0)
         clock.wait_for_waiters()
-        cluster = watched.look().cluster
+        cluster = watched.view().cluster
         assert cluster is not None
         assert [row.cells[1] for row in broker_rows(cluster)] == ["MISSING", "ok"]
     finally:

@@ -125,13 +125,13 @@ FAILING = Health(running=True, last_attempt=1_000.0, last_success=None, failures
     ("health", "now", "why"),
     [
         (WELL, 155.0, None),
-        (WELL, 156.0, "no look at the cluster for 56 s"),
+        (WELL, 156.0, "no poll of the cluster for 56 s"),
         (FAILING, 1_010.0, None),  # a cluster that does not answer is no reason for a restart
         (Health(running=False, last_attempt=100.0), 100.0, "the polling thread has ended"),
         (Health(running=True), 55.0, None),
-        (Health(running=True), 56.0, "no look at the cluster for 56 s"),
+        (Health(running=True), 56.0, "no poll of the cluster for 56 s"),
         (Health(running=False), 55.0, None),  # who asks may come before the polling thread has begun
-        (Health(running=False), 56.0, "no look at the cluster for 56 s"),
+        (Health(running=False), 56.0, "no poll of the cluster for 56 s"),
     ],
 )
 def test_it_lives_as_long_as_it_looks(health: Health, now: float, why: str | None) -> None:

@@ -13,7 +13,7 @@ from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import snapshot
 from kafka_partition_events.spark.partitioner.compared import refuse_others
-from kafka_partition_events.spark.partitioner.snapshot import look_at
+from kafka_partition_events.spark.partitioner.snapshot import examine
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.mock_cluster import MockCluster
@@ -23,28 +23,28 @@ KEYS = [b"user-%d" % number for number in range(300)]
 
 
 def test_rows_without_a_key_avoid_what_is_offline() -> None:
-    found = look_at(HALF_DOWN, "orders")
+    found = examine(HALF_DOWN, "orders")
     assert (found.count, found.usable, found.offline) == (6, (0, 2, 3, 5), (1, 4))
 
 
 def test_a_topic_without_an_online_partition_still_takes_rows() -> None:
-    assert look_at(cluster_of({"orders": [None, None]}, brokers=[1]), "orders").usable == (0, 1)
+    assert examine(cluster_of({"orders": [None, None]}, brokers=[1]), "orders").usable == (0, 1)
 
 
 def test_a_topic_must_be_known() -> None:
     with pytest.raises(UnknownPartitionError, match="'payments'"):
-        look_at(HALF_DOWN, "payments")
+        examine(HALF_DOWN, "payments")
 
 
 def test_what_is_no_source_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="not a int"):
-        look_at(7, "orders")  # type: ignore[arg-type]
+        examine(7, "orders")  # type: ignore[arg-type]
 
 
 def test_a_cluster_is_asked_by_its_address(mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("orders", 3)
     mock_cluster.set_leader("orders", 1, None)
-    found = look_at(mock_cluster.bootstrap_servers, "orders")
+    found = examine(mock_cluster.bootstrap_servers, "orders")
     assert len(found.cluster.nodes.values()) == 3
     assert (found.usable, found.offline, found.avoided) == ((0, 2), (1,), ())
 
@@ -53,7 +53,7 @@ def test_a_cluster_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(snapshot, "_FETCH_S", 0.5)
     [port] = free_ports(1)
     with pytest.raises(MetadataFetchError, match="the cluster does not answer"):
-        look_at({"bootstrap.servers": f"{HOST}:{port}"}, "orders")
+        examine({"bootstrap.servers": f"{HOST}:{port}"}, "orders")
 
 
 def test_a_leader_that_accepts_no_connection_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,10 +62,10 @@ def test_a_leader_that_accepts_no_connection_is_avoided(monkeypatch: pytest.Monk
         dead, idle = (Node(number, HOST, port) for number, port in zip((2, 3), free_ports(2), strict=True))
         cluster = cluster_of({"orders": [1, 2]}, brokers=[alive, dead, idle])
         monkeypatch.setattr(snapshot, "_fetch", lambda *_: cluster)
-        found = look_at("any:9092", "orders")
+        found = examine("any:9092", "orders")
         assert (found.usable, found.avoided, found.offline) == ((0,), (1,), ())
     # Nobody answers: it is the driver's own trouble.
-    assert look_at("any:9092", "orders").usable == (0, 1)
+    assert examine("any:9092", "orders").usable == (0, 1)
 
 
 def placed_by(hash_name: str, partitions: int) -> list[tuple[bytes, int]]:

@@ -118,7 +118,7 @@ def test_what_may_pass_is_tried_again_however_often(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "cure"), [(401, "credentials"), (403, "rights"), (404, "look at its URL"), (407, "a proxy")]
+    ("status", "cure"), [(401, "credentials"), (403, "rights"), (404, "check its URL"), (407, "a proxy")]
 )
 def test_what_is_of_the_sink_names_its_cure(status: int, cure: str) -> None:
     assert cure in str(failure(status))

@@ -17,7 +17,7 @@ from kafka_partition_events.cli.common.output import (
     Output,
     OutputChoice,
     choose_output,
-    tell,
+    report,
     write_json_line,
     write_line,
 )
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 10.0
 """How long a command waits for the tracker's answer."""
-LOOK_S: Final = 0.5
-"""How long a command that waits for news lets pass between two looks."""
+POLL_S: Final = 0.5
+"""Seconds between two polls of a command that waits for news."""
 
 EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
@@ -90,15 +90,15 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
-    tell(f"{question}. Go on? [y/N]")
+    report(f"{question}. Go on? [y/N]")
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        tell("nothing was done")
+        report("nothing was done")
         raise typer.Exit(EXIT_REFUSED)
 
 
 @frozen
 class CommandContext:
-    """The control topics, read to their ends, and where to write what they tell."""
+    """The control topics, read to their ends, and where to write what is in them."""
 
     client: "ControlClient"
     services: Services
@@ -125,10 +125,10 @@ class CommandContext:
         """Return the time by this machine's clock, in milliseconds since 1970."""
         return round(1_000 * self.services.clock.now().timestamp())
 
-    def looks(self, timeout: float) -> Iterator[None]:
+    def polls(self, timeout: float) -> Iterator[None]:
         """Read the control topics on, twice a second, until the time is over; yield after each time.
 
-        That they can't be read for a while is told once, and does not end it.
+        An error in reading them is reported once, and does not end it.
         """
         clock, complained = self.services.clock, False
         deadline = clock.monotonic() + timeout
@@ -136,12 +136,12 @@ class CommandContext:
         while (left := deadline - clock.monotonic()) > 0:
             passing = threading.Condition()
             with passing:
-                clock.wait(passing, min(LOOK_S, left))
+                clock.wait(passing, min(POLL_S, left))
             try:
                 self.client.read(self.reads)
             except ControlTopicError as error:
                 if not complained:
-                    tell(redacted(one_line(error), self.where.config))
+                    report(redacted(one_line(error), self.where.config))
                 complained = True
                 continue
             complained = False
@@ -165,7 +165,7 @@ def command_context(
 ) -> Iterator[CommandContext]:
     """Open a context with what every command of change control is given, and read what it needs.
 
-    Of options, its troubles tell names but no values.
+    Its errors show names of options, but no values.
 
     Raises:
         CliError: the control topics can't be read, or what is done with them fails.
@@ -188,22 +188,22 @@ def give(at: CommandContext, command: Command) -> None:
         typer.Exit: it was refused, or no tracker has answered.
     """
     given = at.client.send(command)
-    for _ in at.looks(ANSWER_S):
+    for _ in at.polls(ANSWER_S):
         change, refusal = reply_to(given, at.client.ledger.changes.get(command.change_id)) or (None, None)
         if change is None:
             continue
         at.show(change)
         if command.verb is Verb.REQUEST and change.answer_to(given) is None:
-            tell(f"note: {command.change_id} was requested before; for another try take another --id")
+            report(f"note: {command.change_id} was requested before; for another try take another --id")
         if refusal is not None:
-            tell(refused(refusal))
+            report(refused(refusal))
             raise typer.Exit(EXIT_REFUSED)
         return
     if at.output is Output.TABLE:
         write_line(f"{command.change_id}  {command.verb} written, not answered")
     else:
         write_json_line(document(command))
-    tell(
+    report(
         f"no tracker has answered within {ANSWER_S:g} s; it waits for one for {LASTS_S:g} s: "
         f"start `kpe tracker`, then see `kpe change show {command.change_id}`"
     )

@@ -12,9 +12,9 @@ from kafka_partition_events.cli.change.text import subject
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, one_line
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import Output, OutputChoice, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.output import Output, OutputChoice, report, write_json_line, write_line
 from kafka_partition_events.cli.common.settings import ControlOptions
-from kafka_partition_events.cli.services.services import look_once
+from kafka_partition_events.cli.services.services import read_cluster
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.plan import WORDS, Plan, Safety, Verdict, plan
@@ -55,7 +55,7 @@ def plan_command(
     topics, unknown option. Then there is no plan on stdout.
     """  # noqa: D301
     with command_context(context, where, output) as at:
-        cluster = look_once(at.services, at.where.config)
+        cluster = read_cluster(at.services, at.where.config)
         planned = make_plan(at, cluster, spec_of(wanted, cluster, at.where.prefix))
     if at.output is Output.TABLE:
         for line in plan_lines(planned):
@@ -71,7 +71,7 @@ def make_plan(at: CommandContext, cluster: Cluster, spec: Spec) -> Plan:
     try:
         found = at.client.groups(spec.topic, len(info.partitions))
     except MetadataFetchError as error:
-        tell(redacted(one_line(error), at.where.config))
+        report(redacted(one_line(error), at.where.config))
         found = None
     seen = found or {}
     unseen = frozenset(group_name(name) for name, group in seen.items() if group is None)

@@ -22,9 +22,9 @@ from kafka_partition_events.cli.change.spec import Wanted, spec_of
 from kafka_partition_events.cli.change.text import document, subject
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import tell, write_json_line
+from kafka_partition_events.cli.common.output import report, write_json_line
 from kafka_partition_events.cli.common.settings import ControlOptions
-from kafka_partition_events.cli.services.services import look_once
+from kafka_partition_events.cli.services.services import read_cluster
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
 _KEYS: Final[Mapping[str, Any]] = {
@@ -107,7 +107,7 @@ def apply_command(
         same = known is not None and (known.spec.topic, known.spec.to_count) == (wanted.topic, wanted.to)
         if known is not None and same:  # the cluster may be beyond what the file begins with
             at.show(known)
-            tell(f"note: {id_} was requested before")
+            report(f"note: {id_} was requested before")
             return
         _request(at, wanted, id_, options, yes=yes, dry_run=dry_run)
 
@@ -146,15 +146,15 @@ def _request(
     id_ = id_ or f"{wanted.topic[:80]}-{wanted.to}-{secrets.token_hex(4)}"
     if not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
-    cluster = look_once(at.services, at.where.config)
+    cluster = read_cluster(at.services, at.where.config)
     spec = spec_of(wanted, cluster, at.where.prefix)
     command = options.command(Verb.REQUEST, id_, spec)
     if dry_run:
         write_json_line(document(command))
-        tell("note: nothing was written; it would be")
+        report("note: nothing was written; it would be")
         return
     if spec.execute:
         for line in exposure(make_plan(at, cluster, spec)):
-            tell(f"warning: {line}")
+            report(f"warning: {line}")
         confirm(f"{subject(spec)}, on {at.cluster}, for good: Kafka can't shrink a topic", yes=yes)
     give(at, command)

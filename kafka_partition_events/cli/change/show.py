@@ -7,7 +7,7 @@ import typer
 from kafka_partition_events.cli.change.context import ChangeId, command_context
 from kafka_partition_events.cli.change.text import change_cells, document
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import OutputChoice, tell, write_list
+from kafka_partition_events.cli.common.output import OutputChoice, report, write_list
 from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.protocol.topics import CHANGES
 
@@ -35,7 +35,7 @@ def ls_command(
     shown = [change for change in changes if all_ or not change.state.final]
     write_list(shown, output, document, ("CHANGE", "STATE", "SUBJECT", "FOLLOWED BY"), change_cells)
     if not shown:
-        tell("note: there is no change" if all_ else "note: no change is open; --all shows finished ones")
+        report("note: there is no change" if all_ else "note: no change is open; --all shows finished ones")
 
 
 @with_options

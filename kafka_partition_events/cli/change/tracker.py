@@ -10,7 +10,7 @@ from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.options import parse_address, with_options
-from kafka_partition_events.cli.common.output import OutputChoice, tell, write_list
+from kafka_partition_events.cli.common.output import OutputChoice, report, write_list
 from kafka_partition_events.cli.common.settings import (
     OF_CONTROL,
     ControlOptions,
@@ -24,7 +24,7 @@ from kafka_partition_events.control.protocol.topics import PREFIX, ControlTopic,
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 
 LEAVING_S: Final = 45.0
-"""How many seconds it may take to end, once it is told to."""
+"""How many seconds it may take to end, once it is asked to."""
 
 _STUCK_S: Final = 300.0
 """A round waits for brokers, with limits of its own; after so long it is stuck."""
@@ -78,10 +78,10 @@ def tracker_group(
     faulthandler.enable(2)  # librdkafka aborts the process where it finds itself wrong
     with contextlib.closing(service), contextlib.suppress(KeyboardInterrupt):
         service.start()
-        tell(f"tracking {found.config['bootstrap.servers']}, control topics {found.prefix}*")
-        tell(f"{service.http.url} has /metrics, /livez, /readyz")
+        report(f"tracking {found.config['bootstrap.servers']}, control topics {found.prefix}*")
+        report(f"{service.http.url} has /metrics, /livez, /readyz")
         wait_until_stopped()
-    tell("stopped")
+    report("stopped")
 
 
 @tracker_app.command("init", short_help="Create the control topics.")
@@ -105,7 +105,7 @@ def init_command(*, where: ControlOptions, output: OutputChoice = None) -> None:
         created = _missing(found, create=True)
     write_list(created, output, asdict, (), lambda topic: (str(topic),))
     if not created:
-        tell("note: all topics are as they must be")
+        report("note: all topics are as they must be")
 
 
 def _missing(found: ControlTopics, *, create: bool = False) -> tuple[ControlTopic, ...]:
@@ -114,14 +114,14 @@ def _missing(found: ControlTopics, *, create: bool = False) -> tuple[ControlTopi
 
     wanted = control_topics(found.prefix)
     with contextlib.closing(ControlTopicAdmin(found.config)) as admin:
-        lacking = missing(wanted, admin.look(wanted))
+        lacking = missing(wanted, admin.describe(wanted))
         if create:
             admin.create(lacking)
     return lacking
 
 
 class _Service:
-    """A tracker on a thread of its own, and what it tells by HTTP."""
+    """A tracker on a thread of its own, and its metrics and health checks by HTTP."""
 
     def __init__(self, found: ControlTopics, address: tuple[str, int]) -> None:
         from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra

@@ -8,7 +8,7 @@ from kafka_partition_events.cli.change.context import ChangeId, command_context
 from kafka_partition_events.cli.change.text import change_line
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN
 from kafka_partition_events.cli.common.options import parse_duration, with_options
-from kafka_partition_events.cli.common.output import OutputChoice, tell
+from kafka_partition_events.cli.common.output import OutputChoice, report
 from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.protocol.topics import CHANGES
 from kafka_partition_events.control.protocol.vocabulary import State
@@ -37,16 +37,16 @@ def wait_command(
     seconds = parse_duration(timeout)
     with command_context(context, where, output, CHANGES) as at:
         state = None
-        for _ in at.looks(seconds):
+        for _ in at.polls(seconds):
             change = at.change(change_id)
             if change.state is not state:
                 state = change.state
-                tell(change_line(change))
+                report(change_line(change))
             if state.final:
                 break
         at.show(at.change(change_id))
         if state is None or not state.final:
-            tell(f"not converged within {seconds:g} s")
+            report(f"not converged within {seconds:g} s")
             raise typer.Exit(EXIT_UNKNOWN)
         if state is not State.CONVERGED:
             raise typer.Exit(EXIT_DIFFERENT)

@@ -1,4 +1,4 @@
-"""``kpe check``: one look at the cluster, told as a Nagios plugin tells it.
+"""``kpe check``: reads the cluster once, and reports as a Nagios plugin does.
 
 One line on standard output, then ``|`` and performance data; exit code 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
 (https://www.monitoring-plugins.org/doc/guidelines.html).
@@ -16,7 +16,7 @@ from kafka_partition_events.cli.common.event_text import counted, totals
 from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import look_once, no_topic
+from kafka_partition_events.cli.services.services import no_topic, read_cluster
 from kafka_partition_events.metadata.cluster import Cluster
 
 _NAMED = 5  # partitions that the line names; it may end up in a text message
@@ -98,7 +98,7 @@ def check_command(
     """  # noqa: D301
     try:
         config = where.config()
-        cluster = look_once(context.obj, config, topics)
+        cluster = read_cluster(context.obj, config, topics)
     except CliError as error:
         raise _unknown(plainly(str(error))) from None
     except typer.Exit:  # its configuration is wrong, as stderr says; that exit code is CRITICAL here
@@ -140,9 +140,9 @@ def measure(
 def plugin_line(state: NagiosState, cluster: Cluster, measures: Sequence[Measure]) -> str:
     """Return the line: state, what is wrong (the worst first), totals, performance data."""
     wrong = sorted((m for m in measures if m.state), key=lambda m: m.state, reverse=True)
-    told = "; ".join([*(m.words for m in wrong), totals(cluster)])
+    text = "; ".join([*(m.words for m in wrong), totals(cluster)])
     data = " ".join(m.data for m in measures)
-    return f"KPE {state.name} - {told} | {data}"
+    return f"KPE {state.name} - {text} | {data}"
 
 
 def _named(partitions: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from kafka_partition_events.cli.cluster.printer import Printer
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
-from kafka_partition_events.cli.common.output import Output, OutputChoice, choose_output, tell
+from kafka_partition_events.cli.common.output import Output, OutputChoice, choose_output, report
 from kafka_partition_events.events.snapshot_json import CodecError, Snapshot, decode_snapshot
 from kafka_partition_events.json_text import json_in
 from kafka_partition_events.metadata.diff import diff
@@ -42,7 +42,7 @@ def show_difference(old: str, new: str, output: Output) -> bool:
     before, after = _read(old), _read(new)
     ids = {before.cluster.cluster_id, after.cluster.cluster_id}
     if None not in ids and len(ids) > 1:
-        tell(f"note: {old} and {new} are snapshots of different clusters")
+        report(f"note: {old} and {new} are snapshots of different clusters")
     events = diff(before.cluster, after.cluster, wall_time=after.taken_at, previous_at=before.taken_at)
     printer = Printer(output, timed=False)
     for event in events:

@@ -20,7 +20,7 @@ def live(poller: MetadataPoller, clock: Clock, deadline: float) -> Iterator[Even
     """Start the poller and yield its events until the deadline.
 
     Raises:
-        BrokenPipeError: nobody reads standard output any more.
+        BrokenPipeError: the reader of standard output is gone.
     """
     reader_gone = reader_check(sys.stdout)
     inbox = _Inbox()
@@ -35,7 +35,7 @@ def live(poller: MetadataPoller, clock: Clock, deadline: float) -> Iterator[Even
             elif reader_gone():
                 raise BrokenPipeError
     finally:
-        inbox.room.release(_MAILBOX)  # whoever waits to put one
+        inbox.room.release(_MAILBOX)  # the worker may wait to put one
         registration.close()
 
 

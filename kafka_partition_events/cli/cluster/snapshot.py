@@ -7,7 +7,7 @@ import typer
 from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import write_json
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import Services, look_once
+from kafka_partition_events.cli.services.services import Services, read_cluster
 from kafka_partition_events.events.snapshot_json import Snapshot, encode_snapshot
 
 
@@ -24,6 +24,6 @@ def snapshot_command(context: typer.Context, *, topics: Topics = None, where: Cl
     Exit codes: 0 written; 2 no such topic, wrong address, refused login, unknown option.
     """  # noqa: D301
     services: Services = context.obj
-    cluster = look_once(services, where.config(), topics)
+    cluster = read_cluster(services, where.config(), topics)
     document = encode_snapshot(Snapshot(cluster, services.clock.now()))
     write_json(json.dumps(document, indent=1, ensure_ascii=False))

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from kafka_partition_events.cli.cluster.top_view import Look, Screen
+from kafka_partition_events.cli.cluster.top_view import Screen, View
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import Topics, parse_duration, with_options
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by
@@ -62,7 +62,7 @@ def top_command(
         screen = Screen(wanted)
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(screen.drawn(watched.look(), console.height), refresh=True)
+                live.update(screen.drawn(watched.view(), console.height), refresh=True)
                 time.sleep(_REFRESH_S)
 
 
@@ -78,7 +78,7 @@ class Watched(PartitionChangeListener):
             source: Where metadata comes from; closed with this.
             called: What the cluster is called.
             interval: Seconds between polls when all is well.
-            clock: Tells the time.
+            clock: Gives the time.
         """
         self._called, self._clock = called, clock
         self._events: deque[Event] = deque(maxlen=_KEPT)
@@ -100,9 +100,9 @@ class Watched(PartitionChangeListener):
         if not event.initial:
             self._events.append(event)
 
-    def look(self) -> Look:
+    def view(self) -> View:
         """Return what is known now."""
-        return Look(
+        return View(
             name=self._called,
             cluster=self._poller.cluster,
             health=self._poller.health,

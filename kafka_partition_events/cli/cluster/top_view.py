@@ -23,7 +23,7 @@ from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.observe.alert_board import Board
 from kafka_partition_events.observe.alerts import alerts
 
-NOT_KNOWN: Final = "not known here: whom producers suspect (kpe events), lag, min.insync.replicas"
+NOT_KNOWN: Final = "not known here: suspected brokers (kpe events), lag, min.insync.replicas"
 _WRONG: Final = ("WRONG", "", "FOR", "WHAT")
 _BROKERS: Final = ("BROKER", "STATE", "LEADERS", "REPLICAS", "BEHIND", "ADDRESS")
 _TOPICS: Final = ("TOPIC", "PARTITIONS", "OFFLINE", "BY BROKER: . in sync  ~ behind  ! no leader  x missing")
@@ -34,7 +34,7 @@ _WORST: Final = "x!~. "
 
 
 @frozen(kw_only=True)
-class Look:
+class View:
     """What is known of the cluster.
 
     Attributes:
@@ -74,19 +74,19 @@ class Screen:
         self._of: Cluster | None = None
         self._parts: tuple[Sequence[Row], Sequence[Row]] = (), ()
 
-    def drawn(self, look: Look, height: int) -> Group:
+    def drawn(self, view: View, height: int) -> Group:
         """Return as much as so many lines hold."""
-        if look.cluster is not None and look.cluster is not self._of:
-            self._of = look.cluster
-            self._parts = broker_rows(look.cluster), topic_rows(self._wanted.narrowed(look.cluster))
-        events = [event for event in look.events if self._wanted.wants(event)]
+        if view.cluster is not None and view.cluster is not self._of:
+            self._of = view.cluster
+            self._parts = broker_rows(view.cluster), topic_rows(self._wanted.narrowed(view.cluster))
+        events = [event for event in view.events if self._wanted.wants(event)]
         parts = {
-            _WRONG: wrong_rows(look),
+            _WRONG: wrong_rows(view),
             _BROKERS: self._parts[0],
             _TOPICS: self._parts[1],
             _EVENTS: [_event(event) for event in reversed(events)],
         }
-        above = [styled((honesty(look), "bold")), styled((NOT_KNOWN, "dim"))]
+        above = [styled((honesty(view), "bold")), styled((NOT_KNOWN, "dim"))]
         room = dealt([len(rows) for rows in parts.values()], height - len(above) - len(parts))
         for line in above:
             line.no_wrap, line.overflow = True, "ellipsis"
@@ -114,29 +114,29 @@ def _table(headers: Sequence[str], rows: Sequence[Row], lines: int) -> Table:
     return table
 
 
-def honesty(look: Look) -> str:
+def honesty(view: View) -> str:
     """Return who read the state when, in a line; last the name, which may be a list of addresses."""
-    health, cluster = look.health, look.cluster
+    health, cluster = view.health, view.cluster
     error = " ".join((health.last_error or "the first answer is awaited").split())
     if cluster is None or health.last_success is None:
-        return f"NOTHING KNOWN YET of {look.name}: {error}"
-    age = f"{max(0.0, look.now - health.last_success):.0f} s ago"
-    if not look.board.complete:
-        return f"NO ANSWER, all below is of {age}: {error} ({look.name})"
-    return f"{totals(cluster)}; this process read it {age}: {look.name}"
+        return f"NOTHING KNOWN YET of {view.name}: {error}"
+    age = f"{max(0.0, view.now - health.last_success):.0f} s ago"
+    if not view.board.complete:
+        return f"NO ANSWER, all below is of {age}: {error} ({view.name})"
+    return f"{totals(cluster)}; this process read it {age}: {view.name}"
 
 
-def wrong_rows(look: Look) -> list[Row]:
+def wrong_rows(view: View) -> list[Row]:
     """Return a row for each cause, the gravest and oldest first."""
-    board = look.board
+    board = view.board
     firing = {frozenset(alert.labels.items()) for alert in board.alerts}
     # Each as the alert that it is, or will be: what has stood for ever is beyond any hold-down.
-    every = alerts(look.name, board.wrong, dict.fromkeys(board.wrong, -math.inf), look.now)
+    every = alerts(view.name, board.wrong, dict.fromkeys(board.wrong, -math.inf), view.now)
     found = []
     for cause, alert in zip(board.wrong, every, strict=True):
-        stood = max(0.0, look.now - board.since.get(cause, look.now))
+        stood = max(0.0, view.now - board.since.get(cause, view.now))
         severity, notes = alert.labels["severity"], alert.annotations
-        summary = notes["summary"].removeprefix(f"{look.name}: ")
+        summary = notes["summary"].removeprefix(f"{view.name}: ")
         more = "; ".join(
             f"{name.removeprefix('partitions_').replace('_', ' ')} {notes[name]}"
             for name in ("partitions_offline", "partitions_out_of_sync")
@@ -200,5 +200,5 @@ def _marks(info: TopicInfo, brokers: Sequence[int], cluster: Cluster) -> str:
 
 def _event(event: Event) -> Row:
     began = "" if event.previous_at is None else f"{event.previous_at:%H:%M:%S} - "
-    told = f"{event.kind} {subject(event)}: {describe(event)}".removesuffix(": ")
-    return Row((f"{began}{event.wall_time:%H:%M:%S}", told))
+    text = f"{event.kind} {subject(event)}: {describe(event)}".removesuffix(": ")
+    return Row((f"{began}{event.wall_time:%H:%M:%S}", text))

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.common.options import StopAfter, Topics, parse_duration, with_options
-from kafka_partition_events.cli.common.output import OutputChoice, choose_output, tell
+from kafka_partition_events.cli.common.output import OutputChoice, choose_output, report
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import Services, first_look
+from kafka_partition_events.cli.services.services import Services, first_poll
 
 
 @with_options
@@ -49,16 +49,16 @@ def watch_command(
     limit = math.inf if for_ is None else parse_duration(for_)
     printer = Printer(choose_output(output))
     began, shown = services.clock.monotonic(), 0
-    poller, initial = first_look(services, config, seconds)
+    poller, initial = first_poll(services, config, seconds)
     # Nothing polls yet, so no event comes between this state and the first live event.
     with contextlib.closing(poller), contextlib.suppress(KeyboardInterrupt):  # the usual way to end it
-        assert poller.cluster is not None  # noqa: S101 - the first look has it
+        assert poller.cluster is not None  # noqa: S101 - the first poll has it
         now = wanted.narrowed(poller.cluster)
         if poller.cluster.by_topic and not now.by_topic:
-            tell(f"note: no topic is called {wanted}; --topics is a regular expression")
+            report(f"note: no topic is called {wanted}; --topics is a regular expression")
         printer.state(now, [event for event in initial if wanted.wants(event)])
         for event in live(poller, services.clock, began + limit):
             if (selected := wanted.shown(event)) is not None:
                 printer.event(selected)
                 shown += 1
-    tell(f"{counted(shown, 'event')} in {lasted(services.clock.monotonic() - began)}")
+    report(f"{counted(shown, 'event')} in {lasted(services.clock.monotonic() - began)}")

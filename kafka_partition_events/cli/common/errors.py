@@ -49,7 +49,7 @@ def _cure(broker: str) -> str:
 
 @contextlib.contextmanager
 def needing(extras: str) -> Iterator[None]:
-    """Tell what to install where a module is missing that comes with an extra.
+    """Report what to install where a module of an extra is missing.
 
     Raises:
         CliError: one is.

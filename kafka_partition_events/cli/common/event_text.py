@@ -64,7 +64,7 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
         case ev.TopicRemoved(old=old):
             return f"had {shape(old)}"
         case ev.TopicRecreated(old=old, new=new):
-            proof = "its smaller size tells" if event.inferred else "new topic id"
+            proof = "known by its smaller size" if event.inferred else "new topic id"
             return f"{_growth(old, new)}, {proof}"
         case ev.TopicIdLearned(new=new):
             return f"topic id {new.topic_id}"

@@ -16,9 +16,9 @@ from kafka_partition_events.log import AUDIT, get_logger
 from kafka_partition_events.observe.settings import Log
 
 _SHOWN_AS_EVENTS: Final = frozenset({"metadata_unavailable"})
-"""The poller's log lines that the output of a command tells as events; a service has no such output."""
+"""The poller's log lines that the output of a command shows as events; a service has no such output."""
 PROGRAM: Final = "kpe"
-"""The logger of what is told to people, where even that has to be JSON."""
+"""The logger of messages to people, where even these have to be JSON."""
 
 _ALWAYS: Final = frozenset({AUDIT, PROGRAM})
 _LONG_ENOUGH: Final = 4
@@ -34,19 +34,19 @@ def configure_logs(
     """Configure structlog. The library never does; this is the application.
 
     Where JSON is wanted, everything else that Python writes to stderr becomes JSON, too: warnings, lines of
-    other libraries, tracebacks of what nobody caught.
+    other libraries, tracebacks of uncaught exceptions.
 
     Args:
         verbose: Show everything.
         log: What ``[log]`` says to a service; by default text.
         secrets: What must not stand in a line.
     """
-    wanted, told_elsewhere = log or Log(), () if log else _SHOWN_AS_EVENTS
+    wanted, shown_elsewhere = log or Log(), () if log else _SHOWN_AS_EVENTS
     least = logging.DEBUG if verbose else _level(wanted.level)
 
     def drop(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
         too_low = _level(method) < least and logger.name not in _ALWAYS
-        if too_low or (event.get("event") in told_elsewhere and not verbose):
+        if too_low or (event.get("event") in shown_elsewhere and not verbose):
             raise structlog.DropEvent
         return event
 
@@ -76,7 +76,7 @@ def configure_logs(
 
 
 def in_json() -> bool:
-    """Tell whether stderr is to have nothing but JSON."""
+    """Return whether stderr is to have nothing but JSON."""
     return structlog.is_configured() and any(
         isinstance(each, JSONRenderer) for each in structlog.get_config()["processors"]
     )

@@ -70,13 +70,13 @@ def write_line(line: str) -> None:
     sys.stdout.flush()
 
 
-def tell(line: str, *, error: bool = False) -> None:
+def report(line: str, *, error: bool = False) -> None:
     """Write a line for people to standard error; as JSON, where that has nothing else."""
     from kafka_partition_events.cli.common.logs import PROGRAM, in_json
 
     if in_json():
         log = get_logger(PROGRAM)
-        (log.error if error else log.info)("told", message=legible(line))
+        (log.error if error else log.info)("reported", message=legible(line))
         return
     sys.stderr.write(f"kpe: {legible(line)}\n")
     sys.stderr.flush()
@@ -105,7 +105,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def reader_check(stream: TextIO) -> Callable[[], bool]:
-    """Return a function that tells whether the reader of a pipe is gone.
+    """Return a function that checks whether the reader of a pipe is gone.
 
     A program that writes nothing for a while would otherwise not notice: ``kpe watch | head -1`` would wait
     for the next event.

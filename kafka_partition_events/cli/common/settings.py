@@ -16,7 +16,7 @@ from kafka_partition_events.cli.common.options import (
     Verbose,
     parse_pairs,
 )
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import report
 
 if TYPE_CHECKING:
     from kafka_partition_events.observe.config import Config
@@ -33,7 +33,7 @@ def read_config(
     overrides: Mapping[str, str] | None = None,
     sections: Collection[str] | None = None,
 ) -> "Config":
-    """Return the configuration in force; if it is wrong, tell everything that is, a line each, and exit.
+    """Return the configuration in force; if it is wrong, report every error, a line each, and exit.
 
     Args:
         file: The TOML file, if there is one.
@@ -48,12 +48,12 @@ def read_config(
         return load_config(Path(file) if file else None, os.environ, overrides, used)
     except ConfigError as error:
         for problem in error.problems:
-            tell(problem)
+            report(problem)
         raise typer.Exit(EXIT_ERROR) from error
 
 
 def connecting_by(settings: "Settings") -> dict[str, str]:
-    """Return how confluent-kafka connects by settings that tell where the brokers are."""
+    """Return how confluent-kafka connects to the brokers that settings name."""
     return {"bootstrap.servers": str(settings.kafka.bootstrap_servers), **settings.kafka.properties}
 
 

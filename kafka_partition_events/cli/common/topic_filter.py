@@ -36,12 +36,12 @@ class TopicFilter:
         return repr(self._pattern)
 
     def wants(self, event: Event) -> bool:
-        """Tell whether an event is to be shown."""
+        """Return whether an event is to be shown."""
         topic = event.topic if isinstance(event, TopicEvent | MetadataRejected) else None
         return topic is None or bool(self._matches(topic))
 
     def wants_subject(self, subject: str | None) -> bool:
-        """Tell whether a CloudEvent's subject is to be shown: of all there are, or of a wanted topic."""
+        """Return whether a CloudEvent's subject is to be shown: of all there are, or of a wanted topic."""
         if self._pattern is None:
             return True
         kind, _, rest = (subject or "").partition("/")

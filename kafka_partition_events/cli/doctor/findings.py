@@ -98,7 +98,7 @@ def of_event_topic(
     Args:
         name: Which.
         info: Its partitions; None if there is no such topic, or it must not be seen.
-        operations: What this user may do with it; None if the brokers don't tell.
+        operations: What this user may do with it; None if the brokers don't report it.
         brokers: How many there are.
         asker: Who has asked.
     """
@@ -120,7 +120,7 @@ def of_event_topic(
             yield Finding(check, CheckStatus.OK, counted(len(info.partitions), "partition"))
     check = f"WRITE on topic {name}"
     if operations is None:
-        yield Finding(check, CheckStatus.NOT_CHECKED, "the brokers don't tell")
+        yield Finding(check, CheckStatus.NOT_CHECKED, "the brokers don't report it")
     elif "WRITE" in operations:
         yield Finding(check, CheckStatus.OK, "held")
     else:

@@ -177,7 +177,7 @@ class _Diagnosis:
             case Agreement.UNKNOWN:
                 yield "unknown: no hash explains more than chance"
             case _:
-                yield f"can't tell: {self._why_not()}"
+                yield f"no verdict: {self._why_not()}"
 
     def _why_not(self) -> str:
         found = self._found

@@ -54,7 +54,7 @@ def ask_cluster(config: Mapping[str, str], event_topics: Sequence[str], observed
 
 
 def _ask_broker(config: Mapping[str, str], node: Node) -> Finding:
-    """Ask one broker at the address that it advertises, with a client that is told of no other one.
+    """Ask one broker at the address that it advertises, with a client that is given no other address.
 
     A client asks any broker it knows, and it soon knows all; but for the configuration of a broker it must
     ask that one, and another one refuses. Whether it may be seen does not matter.

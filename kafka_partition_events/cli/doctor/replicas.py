@@ -19,7 +19,7 @@ from kafka_partition_events.cli.common.output import (
     write_table,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
-from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, connected, look_once
+from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, connected, read_cluster
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.diagnose.replicas import TopicOutages, outages
 from kafka_partition_events.metadata.cluster import Cluster
@@ -57,7 +57,7 @@ def replicas_command(
     some topics is unknown.
     """  # noqa: D301
     config = where.config()
-    cluster = look_once(context.obj, config, topics)
+    cluster = read_cluster(context.obj, config, topics)
     known, trouble = ask_min_insync(config, sorted(cluster.by_topic))
     found = outages(cluster.by_topic.values(), known)
     if choose_output(output) is Output.TABLE:

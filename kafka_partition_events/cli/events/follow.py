@@ -15,7 +15,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 @with_options
@@ -37,12 +37,12 @@ def follow_command(
 
 
 def _follow(outbox: SqliteOutbox, wanted: Recorded, clock: Clock, limit: float) -> Iterator[Entry]:
-    """Yield entries as they come. Another process writes them, so it takes looking, once a second."""
+    """Yield entries as they come. Another process writes them, so this polls, once a second."""
     reader_gone, pause, now = reader_check(sys.stdout), threading.Condition(), clock.now()
     deadline = clock.monotonic() + limit
     last = outbox.last_seq if wanted.since is None else 0
     while True:
-        # What comes meanwhile lies behind it; what lies before it and does not match is looked at once.
+        # What comes meanwhile lies behind it; what lies before it and does not match is read only once.
         end = outbox.last_seq
         for entry in wanted.entries(outbox, now, after=last):
             last = entry.seq
@@ -54,4 +54,4 @@ def _follow(outbox: SqliteOutbox, wanted: Recorded, clock: Clock, limit: float) 
         if left <= 0:
             return
         with pause:
-            clock.wait(pause, min(left, _LOOK_S))
+            clock.wait(pause, min(left, _POLL_S))

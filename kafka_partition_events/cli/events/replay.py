@@ -10,7 +10,7 @@ import typer
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import report
 from kafka_partition_events.cli.events.recorded import Past
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import AUDIT, get_logger
@@ -90,6 +90,6 @@ def _deliver(sink: Sink, entries: Iterable[Entry]) -> int:
                 batch.pop(taken)
             delivered += taken
             del batch[:taken]
-    told = f", {refused:,} refused" if refused else ""
-    tell(f"{counted(delivered, 'event')} delivered to {sink.name}{told}")
+    refusals = f", {refused:,} refused" if refused else ""
+    report(f"{counted(delivered, 'event')} delivered to {sink.name}{refusals}")
     return refused

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
-from kafka_partition_events.cli.common.output import tell, write_line
+from kafka_partition_events.cli.common.output import report, write_line
 
 assets_app = typer.Typer(rich_markup_mode=None)
 
@@ -50,20 +50,20 @@ def export_command(
         try:
             there = target.read_bytes() if target.exists() else None
             if there == content:
-                told = "the same  "
+                outcome = "the same  "
             elif os.path.lexists(target) and not force:
-                told, kept = "kept      ", True
+                outcome, kept = "kept      ", True
             else:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.unlink(missing_ok=True)  # it, and not what it is a link to
                 with target.open("xb") as file:
                     file.write(content)
-                told = "written   "
+                outcome = "written   "
         except OSError as error:
             raise CliError(f"{target}: can't be written: {error.strerror or error}") from error
-        write_line(f"{told}{target}")
+        write_line(f"{outcome}{target}")
     if kept:
-        tell("note: files that differ were kept; --force overwrites them")
+        report("note: files that differ were kept; --force overwrites them")
         raise typer.Exit(EXIT_DIFFERENT)
 
 

@@ -8,7 +8,7 @@ import typer
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.options import with_options
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import report
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by, log_as_service
 from kafka_partition_events.cli.common.stopping import wait_until_stopped
 from kafka_partition_events.cli.services.services import Services, check_options
@@ -19,8 +19,8 @@ from kafka_partition_events.observe.settings import ALL
 _audit = get_logger(AUDIT)
 
 _COLLECTING = 20_000, 20, 1_000
-"""Snapshots are no garbage: hundreds of thousands of objects without a cycle. By default Python looks through
-all of them at each look at the cluster; with 200,000 partitions that stops every thread for a second."""
+"""Snapshots are no garbage: hundreds of thousands of objects without a cycle. By default Python goes through
+all of them at each poll of the cluster; with 200,000 partitions that stops every thread for a second."""
 
 _TURN_S = 0.001
 """For how long a busy thread may keep the interpreter. A probe takes many turns, but waits for nothing else:
@@ -64,7 +64,7 @@ def observe_command(context: typer.Context, *, where: ClusterOptions) -> None:
         with needing("observe"):
             from kafka_partition_events.observe.service import Service
 
-            with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
+            with contextlib.suppress(ImportError):  # without it, options that only it knows are not used
                 check_options(connecting_by(settings))
             service = Service(settings, clock=services.clock)
     except ConfigurationError as error:
@@ -74,6 +74,6 @@ def observe_command(context: typer.Context, *, where: ClusterOptions) -> None:
         service.start()  # here, so that an interruption meanwhile ends in good order, too
         sys.setswitchinterval(_TURN_S)
         for line in service.describe():
-            tell(line)
+            report(line)
         wait_until_stopped()
-    tell("stopped")
+    report("stopped")

@@ -10,7 +10,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import report
 from kafka_partition_events.cli.services.services import (
     FIRST_ANSWER_S,
     KeySample,
@@ -28,7 +28,7 @@ _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa
 
 _DEFAULTS = {"log_level": 2}
 _FIXED = {
-    "group.id": "kpe-doctor",  # required by librdkafka; nobody joins it, and nothing is committed
+    "group.id": "kpe-doctor",  # required by librdkafka; no member joins it, and nothing is committed
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -113,13 +113,13 @@ def _read(
     """
     records: list[SampledRecord] = []
     open_ = {partition for partition, (start, end) in windows.items() if start < end}
-    tell_at = time.monotonic() + _PROGRESS_S
+    report_at = time.monotonic() + _PROGRESS_S
     while open_:
         if (now := time.monotonic()) >= deadline:
             return records, True
-        if now >= tell_at:
-            tell_at = now + _PROGRESS_S
-            tell(f"{len(records):,} records read")
+        if now >= report_at:
+            report_at = now + _PROGRESS_S
+            report(f"{len(records):,} records read")
         for message in consumer.consume(_AT_ONCE, timeout=_SLICE_S):
             error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
             if error is not None and error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):

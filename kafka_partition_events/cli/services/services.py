@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import report
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.metadata.source import MetadataSource
 
 FIRST_ANSWER_S = 7.0
-"""How long the first answer may take: a wrong address must be told within 10 s, start-up included."""
+"""How long the first answer may take: a wrong address must be reported within 10 s, start-up included."""
 
 
 class SampledRecord(NamedTuple):
@@ -67,7 +67,7 @@ def open_confluent_source(config: Mapping[str, str]) -> "MetadataSource":
     """Return a source on a confluent-kafka client of its own.
 
     Raises:
-        CliError: confluent-kafka is missing or refuses an option, or nobody listens.
+        CliError: confluent-kafka is missing or refuses an option, or no broker listens.
     """
     with refusals_in_one_line():
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource
@@ -116,7 +116,7 @@ def check_options(config: Mapping[str, str]) -> None:
     Here they come from a command line, where one that means nothing is a slip of the pen.
 
     Raises:
-        CliError: it refuses one. Of the options, the message tells names but no values.
+        CliError: it refuses one. The message shows names of options, but no values.
         ImportError: confluent-kafka is missing.
     """
     from confluent_kafka import KafkaException
@@ -131,7 +131,7 @@ def check_options(config: Mapping[str, str]) -> None:
 
 
 def check_addresses(config: Mapping[str, str]) -> None:
-    """Connect to the brokers that are named, and go away: librdkafka tries its whole time where nobody is.
+    """Connect to the named brokers, and disconnect: where none is, librdkafka tries for its whole time.
 
     Raises:
         CliError: each of them refuses, or has a name that there is not.
@@ -153,7 +153,7 @@ def check_addresses(config: Mapping[str, str]) -> None:
 
 
 def sample_with_confluent(config: Mapping[str, str], topic: str, records: int, timeout: float) -> KeySample:
-    """Read the latest records of a topic with confluent-kafka, and tell how far it is.
+    """Read the latest records of a topic with confluent-kafka, and report how far it is.
 
     Raises:
         CliError: as `open_confluent_source`; or no answer, no such topic, or no right to read it.
@@ -186,13 +186,13 @@ class Services:
     clock: Clock = field(factory=Clock)
 
 
-def first_look(
+def first_poll(
     services: Services, config: Mapping[str, str], interval: float = 30.0
 ) -> "tuple[MetadataPoller, tuple[Event, ...]]":
     """Return a poller that has its first snapshot and does not run yet, and the events of that snapshot.
 
     Raises:
-        CliError: there was no good answer. Of the options, the message tells names but no values.
+        CliError: there was no good answer. The message shows names of options, but no values.
     """
     from kafka_partition_events.metadata.poller import MetadataPoller
 
@@ -209,24 +209,24 @@ def first_look(
             where = config["bootstrap.servers"]
             raise CliError(f"no metadata from {where}: {redacted(one_line(cause), config)}")
         if not poller.cluster.by_topic:
-            tell(f"note: {no_topic(config)}")
+            report(f"note: {no_topic(config)}")
         undo.pop_all()
     return poller, initial
 
 
-def look_once(services: Services, config: Mapping[str, str], topics: str | None = None) -> "Cluster":
+def read_cluster(services: Services, config: Mapping[str, str], topics: str | None = None) -> "Cluster":
     """Return the cluster as it is, with the topics only that ``--topics`` names.
 
     Raises:
-        CliError: as `first_look`; or no topic is wanted, though some were named: that is no good news.
+        CliError: as `first_poll`; or no topic is wanted, though some were named: that is no good news.
     """
     from kafka_partition_events.cli.common.topic_filter import TopicFilter
 
     wanted = TopicFilter(topics)
-    poller, _ = first_look(services, config)
+    poller, _ = first_poll(services, config)
     with contextlib.closing(poller):
         cluster = poller.cluster
-    assert cluster is not None  # noqa: S101 - the first look has it
+    assert cluster is not None  # noqa: S101 - the first poll has it
     chosen = wanted.narrowed(cluster)
     if cluster.by_topic and not chosen.by_topic:
         raise CliError(f"no topic is called {wanted}; --topics is a regular expression")

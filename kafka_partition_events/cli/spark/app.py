@@ -1,4 +1,4 @@
-"""``kpe spark``: what the events tell of a fleet, computed by Spark."""
+"""``kpe spark``: what happened to a fleet, computed from its events by Spark."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ class _SparkGroup(LazyGroup):
             "Make few files of many in the tables, and drop old records.",
         ),
         "report": ("spark.report:report_command", "Write the tables as one HTML file."),
-        "whatif": ("spark.whatif:whatif_command", "Tell what more partitions would do to a topic's keys."),
+        "whatif": ("spark.whatif:whatif_command", "Show what more partitions would do to a topic's keys."),
     }
 
 

@@ -24,7 +24,7 @@ from kafka_partition_events.cli.common.output import (
     Output,
     OutputChoice,
     choose_output,
-    tell,
+    report,
     write_json_line,
     write_line,
 )
@@ -51,8 +51,8 @@ def fleet_command(
         str | None,
         typer.Option(
             metavar="PREFIX",
-            help="Keep a table of changes, too, from the topic PREFIXchanges at -b; the prefix is kpe. if "
-            "nobody chose another.",
+            help="Keep a table of changes, too, from the topic PREFIXchanges at -b; the tracker's prefix is "
+            "kpe. by default.",
         ),
     ] = None,
     work: Work = None,
@@ -79,18 +79,17 @@ def fleet_command(
 ) -> None:
     """Keep tables of what happened to a fleet, from the events that observers write to a topic.
 
-    bronze/records is what came, beside what it tells; whatever is no event has a defect instead: it is in
+    bronze/records has what came, and the event in it; what is no event has a defect instead, and is in
     quarantine. gold has partition_outages (begin and end each with a lower and an upper bound),
-    availability_hourly and _daily (as a range: what nobody watched is neither up nor down), slo_burn,
+    availability_hourly and _daily (as a range: unobserved time is neither up nor down), slo_burn,
     leader_churn, skew, partition_count_history; by day and hour. With
     --control-prefix also change_convergence.
 
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
-    the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
+    the next end of a batch. Counts are shown as it goes: records read, good, unparsed, unknown (a type or
     version that is not known yet), future and past (of an observer whose clock is ahead or behind), doubles
-    (told by two observers, or twice), missing (gone from the topic before they were read). To stdout goes a
-    line in the end; with another --output, or in a pipe, a JSON object for each time that tables are made
-    anew.
+    (from two observers, or sent twice), missing (gone from the topic before they were read). To stdout goes a
+    line in the end; with another --output, or in a pipe, a JSON object for each refresh of the tables.
 
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
@@ -98,7 +97,7 @@ def fleet_command(
     kpe spark fleet -b localhost:9092 --control-prefix kpe. --out /data/kpe --every 60s
     kpe spark fleet -b kafka:9092 --out lake.kpe --work s3a://lake/kpe-work
 
-    Exit codes: 0 done, or told to stop; 2 no such topic, wrong address, another source, a
+    Exit codes: 0 done, or stopped; 2 no such topic, wrong address, another source, a
     directory that holds something else, Spark failed; 130 --once was interrupted.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     configure_logs(verbose=verbose)
@@ -122,10 +121,10 @@ def fleet_command(
         committed = {**options, "isolation.level": "read_committed"}
         control = source(topic=f"{control_prefix}changes", options=committed)
     with contextlib.ExitStack() as opened:
-        progress: Progress = Told(form)
+        progress: Progress = FleetProgress(form)
         if address is not None:
             progress = opened.enter_context(metrics_at(address, progress))
-        progress.tell("starting Spark")
+        progress.report("starting Spark")
         session = opened_session(cores=CORES, name="kpe spark fleet", settings=BRIEF if once else LASTING)
         fleet = Fleet(out=out, work=work, target=promised)
         pipeline = Pipeline(opened.enter_context(session), fleet, progress)
@@ -139,23 +138,23 @@ def fleet_command(
         raise KeyboardInterrupt
 
 
-class Told(Lines):
-    """Tells each step on stderr; in JSON a refresh of the tables on stdout, too."""
+class FleetProgress(Lines):
+    """Shows each step on stderr; in JSON a refresh of the tables on stdout, too."""
 
     def __init__(self, form: Output) -> None:
-        super().__init__(tell)
+        super().__init__(report)
         self._form = form
 
-    def tell(self, what: str | Refreshed) -> None:
-        """Tell it."""
-        super().tell(what)
+    def report(self, what: str | Refreshed) -> None:
+        """Report it."""
+        super().report(what)
         if self._form is Output.JSONL and isinstance(what, Refreshed):
             write_json_line(what.as_json())
 
 
 @contextlib.contextmanager
 def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progress]:
-    """Let Prometheus find at an address what a pipeline tells."""
+    """Serve metrics of a pipeline's progress at an address, for Prometheus."""
     with needing(f"{EXTRAS},metrics"):
         from prometheus_client import CollectorRegistry, start_http_server
 

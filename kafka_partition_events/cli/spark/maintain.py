@@ -8,7 +8,7 @@ import typer
 from kafka_partition_events.cli.common.errors import needing
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.output import report
 from kafka_partition_events.cli.spark.options import CORES, EXTRAS, Out, Work
 from kafka_partition_events.spark.progress import Lines
 
@@ -45,8 +45,8 @@ def maintain_command(
     with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline
         from kafka_partition_events.spark.session import opened_session
-    progress = Lines(tell)
-    progress.tell("starting Spark")
+    progress = Lines(report)
+    progress.report("starting Spark")
     with opened_session(cores=CORES, name="kpe spark maintain") as spark:
         fleet = Fleet(out=out, work=work)
         Pipeline(spark, fleet, progress).maintain(None if keep is None else timedelta(days=keep))

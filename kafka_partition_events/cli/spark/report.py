@@ -42,7 +42,7 @@ def report_command(
     """Write what happened to a fleet as one HTML file, from the tables that `kpe spark fleet` keeps.
 
     Availability by topic and hour, outages with their bounds and causes, topics that grew.
-    The file asks nobody for anything: mail it, or keep it.
+    The file loads nothing from elsewhere: mail it, or keep it.
 
     \b
     kpe spark report --tables /data/kpe
@@ -61,9 +61,9 @@ def report_command(
         from kafka_partition_events.spark.tables.tables import Tables
 
         kept = Tables(spark, tables, in_catalog=in_catalog)
-        told = collect(kept, chosen, cluster=cluster, target=promised)
-    out.write_text(render(told), encoding="utf-8")
-    write_line(f"{out}: {verdict(told)}")
+        collected = collect(kept, chosen, cluster=cluster, target=promised)
+    out.write_text(render(collected), encoding="utf-8")
+    write_line(f"{out}: {verdict(collected)}")
 
 
 def parse_days(text: str) -> Days:

@@ -17,12 +17,12 @@ from kafka_partition_events.cli.common.output import (
     Output,
     OutputChoice,
     choose_output,
-    tell,
+    report,
     write_json_line,
     write_line,
     write_table,
 )
-from kafka_partition_events.cli.services.services import Services, first_look
+from kafka_partition_events.cli.services.services import Services, first_poll
 from kafka_partition_events.cli.spark.options import CORES, JavaOptions
 from kafka_partition_events.diagnose.fingerprint import fingerprint
 from kafka_partition_events.jvm import spark_jars
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.spark.whatif.sample import Sample
 
 _HOTTEST: Final = 10
-"""How many of the keys with most records are told."""
+"""How many of the keys with most records are shown."""
 _MOST_COLUMNS: Final = 6
 """Scenarios beside each other in the table of hot keys."""
 _LONGEST_KEY: Final = 40
@@ -77,7 +77,7 @@ def whatif_command(
     to: Annotated[str, typer.Option(metavar="N[,N...]", help="How many partitions there would be.")],
     source: Source,
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", help="How many partitions there are; for a topic, Kafka tells.")
+        int | None, typer.Option(metavar="N", help="How many partitions there are; not needed for a topic.")
     ] = None,
     hash_: Annotated[
         str | None,
@@ -93,7 +93,7 @@ def whatif_command(
     output: OutputChoice = None,
     verbose: Verbose = False,
 ) -> None:
-    """Tell what more partitions would do to a topic's keys, before anybody adds them.
+    """Show what more partitions would do to a topic's keys, before they are added.
 
     For each number of partitions and each mapping: how many records have a key that would move; how the load
     would lie on the partitions (max/mean is how many times the mean the busiest one has); and where the
@@ -109,8 +109,8 @@ def whatif_command(
     kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18
     kpe spark whatif --file keys.jsonl --partitions 12 --to 13 | jq '.scenarios[].moved_share'
 
-    Exit codes: 0 told; 2 nothing to read, no such topic, column or format, a number that can't be, no PySpark
-    or Java, unknown option.
+    Exit codes: 0 shown; 2 nothing to read, no such topic, column or format, a number that can't be, no
+    PySpark or Java, unknown option.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     configure_logs(verbose=verbose)
     _check(source)
@@ -128,7 +128,7 @@ def whatif_command(
             from kafka_partition_events.spark.whatif.analysis import what_if
 
             sample = _sample(session, source)
-            tell(f"note: counting the keys of {sample.name}")
+            report(f"note: counting the keys of {sample.name}")
             return what_if(sample, asked, hash_name=hash_name, hottest=_HOTTEST)
 
         answer = _interruptible(analysed)
@@ -144,8 +144,8 @@ def whatif_command(
 def _check(source: Source) -> None:
     given = [name for name in ("topic", "table", "file") if getattr(source, name) is not None]
     if len(given) != 1:
-        told = " and ".join(f"--{name}" for name in given) or "none"
-        raise CliError(f"the keys come from one of --topic, --table and --file; {told} is given")
+        named = " and ".join(f"--{name}" for name in given) or "none"
+        raise CliError(f"the keys come from one of --topic, --table and --file; {named} is given")
     if source.topic is not None and source.bootstrap is None:
         raise CliError("no broker is given; write -b HOST:PORT")
     if source.topic is not None and source.key != "key":
@@ -155,17 +155,17 @@ def _check(source: Source) -> None:
 def _partitions_of(source: Source, services: Services) -> int:
     """Return how many partitions the topic has."""
     if source.topic is None or source.bootstrap is None:
-        raise CliError("nobody tells how many partitions there are now: give --partitions N")
+        raise CliError("a table or file does not say how many partitions there are: give --partitions N")
     cure = "or say how many partitions it has: --partitions N"
     try:
         config = {**source.options, "bootstrap.servers": source.bootstrap}
-        poller, _ = first_look(services, config)
+        poller, _ = first_poll(services, config)
     except CliError as error:
         raise CliError(f"{error}; {cure}") from error
     with contextlib.closing(poller):
         found = None if poller.cluster is None else poller.cluster.by_topic.get(source.topic)
     if found is None:
-        raise CliError(f"there is no topic {source.topic}; look at the name")
+        raise CliError(f"there is no topic {source.topic}; check the name")
     return len(found.partitions)
 
 
@@ -200,7 +200,7 @@ def _interruptible(work: Callable[[], WhatIf]) -> WhatIf:
     def run() -> None:
         try:
             done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             done.set_exception(error)
 
     threading.Thread(target=run, name="kpe-whatif", daemon=True).start()
@@ -220,7 +220,7 @@ def _sample(session: "SparkSession", source: Source) -> "Sample":
     return sample.of_file(session, str(source.file), key=source.key)
 
 
-# -- telling -----------------------------------------------------------------------------------------------
+# -- showing -----------------------------------------------------------------------------------------------
 
 
 def _write(answer: WhatIf, form: Output) -> None:
@@ -247,14 +247,14 @@ def origin(answer: WhatIf) -> str:
     """Return what was counted, in a line."""
     first = answer.outcomes[0]
     whole = first.keyed + first.unkeyed
-    told = [
+    parts = [
         answer.source,
         counted(answer.current, "partition"),
         counted(whole, "record"),
         answer.hash_name,
         f"counted in {answer.seconds:.1f} s",
     ]
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
 def verdict(answer: WhatIf) -> str:
@@ -276,7 +276,7 @@ def _short(outcome: Outcome) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; one that is not quite nothing, or all, does not look like it."""
+    """Return a share in percent; one just above 0%, or below 100%, is not rounded to it."""
     if 0 < share < 0.001:
         return "< 0.1%"
     if 0.999 < share < 1:

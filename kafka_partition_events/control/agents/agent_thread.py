@@ -60,7 +60,7 @@ class ControlAgent(ABC):
         """Make an agent; nothing is asked before it is started.
 
         Raises:
-            ConfigurationError: the instance's name, or what else is told of it, is too long or no text.
+            ConfigurationError: the instance's name, or what else a lease says of it, is too long or no text.
         """
         try:
             encode(duties.lease)
@@ -79,13 +79,13 @@ class ControlAgent(ABC):
         self._thread: threading.Thread | None = None
         self._woken = False
         self._reached = False
-        self._looks = 0
+        self._rounds = 0
         # When leases were appended, None: it was lost; noted on any thread, taken by ours.
         self._heard: deque[int | None] = deque()
 
     @abstractmethod
     def _act(self, now: float) -> float:
-        """Do what is to be done after ``kpe.changes`` was read; return when to look again."""
+        """Do what is to be done after ``kpe.changes`` was read; return when to read it again."""
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -114,8 +114,8 @@ class ControlAgent(ABC):
         self._running = True
         self._wake()
         with self._condition:
-            self._condition.wait_for(lambda: self._looks > 0, limit)
-            return self._looks > 0 and self.last_error is None
+            self._condition.wait_for(lambda: self._rounds > 0, limit)
+            return self._rounds > 0 and self.last_error is None
 
     def close(self) -> None:
         """Stop, and say so. Idempotent; does nothing in a forked child, where the agent is the parent's."""
@@ -145,12 +145,12 @@ class ControlAgent(ABC):
             with self._condition:
                 self._woken = False
             try:
-                again_at = self._look()
+                again_at = self._round()
             except Exception as error:  # noqa: BLE001 - a bug must not end the agent: gates would stay held
                 _log.error("agent_failed", error=repr(error))
                 again_at = self._clock.monotonic() + BUSY_S
             with self._condition:
-                self._looks += 1
+                self._rounds += 1
                 self._condition.notify_all()
                 while self._thread is threading.current_thread() and not self._woken:
                     left = again_at - self._clock.monotonic()
@@ -158,9 +158,9 @@ class ControlAgent(ABC):
                         break
                     self._clock.wait(self._condition, left)
 
-    # -- a look --------------------------------------------------------------------------------------
+    # -- a round -------------------------------------------------------------------------------------
 
-    def _look(self) -> float:
+    def _round(self) -> float:
         self._read()
         if not self._reached:
             # A record for a topic that is not there might create it, and not as it should be.
@@ -187,7 +187,7 @@ class ControlAgent(ABC):
         self._presence.ledger.keep(self._presence.needs)
 
     def _publish(self, report: Report) -> float:
-        """Publish, and return when to look again."""
+        """Publish, and return when to read again."""
         lease, again_at = report
         if lease is not None:
             self._link.publish(key_of(lease), encode(lease), self._heard.append)

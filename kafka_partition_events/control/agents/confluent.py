@@ -104,7 +104,7 @@ _EARLIEST: Final = -2
 """The time that ListOffsets takes for "where the log begins"."""
 
 _REFUSED: Final = "COMMIT_REFUSED"
-"""An asynchronous commit does not tell why. Most likely the coordinator does not know the partition yet."""
+"""An asynchronous commit gives no reason. Most likely the coordinator does not know the partition yet."""
 
 _PASSING: Final = ELECTING | frozenset({
     "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION", "REPLICA_NOT_AVAILABLE",
@@ -126,15 +126,15 @@ class RebalanceHook:
         hook = RebalanceHook(agent)
         hook.subscribe(consumer, ["orders"])  # in place of consumer.subscribe(["orders"])
 
-    When the consumer is given partitions that are new to its group (`to_pin` tells which), the
-    beginning of each is committed before the callback returns, so that a restart keeps it, and the agent
-    tells the tracker. Classic groups, eager or cooperative, and those of KIP-848. If it fails for longer than
+    When the consumer is given partitions that are new to its group (see `to_pin`), the beginning of each is
+    committed before the callback returns, so that a restart keeps it, and the agent reports it to the
+    tracker. Classic groups, eager or cooperative, and those of KIP-848. If it fails for longer than
     `LIMIT_S` seconds, that is logged, the consumer begins where it would without a hook, and the next
     assignment tries again.
 
-    The callbacks are for ``Consumer.subscribe`` where somebody else calls it. They ask brokers only about
+    The callbacks are for ``Consumer.subscribe`` where other code calls it. They ask brokers only about
     partitions that may be new, and take `LIMIT_S` seconds at most. librdkafka's synchronous commit has no
-    limit of time; so the commit is asynchronous, and it is a position when the coordinator tells of it. An
+    limit of time; so the commit is asynchronous, and it is a position when the coordinator returns it. An
     ``on_commit`` of the application's hears of it, too.
 
     Not thread-safe: for one consumer, which calls it within ``poll`` and ``close``.
@@ -151,7 +151,7 @@ class RebalanceHook:
         """Make a hook for one consumer.
 
         Args:
-            agent: Tells what is being changed, and is told what the consumer has.
+            agent: Knows the changes, and reports what the consumer has.
             on_assign: The application's own callback, called after the hook's part.
             on_revoke: Likewise; also called for partitions that are lost, as confluent-kafka does.
             pause: For tests.
@@ -163,27 +163,27 @@ class RebalanceHook:
         self._on_revoke = on_revoke
 
     def subscribe(self, consumer: Consumer, topics: Sequence[str]) -> None:
-        """Subscribe with this hook, after a look at how many partitions the topics have now.
+        """Subscribe with this hook, after counting the partitions that the topics have now.
 
         Args:
             consumer: The consumer.
-            topics: As for ``Consumer.subscribe``; patterns ("^...") are looked at when they are assigned.
+            topics: As for ``Consumer.subscribe``; those of patterns ("^...") are counted when assigned.
 
         Raises:
             KafkaException: as ``Consumer.subscribe``.
         """
         named = [topic for topic in topics if not topic.startswith("^")]
-        self._look(consumer, named, time.monotonic() + LIMIT_S)
+        self._count(consumer, named, time.monotonic() + LIMIT_S)
         consumer.subscribe(list(topics), on_assign=self.on_assign, on_revoke=self.on_revoke)
 
     def on_assign(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
-        """Pin what is new, tell the agent, call the application's callback."""
+        """Pin what is new, report to the agent, call the application's callback."""
         assigned = _plain(partitions)
         deadline = time.monotonic() + LIMIT_S
         positioned: set[TopicPartition] = set()
         try:
             unknown = {tp.topic for tp in assigned} - self._reading.counts.keys()
-            self._look(consumer, unknown, deadline)
+            self._count(consumer, unknown, deadline)
             if candidates := self._new(assigned, ()):
                 positioned = self._pin(consumer, candidates, deadline)
         except Exception as error:  # noqa: BLE001 - a rebalance must go on, whatever we got wrong
@@ -194,14 +194,14 @@ class RebalanceHook:
             self._on_assign(consumer, partitions)
 
     def on_revoke(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
-        """Tell the agent, call the application's callback."""
+        """Report to the agent, call the application's callback."""
         self._have(self._reading.assigned.difference(_plain(partitions)), self._reading.positioned)
         if self._on_revoke is not None:
             self._on_revoke(consumer, partitions)
 
     def _have(self, assigned: frozenset[TopicPartition], positioned: frozenset[TopicPartition]) -> None:
         self._reading = evolve(self._reading, assigned=assigned, positioned=positioned)
-        self._agent.tell(self._reading)
+        self._agent.report(self._reading)
 
     def _new(
         self, assigned: Iterable[TopicPartition], committed: Collection[TopicPartition]
@@ -210,7 +210,7 @@ class RebalanceHook:
 
     # -- asking --------------------------------------------------------------------------------------
 
-    def _look(self, consumer: Consumer, topics: Iterable[str], deadline: float) -> None:
+    def _count(self, consumer: Consumer, topics: Iterable[str], deadline: float) -> None:
         for topic in topics:
             try:
                 found = consumer.list_topics(topic, timeout=time_left(deadline))
@@ -219,8 +219,8 @@ class RebalanceHook:
                 return
             metadata = found.topics.get(topic)
             if metadata is not None and metadata.error is None:
-                # Were the number to rise with every look, it might already tell of growth when an assignment
-                # does not, and the next assignment would bring nothing new.
+                # The lowest count is kept. The latest one might show growth before an assignment does, and
+                # the next assignment would bring nothing new.
                 count, counts = len(metadata.partitions), self._reading.counts
                 self._reading = evolve(
                     self._reading, counts={**counts, topic: min(count, counts.get(topic, count))}
@@ -259,7 +259,7 @@ class RebalanceHook:
             if not found:
                 return _errors([*known, *begins])
             consumer.commit(offsets=found, asynchronous=True)
-            # One connection is answered in its order: what this does not tell of was refused.
+            # One connection is answered in its order: what this does not return was refused.
             done = consumer.committed(_of_confluent(_plain(found)), timeout=time_left(deadline))
         except KafkaException as error:
             return {error_name(error.args[0])}

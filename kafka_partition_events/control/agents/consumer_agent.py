@@ -1,4 +1,4 @@
-"""The agent of a process that reads: it has no poller; a rebalance hook tells it what there is."""
+"""The agent of a process that reads: it has no poller; a rebalance hook reports what there is."""
 
 import uuid
 
@@ -9,7 +9,7 @@ from kafka_partition_events.metadata.clock import Clock
 
 
 class ConsumerAgent(ControlAgent):
-    """Tells the tracker what one consumer has, and a rebalance hook what is being changed.
+    """Reports to the tracker what one consumer has, and passes the changes to a rebalance hook.
 
     ::
 
@@ -19,9 +19,9 @@ class ConsumerAgent(ControlAgent):
 
     It begins before the consumer subscribes, so that the hook knows what is new.
 
-    It looks every 30 s or so, every 2 s while a change of its topics is open, and at once when it is told of
-    an assignment. It never makes the consumer wait or fail. Without the control topics there is a line in
-    the log, and again when they are back.
+    It reads ``kpe.changes`` every 30 s or so, every 2 s while a change of its topics is open, and at once
+    when the hook reports an assignment. It never makes the consumer wait or fail. Without the control topics
+    there is a line in the log, and again when they are back.
 
     Thread-safe. For the process that made it.
     """
@@ -49,7 +49,7 @@ class ConsumerAgent(ControlAgent):
         """Changes as last read: the open ones, and those that have waited for the group."""
         super().__init__(link, self._duties, clock)
 
-    def tell(self, reading: ConsumerReading) -> None:
+    def report(self, reading: ConsumerReading) -> None:
         """Take note of what the process reads now, and say so soon. Never waits."""
         self._reading = reading
         self._wake()

@@ -42,7 +42,7 @@ class ConsumerDuties(Leaseholder):
         return self.report(view, now, busy=not mine.keys().isdisjoint(topics))
 
     def needs(self, change: Change) -> bool:
-        """Tell whether a change is open, or over and has waited for this group; as `Leaseholder.needs`.
+        """Return whether a change is open, or over and has waited for this group; as `Leaseholder.needs`.
 
         The members may come back when it is over: what it has added is still new to them.
         """

@@ -11,7 +11,7 @@ from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import MOST_TOPICS, Change, Lease, TopicUse
 
 BUSY_S: Final = 2.0
-"""How long after a look the next one comes while a change of this process's topics is open."""
+"""How often ``kpe.changes`` is read while a change of this process's topics is open."""
 
 SPREAD_S: Final = 5.0
 """Over how many seconds the news of a fleet is spread."""
@@ -63,7 +63,7 @@ class Leaseholder:
         return evolve(self.lease, view=self._view[:MOST_TOPICS])
 
     def needs(self, change: Change) -> bool:
-        """Tell whether a change still says something to this instance; others are not kept."""
+        """Return whether this instance still needs a change; others are not kept."""
         return not change.state.final
 
     def was_appended(self, at_ms: int | None, now: float) -> None:

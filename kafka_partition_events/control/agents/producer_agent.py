@@ -1,4 +1,4 @@
-"""The agent: beside a poller, it holds and opens gates, and tells the tracker what this process does."""
+"""The agent: beside a poller, it holds and opens gates, and reports to the tracker what this process does."""
 
 import uuid
 from typing import Final
@@ -25,8 +25,8 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         with ProducerAgent(producer.poller, ControlLink(config), "shop-0"):
             ...
 
-    It looks at ``kpe.changes`` every 30 s or so, every 2 s while a change of its topics is open, and at once
-    when its poller sees a topic grow. Each look costs one request if there is nothing new. It never makes
+    It reads ``kpe.changes`` every 30 s or so, every 2 s while a change of its topics is open, and at once
+    when its poller sees a topic grow. Each read costs one request if there is nothing new. It never makes
     ``send`` wait or fail, and without the control topics the application runs as if it were not there: with a
     line in the log, again when they are back.
 
@@ -48,7 +48,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         """Make an agent; nothing is asked before `start`.
 
         Args:
-            poller: Whose partitioners are told what to do.
+            poller: Its partitioners get the limits.
             link: Reaches the control topics; the agent closes it.
             instance_id: What this process is called over restarts; no two processes share one.
             spread: Over how many seconds the news of a fleet is spread.

@@ -66,7 +66,7 @@ class ProducerDuties(Leaseholder):
     def says(self, cluster: Cluster | None, used: Mapping[str, int], now: float) -> Report:
         """Return what to publish, after the limits of this moment were set.
 
-        It is told how many partitions of each topic the routes use, by the budget.
+        `used`: how many partitions of each topic the routes use, by the budget.
         """
         here = {change.change_id: change for change in self._here(cluster)}
         self._grown_at = {id_: at for id_, at in self._grown_at.items() if id_ in here}

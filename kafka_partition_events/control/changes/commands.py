@@ -16,7 +16,7 @@ from kafka_partition_events.control.protocol.records import Answer, Change, Give
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 
 MOST_OPEN: Final = 100
-"""How many changes may be open: each costs a look at all instances, each second."""
+"""How many changes may be open: each costs a check of all instances, each second."""
 
 LASTS_S: Final = 900.0
 """For how many seconds after it was appended a command may be carried out."""
@@ -121,7 +121,7 @@ def _why_not_cancel(change: Change, cluster: ClusterView) -> str | None:
 
 
 def may_be_forgotten(change: Change, now_ms: int) -> bool:
-    """Tell whether a tombstone may follow: the change has been over for long."""
+    """Return whether a tombstone may follow: the change has been over for long."""
     kept_ms = REFUSED_AFTER_MS if change.refused_at_once else RETIRED_AFTER_MS
     return change.finished_ms is not None and now_ms >= change.finished_ms + kept_ms
 

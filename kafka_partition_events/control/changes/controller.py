@@ -162,7 +162,7 @@ class Controller:
             decision.refusals += () if refusal is None else (refusal,)
 
     def _go_on(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
-        """Let a change take its next steps; tell whether its partitions are to be created.
+        """Let a change take its next steps; return whether its partitions are to be created.
 
         One that can't stays as it is: who holds a gate goes on holding it.
         """

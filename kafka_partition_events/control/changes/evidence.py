@@ -35,7 +35,7 @@ class ClusterView:
         count: How many partitions the topic has; None: there is no such topic.
         topic_id: Its id; None where the brokers do not report it.
         readers: The groups with members that read the topic; None: not known.
-        readers_are_old: Whether they were last looked for before the topic had grown.
+        readers_are_old: Whether the last probe of them began before the topic had grown.
         unseen_groups: Groups that no broker describes to us now: they may read it.
         groups: Where groups have a position, as brokers show it.
     """
@@ -88,7 +88,7 @@ def evidence(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) 
     groups = tuple(GroupProgress(group=name, followed=affected <= at) for name, at in positions.items())
     known = cluster.readers is not None
     return Evidence(
-        # A group may have begun to read between the last look and growth.
+        # A group may have begun to read between the last probe and growth.
         positioned=known and not cluster.readers_are_old and all(one.followed for one in groups),
         readers_known=known,
         unarmed=unarmed,
@@ -130,12 +130,12 @@ def status_of(change: Change, use: TopicUse) -> Status:
 
 
 def is_up(lease: Appended, now_ms: int) -> bool:
-    """Tell whether an instance's last sign of life is still good."""
+    """Return whether an instance's last sign of life is still good."""
     return now_ms <= lease.at_ms + 1_000 * lease.record.ttl_s
 
 
 def has_departed(lease: Appended, now_ms: int) -> bool:
-    """Tell whether an instance has stopped, or is lost and a grace of one time to live has passed, too."""
+    """Return whether an instance has stopped, or is lost and a grace of one time to live has passed, too."""
     ttl_s = lease.record.ttl_s
     return not ttl_s or now_ms > lease.at_ms + 2_000 * ttl_s
 

@@ -1,7 +1,7 @@
 """What a change would do, before it is requested. Pure.
 
 A plan asks the functions that will decide: `commands.obey` whether the tracker would take the change,
-`evidence` whom it concerns. It promises nothing: what comes later is not in it.
+`evidence` which instances and groups it concerns. It promises nothing: what comes later is not in it.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a tracker lets be done, whoever asks. Pure.
+"""What a tracker lets be done. Pure.
 
 Who may write to ``kpe.commands`` may ask for anything, and the tracker has the right to alter topics. So what
 it does with that right is decided here, and not by who asks.

@@ -61,7 +61,7 @@ def _another(case: Case) -> dict[str, Any]:
     topic = case.change.spec.topic
     if case.cluster.count is None:
         return {"detail": f"topic {topic} is gone"}
-    return {"detail": f"topic {topic} was created anew, with the id {case.cluster.topic_id}"}
+    return {"detail": f"topic {topic} was recreated, with the id {case.cluster.topic_id}"}
 
 
 def _has_grown(case: Case) -> bool:
@@ -187,7 +187,7 @@ def to(change: Change, state: State, now_ms: int, **fields: Any) -> Change:
 
 
 def is_due(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) -> bool:
-    """Tell whether the tracker shall create the partitions now.
+    """Return whether the tracker shall create the partitions now.
 
     That is when the topic can be seen and is as it was; with a gate, when all live producers are known to
     hold it, and it is known which groups to wait for: one that leaves during the growth is waited for, too.

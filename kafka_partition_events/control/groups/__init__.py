@@ -1,1 +1,1 @@
-"""What brokers tell of consumer groups and of writers, for those who do not speak for themselves."""
+"""What brokers report of consumer groups and of writers that do not run the library."""

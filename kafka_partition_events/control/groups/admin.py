@@ -32,9 +32,9 @@ _log = get_logger(__name__)
 class GroupAdmin:
     """The groups of one cluster. Blocks for I/O; one thread at a time.
 
-    What can't be told (of a group whose coordinator is loading or that we may not see) is left out, and
-    logged once; a group that is not there is dead and has no offsets. If nobody answers in time, that is an
-    error, and whatever else is still asked is given up.
+    What can't be read (of a group whose coordinator is loading or that we may not see) is left out, and
+    logged once; a group that is not there is dead and has no offsets. If no broker answers in time, that is
+    an error, and whatever else is still asked is given up.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -47,10 +47,10 @@ class GroupAdmin:
         """Return the names of all groups; also, or not, of those that have offsets and no members.
 
         Ask it before the others: what is asked of coordinators and given up is never freed, 2 KB for each
-        group, so nothing should be asked of them as long as nobody answers at all.
+        group, so nothing should be asked of them as long as no broker answers at all.
 
         Raises:
-            MetadataFetchError: nobody answers within ``timeout`` seconds; so with the others.
+            MetadataFetchError: no broker answers within ``timeout`` seconds; so with the others.
         """
         futures = {"": self._connection.admin().list_consumer_groups(request_timeout=timeout)}
         answers = self._all("consumer groups", futures, timeout).values()
@@ -74,7 +74,7 @@ class GroupAdmin:
     ) -> dict[str, OffsetsByPartition]:
         """Return where groups are, as far as that can be seen: only partitions with an offset.
 
-        By a consumer for each group, which joins nothing: where an `AdminClient` is told that the coordinator
+        By a consumer for each group, which joins nothing: where an `AdminClient` hears that the coordinator
         is another one by now, librdkafka (2.16) ends the process (confluentinc/librdkafka#5040). A group
         takes 70 ms, and 11 ms each where there are many.
         """
@@ -152,7 +152,7 @@ class GroupAdmin:
         return answers
 
     def _failure(self, what: str, error: Exception) -> MetadataFetchError:
-        failure = self._connection.failure(f"can't look at the {what}", error)
+        failure = self._connection.failure(f"can't read the {what}", error)
         self._connection.close()
         return failure
 

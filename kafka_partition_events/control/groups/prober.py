@@ -13,7 +13,7 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import TopicPartition
 
-LOOK_S: Final = 5.0
+PROBE_S: Final = 5.0
 """Seconds between two rounds of questions."""
 
 _ANSWER_S: Final = 5.0
@@ -50,20 +50,20 @@ class GroupProber:
         if states <= self._seen and self._clock.monotonic() < self._due:
             return
         try:
-            self.probe = self.look(changes, now_ms)
+            self.probe = self.probe_once(changes, now_ms)
         except MetadataFetchError as error:
             if not self._failing:
                 _log.warning("prober_failed", error=str(error))
             self.probe, self._failing = Probe(), True
         else:
             self._failing = False
-        self._seen, self._due = states, self._clock.monotonic() + LOOK_S
+        self._seen, self._due = states, self._clock.monotonic() + PROBE_S
 
-    def look(self, changes: Collection[Change], now_ms: int) -> Probe:
+    def probe_once(self, changes: Collection[Change], now_ms: int) -> Probe:
         """Probe once what open changes concern, for a few seconds.
 
         Raises:
-            MetadataFetchError: nobody answers.
+            MetadataFetchError: no broker answers.
         """
         self._settling = {change.change_id: self._settling.get(change.change_id, {}) for change in changes}
         if not changes:
@@ -116,8 +116,8 @@ class GroupProber:
         found, memory = dict[str, PartitionSet](), self._settling[change.change_id]
         for name in asked:
             if places and name not in committed:
-                continue  # nobody may read its offsets
-            memory[name] = memory.get(name, Settling()).looked(groups[name], topic, affected, now_ms)
+                continue  # its offsets can't be read
+            memory[name] = memory.get(name, Settling()).updated(groups[name], topic, affected, now_ms)
             offsets = PartitionSet.of(tp.partition for tp in committed.get(name, ()))
             found[group_name(name)] = change.spec.affected if memory[name].settled(now_ms) else offsets
         return found
@@ -127,7 +127,7 @@ def groups_of(admin: GroupAdmin, topic: str, count: int, timeout: float) -> dict
     """Return the groups that read a topic, or have committed offsets of it; None: it can't be seen.
 
     Raises:
-        MetadataFetchError: nobody answers.
+        MetadataFetchError: no broker answers.
     """
     names = admin.groups(timeout)
     groups = admin.describe(names, timeout)

@@ -1,4 +1,4 @@
-"""How far a consumer group is with some partitions, told from what brokers say of it. Pure.
+"""How far a consumer group is with some partitions, by what brokers report of it. Pure.
 
 A position is an offset that the group has committed; or, which is weaker, a complete assignment that stands
 unchanged for a while (see `Settling`).
@@ -78,14 +78,14 @@ class Group:
 
 @frozen(kw_only=True)
 class Probe:
-    """What one look at brokers has shown. A topic that is missing was not asked for, or is not known.
+    """What brokers have reported to one probe. A topic that is missing was not asked for, or is not known.
 
     Attributes:
         readers: The groups with members that read a topic, by topic.
         groups: Where the groups have a position that a change waits for, by change and group.
         unseen: The groups that could not be described though they matter, or might: their coordinator is
             loading or moving, or we may not see them. One that does not exist is not among them.
-        after: The ids of the changes that had happened before the look began. A group that began to read in
+        after: The ids of the changes that had happened before the probe began. A group that began to read in
             the middle may have been missed by any sooner one.
     """
 
@@ -100,14 +100,14 @@ class Settling:
     """Since when a group's complete assignment of a topic stands unchanged.
 
     That is as good as a position only if no member dies before its first commit: where a group begins at the
-    end is looked up after the assignment, and kept in the member's memory.
+    end is fetched after the assignment, and kept in the member's memory.
     """
 
     shares: frozenset[tuple[str, int]] = frozenset()
     since_ms: int | None = None
 
-    def looked(self, group: Group, topic: str, affected: Collection[int], now_ms: int) -> "Settling":
-        """Return the memory after a look.
+    def updated(self, group: Group, topic: str, affected: Collection[int], now_ms: int) -> "Settling":
+        """Return the memory after a probe.
 
         All of the affected partitions must be assigned; the time must not go back.
         """
@@ -119,12 +119,12 @@ class Settling:
         return Settling(shares, now_ms)
 
     def settled(self, now_ms: int) -> bool:
-        """Tell whether it has stood for `SETTLE_S` seconds."""
+        """Return whether it has stood for `SETTLE_S` seconds."""
         return self.since_ms is not None and now_ms >= self.since_ms + 1_000 * SETTLE_S
 
 
 def reads(group: Group, topic: str, *, did: bool) -> bool | None:
-    """Tell whether a group reads a topic, so that it must be waited for.
+    """Return whether a group reads a topic, so that it must be waited for.
 
     While its members rebalance, what was seen before counts. A group without members, or whose members assign
     by hand, is not among the readers.
@@ -132,7 +132,7 @@ def reads(group: Group, topic: str, *, did: bool) -> bool | None:
     `did`: it read it when it was last seen, or has committed offsets of the topic.
 
     Returns:
-        None if it can't be told: its members are rebalancing, and nothing else is known of it.
+        None if its members are rebalancing, and nothing else is known of it.
     """
     if not group.members or topic in group.topics:
         return bool(group.members)

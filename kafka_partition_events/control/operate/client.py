@@ -58,7 +58,7 @@ class ControlClient:
 
         Raises:
             RecordError: something in it is too long, or no text; nothing was written.
-            ControlTopicError: there is no such topic, it was refused, or nobody answers.
+            ControlTopicError: there is no such topic, it was refused, or no broker answers.
         """
         value, deadline = encode(command), time.monotonic() + _LIMIT_S
         try:
@@ -77,7 +77,7 @@ class ControlClient:
         return groups_of(self._groups, topic, count, _LIMIT_S)
 
     def is_compacted(self, topic: str) -> bool:
-        """Tell whether a topic is known to be compacted."""
+        """Return whether a topic is known to be compacted."""
         return self._topics.is_compacted(topic)
 
     def close(self) -> None:
@@ -86,13 +86,13 @@ class ControlClient:
             part.close()
 
     def _deliver(self, value: bytes, key: str, deadline: float) -> Message:
-        told: list[tuple[KafkaError | None, Message]] = []
+        reports: list[tuple[KafkaError | None, Message]] = []
         milliseconds = max(1, round(1_000 * (deadline - time.monotonic())))
         producer = Producer({**self._writing, "message.timeout.ms": milliseconds})
-        producer.produce(self._commands, value, key, on_delivery=lambda *report: told.append(report))
-        while not told:  # librdkafka tells of every record when its time is over, at the latest
+        producer.produce(self._commands, value, key, on_delivery=lambda *report: reports.append(report))
+        while not reports:  # librdkafka reports every record when its time is over, at the latest
             producer.poll(0.5)
-        ((error, message),) = told
+        ((error, message),) = reports
         if error is not None:
             raise KafkaException(error)
         return message

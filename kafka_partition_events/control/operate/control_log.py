@@ -16,7 +16,7 @@ class ControlLog:
     """What is in ``kpe.changes`` and ``kpe.leases``, merged. One thread at a time.
 
     Attributes:
-        ledger: What was read so far; of a topic that was created anew, what the former one told, too.
+        ledger: What was read so far; of a topic that was recreated, also what was in the former one.
         skipped: Counts records that were not understood.
     """
 

@@ -1,4 +1,4 @@
-"""Looks at the control topics of a cluster, and creates them. Needs confluent-kafka."""
+"""Describes the control topics of a cluster, and creates them. Needs confluent-kafka."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
@@ -26,7 +26,7 @@ class ControlTopicAdmin:
         """Connect in the background, by librdkafka's settings."""
         self._connection = Connection(config)
 
-    def look(self, wanted: Collection[ControlTopic]) -> dict[str, ControlTopic]:
+    def describe(self, wanted: Collection[ControlTopic]) -> dict[str, ControlTopic]:
         """Return those of the topics that are there, by name.
 
         Raises:
@@ -36,14 +36,14 @@ class ControlTopicAdmin:
             there = describe_topics(self._connection, [topic.name for topic in wanted], _LIMIT_S)
             configs = self._configs(there)
         except (KafkaException, TimeoutError) as error:
-            raise self._connection.failure("can't look at the control topics", error) from error
+            raise self._connection.failure("can't describe the control topics", error) from error
         return {
             name: ControlTopic(name=name, partitions=len(there[name].partitions), config=config)
             for name, config in configs.items()
         }
 
     def is_compacted(self, topic: str) -> bool:
-        """Tell whether any topic is known to be compacted."""
+        """Return whether any topic is known to be compacted."""
         try:
             return "compact" in self._configs([topic]).get(topic, {}).get("cleanup.policy", "")
         except (MetadataFetchError, TimeoutError):
@@ -84,7 +84,7 @@ class ControlTopicAdmin:
                     continue  # it is new, and the broker that was asked has not heard of it yet
                 needed = Right(("DescribeConfigs",), "topic", resource.name)
                 raise self._connection.failure(
-                    f"can't look at topic {resource.name}", error, needed
+                    f"can't read the settings of topic {resource.name}", error, needed
                 ) from error
             found[resource.name] = {entry.name: entry.value for entry in entries.values()}
         return found

@@ -1,4 +1,4 @@
-"""How large anything in a record may be. Whatever is larger is no record, whoever wrote it. Pure.
+"""How large anything in a record may be. Whatever is larger is no record. Pure.
 
 Everybody with the library may write leases and acks. What one record can cost its readers is bounded by its
 length in bytes (`codec.MOST_BYTES`), as nothing in it costs more than its text: sets of partitions are kept

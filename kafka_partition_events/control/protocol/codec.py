@@ -128,7 +128,7 @@ def _read_document(kind: Any, document: Any) -> Any:
 
 
 def decode_or_skip(kind: type[AnyRecord], value: bytes, skipped: Skipped, at: Place) -> AnyRecord | None:
-    """Return the record that JSON tells; None if it tells none, which is noted with its place."""
+    """Return the record that JSON holds; None if it holds none, which is noted with its place."""
     try:
         return decode(kind, value)
     except RecordError as error:

@@ -31,7 +31,7 @@ class Appended:
 
     @property
     def born_ms(self) -> int:
-        """When the process that wrote it appended its first lease, as far as it tells; no later than this."""
+        """When the process that wrote it appended its first lease, as far as it says; no later than this."""
         return self.at_ms if self.record.born_ms is None else min(self.at_ms, self.record.born_ms)
 
 

@@ -64,7 +64,7 @@ class PartitionSet:
         return self if self == other else PartitionSet(_joined((*self.runs, *other.runs)))
 
     def __le__(self, other: "PartitionSet") -> bool:
-        """Tell whether all of these are among the others."""
+        """Return whether all of these are among the others."""
         return other | self == other
 
 

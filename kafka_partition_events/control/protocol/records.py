@@ -73,7 +73,7 @@ class Answer:
 
     Attributes:
         offset: Which command, by its place in ``kpe.commands``,
-        at_ms: and by the time at which it was appended: the topic may have been created anew.
+        at_ms: and by the time at which it was appended: the topic may have been recreated.
         verb: What was asked for.
         actor: Who asked.
         refused: Whether it was not carried out,
@@ -136,7 +136,7 @@ class Change:
         detail: Why it is rejected, cancelled or can't go on, in words.
         totals: How far producers are.
         groups: The groups that it waits for: all that read the topic since the request.
-        unverified: Why the numbers do not tell everything; empty if they do.
+        unverified: Why the numbers do not show everything; empty if they do.
         answers: What became of the last commands, oldest first.
     """
 
@@ -183,7 +183,7 @@ class Change:
         return next((one for one in self.answers if (one.offset, one.at_ms) == at), None)
 
     def was_given(self, given: Given) -> bool:
-        """Tell whether a command was carried out, or refused, before."""
+        """Return whether a command was carried out, or refused, before."""
         return any(given.offset <= one.offset and given.at_ms <= one.at_ms for one in self.answers)
 
     def with_answer(self, answer: Answer) -> "Change":
@@ -229,7 +229,7 @@ class Lease:
         instance_id: What the instance is called over restarts.
         incarnation: A random id of this process.
         lease_seq: Counts this process's leases.
-        born_ms: When its first lease was appended, as the delivery report told; None in the first one.
+        born_ms: When its first lease was appended, as the delivery report says; None in the first one.
         group: A consumer's group; None: it is a producer.
         ttl_s: After how many seconds without a lease the instance counts as lost; 0: it has stopped.
         view: The topics that it uses, those with open changes first; at most `MOST_TOPICS`.
@@ -256,7 +256,7 @@ _MOST_NAME: Final = 246
 
 def group_name(name: str) -> str:
     """Return a group's name as it may stand in a record: Kafka lets it be anything, of any length."""
-    told = legible(name, _MOST_NAME)
-    if told == name:
+    shown = legible(name, _MOST_NAME)
+    if shown == name:
         return name
-    return f"{told}#{hashlib.blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+    return f"{shown}#{hashlib.blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"

@@ -15,7 +15,7 @@ from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 PREFIX: Final = "kpe."
 CURE: Final = "`kpe tracker init` creates the control topics"
 CHANGES: Final = ("changes",)
-"""What tells of changes, but for what each instance says of them."""
+"""The topic of the changes, without what each instance says of them."""
 EVERYTHING: Final = (*CHANGES, "leases")
 """That, too: all that a tracker goes by."""
 

@@ -63,7 +63,7 @@ class Membership:
         """Join the group in the background, if the topic is there.
 
         Raises:
-            ControlTopicError: there is no such topic, or nobody answers.
+            ControlTopicError: there is no such topic, or no broker answers.
         """
         try:
             found = self._consumer.list_topics(self._topic, timeout=_LIMIT_S).topics[self._topic]
@@ -97,7 +97,7 @@ class Membership:
         return found
 
     def commit(self) -> None:
-        """Let whoever is elected next begin behind the commands that were carried out.
+        """Let the tracker that is elected next begin behind the commands that were carried out.
 
         Not in the transaction of what they led to: a command that comes again does nothing, but an offset
         that a rebalance refuses would end that transaction, and the term of office with it.

@@ -31,7 +31,7 @@ from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.metadata.cluster import Cluster
 
 LEASE_S: Final = 30.0
-"""Seconds between two leases of the tracker: they tell that there is one, and tell it the brokers' time."""
+"""Seconds between two leases of the tracker: they show that it lives, and their answers give it the time."""
 
 _LIMIT_S: Final = 30.0
 _READ_S: Final = 10.0
@@ -71,14 +71,14 @@ class Leadership:
     """The work of an elected tracker. One thread at a time.
 
     Whatever it raises ends it: what it knows may differ from what was written then. `close` it, and let
-    another one read everything anew.
+    another one read everything from the start.
     """
 
     def __init__(self, settings: TrackerConfig) -> None:
         """Fence all other trackers, then read everything to its end; in this order nothing can be missed.
 
         Raises:
-            KafkaException, TimeoutError: a later tracker has fenced this one, or nobody answers.
+            KafkaException, TimeoutError: a later tracker has fenced this one, or no broker answers.
             ControlTopicError: the control topics can't be read.
             ConfigurationError: librdkafka refuses a settings.
         """
@@ -100,12 +100,12 @@ class Leadership:
             self._log.skipped = settings.skipped
             with self._naming():
                 self._producer.init_transactions(_LIMIT_S)
-            self._write([self._next_lease()])  # the first answer tells the brokers' time
+            self._write([self._next_lease()])  # the first answer shows the brokers' time
             self._log.read(_READ_ALL_S)
             self._controller = Controller(self._log.ledger, self._log.ledger.next_epoch(), settings.policy)
             self._grower = parts.enter_context(contextlib.closing(Grower(config, settings.policy)))
             self._prober = parts.enter_context(contextlib.closing(GroupProber(GroupAdmin(config))))
-            # What nobody has looked at would pass for unknown.
+            # Without a probe, all groups would pass for unknown.
             self._prober.watch(self._controller.open_changes, self.now_ms)
             self._parts = parts.pop_all()
 
@@ -128,10 +128,10 @@ class Leadership:
         for longer, and no gate opens too early.
 
         Raises:
-            ControlTopicError: no broker has told it.
+            ControlTopicError: no broker has reported it.
         """
         if not self._clocks:
-            raise ControlTopicError("the broker does not tell when it has appended a record")
+            raise ControlTopicError("the broker does not report when it has appended a record")
         now_ms = int(min(self._clocks.values()) + 1_000 * time.monotonic())
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
@@ -140,7 +140,7 @@ class Leadership:
         """Carry out commands, and let all open changes take their next steps; in one transaction.
 
         Raises:
-            KafkaException, TimeoutError: it was not written, or nobody can tell.
+            KafkaException, TimeoutError: it was not written, or that is not known.
             ControlTopicError: the control topics can't be read.
         """
         self._log.read(_READ_S)
@@ -173,7 +173,7 @@ class Leadership:
         """Describe the topics in question: each round decides by what is there now."""
         specs = [change.spec for change in self._controller.open_changes]
         specs += [given.command.spec for given in commands if given.command.spec is not None]
-        found = self._grower.look({spec.topic for spec in specs})
+        found = self._grower.describe({spec.topic for spec in specs})
         return ClusterSnapshotForControl(
             cluster=None if found is None else Cluster(by_topic=found.values(), cluster_id=self.cluster_id),
             probe=self._prober.probe,
@@ -212,12 +212,12 @@ class Leadership:
             if not isinstance(record, Lease):
                 producer.produce(topic, value, key)
                 continue
-            # The tracker's own leases go to every partition, so that each leader tells its time.
+            # The tracker's own leases go to every partition, so that each leader shows its time.
             listed = producer.list_topics(topic, _LIMIT_S)
             self.cluster_id = listed.cluster_id
             for partition, found in listed.topics[topic].partitions.items():
-                told = partial(self._heard, found.leader)
-                producer.produce(topic, value, key, partition, on_delivery=told)
+                heard = partial(self._heard, found.leader)
+                producer.produce(topic, value, key, partition, on_delivery=heard)
         for change in retired:
             producer.produce(f"{prefix}changes", None, key_of(change))
         producer.commit_transaction(_LIMIT_S)

@@ -1,4 +1,4 @@
-"""What a tracker tells about itself and its changes, for metrics and health. Pure."""
+"""What a tracker reports of itself and its changes, for metrics and health. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping

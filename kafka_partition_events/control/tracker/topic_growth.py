@@ -17,7 +17,7 @@ from kafka_partition_events.metadata.cluster import TopicInfo
 
 RETRY_S: Final = 10.0
 _LIMIT_S: Final = 15.0
-_LOOK_S: Final = 5.0
+_DESCRIBE_S: Final = 5.0
 
 
 class Grower:
@@ -31,17 +31,17 @@ class Grower:
         """Why partitions could not be created the last time, by change."""
         self._again_at: dict[str, float] = {}
 
-    def look(self, topics: Collection[str]) -> dict[str, TopicInfo] | None:
+    def describe(self, topics: Collection[str]) -> dict[str, TopicInfo] | None:
         """Return those of the topics that are there and may be seen; None if no broker answers."""
         try:
-            return describe_topics(self._connection, topics, _LOOK_S, operation=None) if topics else {}
+            return describe_topics(self._connection, topics, _DESCRIBE_S, operation=None) if topics else {}
         except (KafkaException, TimeoutError):
             return None
 
     def grow(self, due: Collection[Change], may_go_on: Callable[[], bool]) -> None:
         """Create the partitions of these changes.
 
-        What is in vain is told by `troubles`, and tried again after a while as long as it is due. Right
+        What fails is in `troubles`, and is tried again after a while as long as it is due. Right
         before each it asks whether this is the tracker still.
         """
         ids = {change.change_id for change in due}
@@ -64,14 +64,14 @@ class Grower:
         """Create partitions; return what went wrong. After an error it counts what is there nevertheless."""
         topic, count = change.spec.topic, change.spec.to_count
         try:
-            found = self._look(topic)
+            found = self._described(topic)
             there, topic_id = (None, None) if found is None else (len(found.partitions), found.topic_id)
             if (why := self._policy.forbids(change.spec, there, topic_id)) is not None or not may_go_on():
                 return why
             try:
                 self._create(topic, count)
             except (KafkaException, TimeoutError):
-                found = self._look(topic)
+                found = self._described(topic)
                 if found is None or len(found.partitions) != count:
                     raise
         except MetadataFetchError as error:
@@ -82,7 +82,7 @@ class Grower:
             return str(self._connection.failure(what, error, needed))
         return None
 
-    def _look(self, topic: str) -> TopicInfo | None:
+    def _described(self, topic: str) -> TopicInfo | None:
         return describe_topics(self._connection, [topic], _LIMIT_S).get(topic)
 
     def _create(self, topic: str, count: int) -> None:

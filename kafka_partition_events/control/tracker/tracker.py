@@ -71,7 +71,7 @@ class Tracker:
         while not stop.is_set():
             try:
                 self._take_part(stop)
-            except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to follow the changes
+            except Exception as error:  # noqa: BLE001 - whatever it is, a tracker has to follow the changes
                 self._begin_again(_text(error))
                 stop.wait(_RETRY_S)
         self._status = self._status.standing_by()

@@ -29,8 +29,8 @@ def change_convergence(records: DataFrame) -> DataFrame:
     ``groups_required``, ``groups_covered``, ``unverified``: how many reasons there are why the numbers may
     not be complete.
 
-    ``retired`` tells whether a tombstone followed; a change of which there is nothing but that is left out. A
-    gate has opened when the first record was appended that tells of it; null if the first of all did.
+    ``retired`` says whether a tombstone followed; a change of which there is nothing but that is left out. A
+    gate has opened when the first record was appended that says so; null if the first of all did.
     """
     deadline_ms = F.col("observed_ms") + (F.col("spec.deadline_s") * 1_000).cast("bigint")
     passed = F.coalesce("finished_ms", F.col("until_ms")) - F.col("deadline_ms")

@@ -37,7 +37,7 @@ _REQUIRED: Final = (
 
 
 def rows(records: DataFrame) -> DataFrame:
-    """Return a row for each record: its fields, and why it tells nothing, in ``defect``.
+    """Return a row for each record: its fields, and what is wrong with it, in ``defect``.
 
     Besides the fields: ``topic, partition, offset, timestamp``, ``at_ms`` (when the broker appended it),
     ``digest`` (what decides between records that differ in nothing but their content), ``tombstone``,
@@ -49,14 +49,14 @@ def rows(records: DataFrame) -> DataFrame:
         "key",
         "value",
         F.ltrim(text).startswith("{").alias("_object"),
-        F.from_json(text, f"{_HEADER}, {_CHANGE}").alias("_told"),
+        F.from_json(text, f"{_HEADER}, {_CHANGE}").alias("_record"),
     )
     defect = F.when(F.col("value").isNotNull(), _defect()).alias("defect")
-    names = read.select("_told.*").columns[len(_HEADER.split(",")) :]
-    fields = {name: F.col(f"_told.{name}") for name in names}
-    fields["detail"] = F.coalesce("_told.detail", F.lit(""))
+    names = read.select("_record.*").columns[len(_HEADER.split(",")) :]
+    fields = {name: F.col(f"_record.{name}") for name in names}
+    fields["detail"] = F.coalesce("_record.detail", F.lit(""))
     named = F.col("key").cast("string")
-    fields["change_id"] = F.coalesce("_told.change_id", named)
+    fields["change_id"] = F.coalesce("_record.change_id", named)
     return read.select(
         *COORDINATES,
         F.unix_millis("timestamp").alias("at_ms"),
@@ -73,7 +73,7 @@ def _defect() -> Column:
     """Return what is wrong with a record that is no tombstone; null: nothing."""
 
     def field(name: str) -> Column:
-        return F.col(f"_told.{name}")
+        return F.col(f"_record.{name}")
 
     def is_good(*conditions: Column) -> Column:
         return F.coalesce(F.forall(F.array(*conditions), lambda one: one), F.lit(False))

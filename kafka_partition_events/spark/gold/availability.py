@@ -1,4 +1,4 @@
-"""How available partitions were: a range, for an outage's begin and end are known between two looks only."""
+"""How available partitions were: a range, for an outage's begin and end are known between two polls only."""
 
 from datetime import timedelta
 from typing import Final
@@ -65,16 +65,16 @@ def rated(lasting: Lasting, period: Period, size: int) -> DataFrame:
     """Return how available each topic was in each step of a period, up to the last news.
 
     All seconds are added up over partitions: one offline for a minute, and ten for six seconds, both make
-    60. Time in which nobody looked is neither up nor down: it is in ``partition_seconds`` and
+    60. Time in which no observer polled is neither up nor down: it is in ``partition_seconds`` and
     ``blind_seconds``, and left out of the others.
 
     Columns: ``cluster_id, topic, step`` (its begin, microseconds) and
 
-    - ``partition_seconds``: how long its partitions were there; 0 if no event tells of the topic's count
-    - ``offline_seconds_lo``, ``_hi``: how long they were offline, at least and at most. A begin that nobody
-      saw counts from the first sighting; what has not ended is offline until the last news
+    - ``partition_seconds``: how long its partitions were there; 0 if no event has the topic's count
+    - ``offline_seconds_lo``, ``_hi``: how long they were offline, at least and at most. A begin that no
+      observer saw counts from the first sighting; what has not ended is offline until the last news
     - ``blind_seconds``
-    - ``availability_lo``, ``_hi``: from 0 to 1; null where nobody looked at all
+    - ``availability_lo``, ``_hi``: from 0 to 1; null where no observer polled at all
     - ``incidents``: how many outages began (were first seen) in it
     - ``final``: whether it ended long enough ago, and no outage of it is open
 
@@ -155,7 +155,7 @@ def present(spans: DataFrame, clusters: Clusters, size: int) -> DataFrame:
 
 def offline(spans: DataFrame, clusters: Clusters, begin: int, end: int, size: int) -> DataFrame:
     """Return for outages what `added_up` adds up, within a time."""
-    # One that began and ended within one look is still an incident, though it may have had no length at all.
+    # One that began and ended between the same two polls is still an incident, though it may have no length.
     seen = spans.withColumn("high_end", F.col("end")).withColumn(
         "end", F.greatest("end", F.col("first_seen") + 1)
     )

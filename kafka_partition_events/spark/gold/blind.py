@@ -1,4 +1,4 @@
-"""When nobody looked at a cluster, and when it answered nobody: what happened then is neither up nor down."""
+"""When no observer polled a cluster, and when it answered none: what happened then is neither up nor down."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,56 +20,56 @@ LASTING: Final = (
     "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
     "broker.joined", "broker.left", "broker.changed", "metadata.unavailable", "metadata.recovered",
 )  # fmt: skip
-"""Events that are rare: whoever tells them takes a look."""
+"""Events that are rare: an observer that emits one has polled the cluster."""
 
 _SPANS: Final = "array<struct<begin: bigint, end: bigint>>"
 _BOUNDS: Final = ("begin", "end")
 _NEVER: Final = datetime(2200, 1, 1, tzinfo=UTC)
 """The end of what has not ended."""
 _LOST: Final = "metadata.unavailable"
-_NO_LOOK: Final = (
+_NO_POLL: Final = (
     "metadata.unavailable", "metadata.recovered", "metadata.stale", "metadata.rejected", "observer.resync",
     "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued",
     "keys.moved", "keys.returned",
     "cluster.summary",
 )  # fmt: skip
-"""Events whose bounds are not two good looks in a row."""
+"""Events whose bounds are not two good polls in a row."""
 
 PERIODS: Final = 2
-"""So many periods of `HEARTBEAT` may pass until the next one: then nobody looked."""
+"""So many periods of `HEARTBEAT` may pass until the next one; after more, no observer polled."""
 HEARTBEAT: Final = "cluster.summary"
-"""What an observer tells each few minutes as long as it looks."""
+"""What an observer emits every few minutes as long as it polls."""
 _USUAL: Final = 300 * SECOND_US
 """The period of an observer without summaries."""
 
 
-def looks() -> Column:
-    """Return whether an event tells of a look at the cluster, which found it as it was after ``prev_at``."""
-    return ~F.col("gap") & ~F.col("name").isin(*_NO_LOOK)
+def is_poll() -> Column:
+    """Return whether an event is of a poll of the cluster, which found it as it was after ``prev_at``."""
+    return ~F.col("gap") & ~F.col("name").isin(*_NO_POLL)
 
 
-def intervals(told: DataFrame, clusters: Clusters) -> DataFrame:
-    """Return ``cluster_id, begin, end`` (microseconds) of the times in which nobody looked, without overlaps.
+def intervals(reported: DataFrame, clusters: Clusters) -> DataFrame:
+    """Return ``cluster_id, begin, end`` (microseconds) without overlaps, when no observer polled.
 
-    Nobody looked
+    No observer polled
 
-    - from the last good look before ``metadata.recovered`` to it;
+    - from the last good poll before ``metadata.recovered`` to it;
     - from ``metadata.unavailable``, if that is not followed by a recovery (the observer died), to the next
-      event of the cluster that takes a look and is among `LASTING`, or until now;
+      event of the cluster that is of a poll and is among `LASTING`, or until now;
     - between the bounds of an event with a gap;
     - between two ``cluster.summary`` that are more than `PERIODS` of their periods apart, from the one or the
-      last look after it: their observers died, or nobody could write down what they saw;
+      last poll after it: their observers died, or what they saw could not be written down;
 
-    except where another observer did: the bounds of an event without a gap are two looks in a row.
+    except where another observer did: the bounds of an event without a gap are two polls in a row.
 
     Args:
-        told: ``cluster_id, name, gap, prev_at, at, body``; events, doubles or not.
+        reported: ``cluster_id, name, gap, prev_at, at, body``; events, doubles or not.
         clusters: With the last news of each.
     """
-    told = _bounded(told)
-    suspected = _suspected(told, clusters)
-    looked = (
-        told.where(looks() & (F.col("begin") < F.col("end")))
+    reported = _bounded(reported)
+    suspected = _suspected(reported, clusters)
+    polled = (
+        reported.where(is_poll() & (F.col("begin") < F.col("end")))
         .join(F.broadcast(suspected), "cluster_id")
         .where("exists(suspected, one -> one.begin < end AND one.end > begin)")
         .select("cluster_id", "begin", "end")
@@ -77,18 +77,18 @@ def intervals(told: DataFrame, clusters: Clusters) -> DataFrame:
     )
     both = _edges(suspected.select("cluster_id", F.inline("suspected")), 1, 0)
     return (
-        clusters.known(_covered(both.unionByName(_edges(looked, 0, 1))))
+        clusters.known(_covered(both.unionByName(_edges(polled, 0, 1))))
         .withColumn("end", F.least("end", "until"))
         .where("begin < end")
         .select("cluster_id", *_BOUNDS)
     )
 
 
-def _bounded(told: DataFrame, *keep: str) -> DataFrame:
+def _bounded(reported: DataFrame, *keep: str) -> DataFrame:
     """Return ``cluster_id, name, gap, begin, end, period`` of events (microseconds), and others to keep."""
     bounds = F.unix_micros("prev_at").alias("begin"), F.unix_micros("at").alias("end")
     beat = F.when(F.col("name") == HEARTBEAT, period()).alias("period")
-    return told.select("cluster_id", *keep, "name", "gap", *bounds, beat)
+    return reported.select("cluster_id", *keep, "name", "gap", *bounds, beat)
 
 
 def period() -> Column:
@@ -97,11 +97,11 @@ def period() -> Column:
     return F.unix_micros(period["end"]) - F.unix_micros(period["begin"])
 
 
-def _suspected(told: DataFrame, clusters: Clusters) -> DataFrame:
-    """Return ``cluster_id`` and an array of the times in which some observer did not look."""
+def _suspected(reported: DataFrame, clusters: Clusters) -> DataFrame:
+    """Return ``cluster_id`` and an array of the times in which some observer did not poll."""
     before = F.lag("end").over(Window.partitionBy("cluster_id").orderBy("end"))
     silences = (
-        told.where(f"name = '{HEARTBEAT}' AND period IS NOT NULL")
+        reported.where(f"name = '{HEARTBEAT}' AND period IS NOT NULL")
         .withColumn("before", before)
         .where(f"end - before > {PERIODS} * period")
         .groupBy("cluster_id")
@@ -111,16 +111,16 @@ def _suspected(told: DataFrame, clusters: Clusters) -> DataFrame:
         "recovered": "IF(name = 'metadata.recovered' AND begin < end, struct(begin, end), NULL)",
         "gaps": "IF(gap AND begin < end, struct(begin, end), NULL)",
         "stops": "IF(name = 'metadata.unavailable', struct(coalesce(begin, end) AS begin, end AS at), NULL)",
-        "looks": f"IF(name IN {LASTING} AND name != 'metadata.unavailable', end, NULL)",
+        "polls": f"IF(name IN {LASTING} AND name != 'metadata.unavailable', end, NULL)",
     }
     found = (
-        clusters.known(told.where(f"name IN {LASTING} OR gap OR name = '{HEARTBEAT}'"))
+        clusters.known(reported.where(f"name IN {LASTING} OR gap OR name = '{HEARTBEAT}'"))
         .groupBy("cluster_id", "until")
         .agg(*(F.expr(f"collect_set({one}) AS {name}") for name, one in sets.items()))
         .join(F.broadcast(silences), "cluster_id", "left")
     )
     lost = "filter(stops, one -> NOT exists(recovered, other -> one.at BETWEEN other.begin AND other.end))"
-    end = "coalesce(array_min(filter(looks, look -> look > one.at)), until)"
+    end = "coalesce(array_min(filter(polls, poll -> poll > one.at)), until)"
     ended = f"transform({lost}, one -> struct(one.begin AS begin, {end} AS end))"
     lasting = f"filter({ended}, one -> one.begin < one.end)"
     suspected = f"concat(recovered, gaps, {lasting}, coalesce(silences, CAST(array() AS {_SPANS})))"
@@ -129,21 +129,21 @@ def _suspected(told: DataFrame, clusters: Clusters) -> DataFrame:
     )
 
 
-def _edges(intervals: DataFrame, suspected: int, looked: int) -> DataFrame:
+def _edges(intervals: DataFrame, suspected: int, polled: int) -> DataFrame:
     """Return where intervals begin and end: ``cluster_id, at``, and how the two counts change there."""
     ends = "inline(array(struct(begin AS at, 1 AS sign), struct(end AS at, -1 AS sign)))"
     return intervals.selectExpr("cluster_id", ends).selectExpr(
-        "cluster_id", "at", f"sign * {suspected} AS suspected", f"sign * {looked} AS looked"
+        "cluster_id", "at", f"sign * {suspected} AS suspected", f"sign * {polled} AS polled"
     )
 
 
 def _covered(edges: DataFrame) -> DataFrame:
     """Return ``cluster_id, begin, end``: some interval of the first kind is open, and none of the second."""
     in_time = Window.partitionBy("cluster_id").orderBy("at")
-    found = (F.sum("suspected").over(in_time) > 0) & (F.sum("looked").over(in_time) == 0)
+    found = (F.sum("suspected").over(in_time) > 0) & (F.sum("polled").over(in_time) == 0)
     return (
         edges.groupBy("cluster_id", "at")
-        .agg(F.sum("suspected").alias("suspected"), F.sum("looked").alias("looked"))
+        .agg(F.sum("suspected").alias("suspected"), F.sum("polled").alias("polled"))
         .withColumn("found", found)
         .withColumn("was_found", F.lag("found", 1, False).over(in_time))
         .where("found != was_found")
@@ -153,27 +153,27 @@ def _covered(edges: DataFrame) -> DataFrame:
     )
 
 
-# -- when it answered nobody ---------------------------------------------------------------------------------
+# -- when it answered none -----------------------------------------------------------------------------------
 
 
-def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
-    """Return ``cluster_id, begin, end`` (microseconds) of the times in which a cluster answered nobody.
+def outages(reported: DataFrame, clusters: Clusters) -> DataFrame:
+    """Return ``cluster_id, begin, end`` (microseconds) of the times in which a cluster answered no observer.
 
     With ``metadata.unavailable`` an observer has lost the cluster until its ``metadata.recovered``; if its
     next word is another one, until the next one of any observer. Words are the events of `LASTING`, and
     summaries; of those of one moment, a recovery is the first. After others it watches until its next one
     (of ``metadata.recovered``: until ``prev_at``), but not for longer than `PERIODS` of its summaries. The
-    cluster answers nobody where one has lost it and none watches, by words or by bounds without gap.
+    cluster answers none where one has lost it and none watches, by words or by bounds without gap.
 
     Args:
-        told: ``cluster_id, observer, name, gap, prev_at, at, body``; events, doubles or not.
+        reported: ``cluster_id, observer, name, gap, prev_at, at, body``; events, doubles or not.
         clusters: With the last news of each.
     """
     is_back = "name = 'metadata.recovered'"
     by_observer = f"OVER (PARTITION BY cluster_id, observer ORDER BY end, name = '{_LOST}', NOT {is_back})"
     later = "OVER (PARTITION BY cluster_id ORDER BY end RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
     words = (
-        _bounded(told.where(F.col("name").isin(*LASTING, HEARTBEAT)), "observer")
+        _bounded(reported.where(F.col("name").isin(*LASTING, HEARTBEAT)), "observer")
         .distinct()
         .selectExpr(
             *("cluster_id", f"name = '{_LOST}' AS is_lost", "end AS begin"),
@@ -186,8 +186,8 @@ def outages(told: DataFrame, clusters: Clusters) -> DataFrame:
     lost_until = f"coalesce(by_itself, by_anybody, {micros(_NEVER)}) AS end"
     lost = words.where("is_lost").selectExpr("cluster_id", "begin", lost_until)
     watched = words.where("NOT is_lost").selectExpr("cluster_id", "begin", "least(saw_until, silent) AS end")
-    looks_ = _bounded(told.where(looks())).select("cluster_id", *_BOUNDS)
-    seen = watched.unionByName(looks_).where("begin < end").distinct()
+    polls = _bounded(reported.where(is_poll())).select("cluster_id", *_BOUNDS)
+    seen = watched.unionByName(polls).where("begin < end").distinct()
     found = clusters.known(_covered(_edges(lost, 1, 0).unionByName(_edges(seen, 0, 1))))
     return found.where("begin <= until").select("cluster_id", *_BOUNDS)
 
@@ -208,7 +208,7 @@ def spans_of(rows: DataFrame) -> Sequence[Blind]:
     return sorted(Blind(**row) for row in found)
 
 
-def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Clusters:
+def found_again(clusters: Clusters, tables: Tables, first: datetime) -> Clusters:
     """Return clusters with both kinds of time since a moment as the records have them.
 
     Blind times that the moment lies in are found again, too; outages lie in such times.
@@ -216,8 +216,8 @@ def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Clusters:
     begin = first
     while touching := [span.begin for span in clusters.blind if span.begin < begin <= span.end]:
         begin = min(touching)
-    told = tables.read(RECORDS, since(begin - timedelta(days=1))).where("defect IS NULL")
-    looked = told.selectExpr(
+    good = tables.read(RECORDS, since(begin - timedelta(days=1))).where("defect IS NULL")
+    seen = good.selectExpr(
         f"coalesce(event.data.cluster_id, '{events.NO_CLUSTER}') AS cluster_id",
         "event.data.observer",
         "name",
@@ -226,8 +226,8 @@ def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Clusters:
         "event.data.snapshot.at",
         "body",
     )
-    unseen = spans_of(intervals(looked, clusters).where(F.col("end") > micros(begin)))
-    out = spans_of(outages(looked, clusters).where(F.col("begin") >= micros(begin)))
+    unseen = spans_of(intervals(seen, clusters).where(F.col("end") > micros(begin)))
+    out = spans_of(outages(seen, clusters).where(F.col("begin") >= micros(begin)))
     return evolve(
         clusters,
         blind=sorted([*(span for span in clusters.blind if span.end < begin), *unseen]),

@@ -1,4 +1,4 @@
-"""What is known of clusters as a whole: the last news of each, and when nobody looked at it.
+"""What is known of clusters as a whole: the last news of each, and when no observer polled it.
 
 That is little, and the driver knows it. So it is part of the plan, as a literal that Spark keeps beside the
 code that it generates: a join would be one more job, each time.
@@ -26,8 +26,8 @@ class Clusters:
 
     Attributes:
         until: The last news. What has not ended by then is open until then; nothing is said of later times.
-        blind: When nobody looked; those of one cluster do not overlap.
-        out: When they answered nobody.
+        blind: When no observer polled; those of one cluster do not overlap.
+        out: When they answered no observer.
     """
 
     until: Mapping[str, datetime] = field(factory=dict)
@@ -44,14 +44,14 @@ class Clusters:
         return _of_cluster(moments, "bigint")
 
     def blind_within(self, begin: Column, end: Column) -> Column:
-        """Return for how long nobody looked at ``cluster_id`` within an interval."""
+        """Return for how long no observer polled ``cluster_id`` within an interval."""
         if not self.blind:
             return long(0)
         parts = self.blind_parts(begin, end)
         return F.aggregate(parts, long(0), lambda sum_, one: sum_ + length(one["begin"], one["end"]))
 
     def blind_parts(self, begin: Column, end: Column) -> Column:
-        """Return the parts of an interval in which nobody looked, an array of ``begin, end``."""
+        """Return the parts of an interval in which no observer polled, an array of ``begin, end``."""
         none = F.array().cast(_SPANS)
         if not self.blind:
             return none
@@ -65,7 +65,7 @@ class Clusters:
         return F.coalesce(parts, none)
 
     def touches_blind(self, begin: Column, end: Column) -> Column:
-        """Return whether nobody looked at some moment of an interval."""
+        """Return whether no observer polled at some moment of an interval."""
         return F.size(self.blind_parts(begin, end)) > 0
 
     def _blind(self) -> Column:
@@ -81,6 +81,6 @@ def _of_cluster(known: Mapping[str, object], type_: str) -> Column:
 
 def rows_of_topics(spark: SparkSession, topics: Mapping[str, Iterable[str]]) -> DataFrame:
     """Return ``cluster_id, topic`` of these topics by cluster."""
-    told = [{"cluster_id": cluster, "topic": topic} for cluster, names in topics.items() for topic in names]
-    listed = F.from_json(F.lit(json.dumps(told)), "array<struct<cluster_id: STRING, topic: STRING>>")
+    rows = [{"cluster_id": cluster, "topic": topic} for cluster, names in topics.items() for topic in names]
+    listed = F.from_json(F.lit(json.dumps(rows)), "array<struct<cluster_id: STRING, topic: STRING>>")
     return spark.range(1, numPartitions=1).select(F.inline(listed))

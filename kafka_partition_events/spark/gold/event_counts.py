@@ -19,7 +19,7 @@ _SUMMARY: Final = """
 """
 
 
-def leader_churn(told: DataFrame, period: Period) -> DataFrame:
+def leader_churn(reported: DataFrame, period: Period) -> DataFrame:
     """Return how many partitions each broker lost and took over, in windows of five minutes.
 
     Only ``leadership.moved`` counts: a partition that goes offline is an outage, not a move. A move lies in
@@ -36,7 +36,7 @@ def leader_churn(told: DataFrame, period: Period) -> DataFrame:
     gained = f"leader_after AS broker, 0 AS moves_from, int(NOT {same}) AS moves_to, 0 AS reelections"
     counts = ("moves_from", "moves_to", "reelections")
     return (
-        told.where("name = 'leadership.moved'")
+        reported.where("name = 'leadership.moved'")
         .where(during(F.col("at"), period))
         .withColumn("step", step_of(F.unix_micros("at"), CHURN_STEP_US))
         .selectExpr("cluster_id", "step", f"inline(array(struct({lost}), struct({gained})))")
@@ -51,23 +51,23 @@ def leader_churn(told: DataFrame, period: Period) -> DataFrame:
     )
 
 
-def skew(told: DataFrame, period: Period) -> DataFrame:
+def skew(reported: DataFrame, period: Period) -> DataFrame:
     """Return what each broker held in each period that an observer summed up, and how even that was.
 
-    Columns: ``cluster_id, period_begin, period_end, at`` (the look), ``broker, rack, leaders, replicas,
+    Columns: ``cluster_id, period_begin, period_end, at`` (the poll), ``broker, rack, leaders, replicas,
     offline_replicas``; of the whole cluster, the same in each of its brokers' rows: ``topics, partitions,
     offline, leaders_max_mean, leaders_cv, replicas_max_mean, replicas_cv`` (the largest by the mean, and the
     standard deviation by the mean: 1 and 0 are even; null where there are none); ``day``, ``hour_of_day`` (of
     ``at``).
     """
     bodies = (
-        told.where("name = 'cluster.summary' AND body IS NOT NULL")
+        reported.where("name = 'cluster.summary' AND body IS NOT NULL")
         .where(during(F.col("at"), period))
-        .select("cluster_id", "at", F.from_json("body", _SUMMARY).alias("told"))
+        .select("cluster_id", "at", F.from_json("body", _SUMMARY).alias("summary"))
     )
     evenness = (*_evenness("leaders"), *_evenness("replicas"))
     of_all = ("leaders_max_mean", "leaders_cv", "replicas_max_mean", "replicas_cv", "day", "hour_of_day")
-    return bodies.select("*", "told.*", *evenness, *parts_of(F.unix_micros("at"))).selectExpr(
+    return bodies.select("*", "summary.*", *evenness, *parts_of(F.unix_micros("at"))).selectExpr(
         "cluster_id",
         "period.begin AS period_begin",
         "period.end AS period_end",
@@ -79,9 +79,9 @@ def skew(told: DataFrame, period: Period) -> DataFrame:
 
 def _evenness(what: str) -> tuple[Column, Column]:
     # From whole sums, so that the order in which brokers are listed can't show in the last digit.
-    counts = F.transform("told.brokers", lambda broker: F.coalesce(broker[what], F.lit(0).cast("bigint")))
+    counts = F.transform("summary.brokers", lambda broker: F.coalesce(broker[what], F.lit(0).cast("bigint")))
     zero = F.lit(0).cast("bigint")
-    brokers = F.size("told.brokers")
+    brokers = F.size("summary.brokers")
     total = F.aggregate(counts, zero, lambda sum_, count: sum_ + count)
     squares = F.aggregate(counts, zero, lambda sum_, count: sum_ + count * count)
     return (

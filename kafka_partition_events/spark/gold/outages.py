@@ -1,13 +1,13 @@
 """Events -> outages of partitions, each with the bounds of its begin and its end.
 
-A transition is known between two looks only: after ``prev_at`` and not after ``at``. So an outage began in
+A transition is known between two polls only: after ``prev_at`` and not after ``at``. So an outage began in
 ``(began_after, began_by]`` and ended in ``(ended_after, ended_by]``; all four are kept. ``began_after`` is
-null when nobody saw it online before; ``ended_by`` is null when nobody saw it end.
+null when no observer saw it online before; ``ended_by`` is null when none saw it end.
 
-Several observers, a restarted one and doubles all only tell the same state again. That makes no new outage,
+Several observers, a restarted one and doubles all only report the same state again. That makes no new outage,
 it narrows the bounds.
 
-One computation serves all: of everything at once, or of what is told from some moment on, beside the few
+One computation serves all: of everything at once, or of what is reported from some moment on, beside the few
 states that stand for all before it (`standing_of`). A test holds one against the other.
 """
 
@@ -20,15 +20,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.spark.events import LABELS
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.intervals import day_of
-from kafka_partition_events.spark.gold.partition_counts import NAMES as TELL_COUNTS
+from kafka_partition_events.spark.gold.partition_counts import NAMES as COUNT_EVENTS
 
 KEY: Final = ("cluster_id", "topic", "partition")
 """The columns that name a partition. Several clusters may write to one topic of events."""
 
-TELLING: Final = (
+OUTAGE_EVENTS: Final = (
     "partition.offline", "partition.online", "topic.created", "topic.deleted", "topic.recreated",
 )  # fmt: skip
-"""The events that outages are made from; of ``topic.created`` those that an observer tells as it starts."""
+"""The events that outages are made from; of ``topic.created`` those that an observer emits as it starts."""
 
 OUTAGE: Final = (
     *KEY, "began_after", "began_by", "ended_after", "ended_by", "ended_with", "leader_before", "leader_after",
@@ -37,27 +37,27 @@ OUTAGE: Final = (
 DECORATED: Final = (*OUTAGE, "cause_broker", "censored", "day")
 """Those of the table."""
 
-NAMES: Final = tuple(sorted({*TELLING, *TELL_COUNTS, "broker.left"}))
+NAMES: Final = tuple(sorted({*OUTAGE_EVENTS, *COUNT_EVENTS, "broker.left"}))
 """The events that lasting things are made from: outages, their causes, counts of partitions."""
 
 OPEN: Final = "open"
 """``censored``: it had not ended by the last news."""
 BLIND: Final = "blind"
-"""``censored``: nobody looked for a part of the time between its outer bounds."""
+"""``censored``: no observer polled for a part of the time between its outer bounds."""
 AROUND: Final = timedelta(minutes=1)
 """How long before or after an outage's begin its broker may have left, to be its cause."""
 
 _TOPIC: Final = ("cluster_id", "topic")
 _OWN: Final = ("partition.offline", "partition.online")
-_TELLS: Final = f"name IN {TELLING} AND (name != 'topic.created' OR initial)"
+_OF_OUTAGES: Final = f"name IN {OUTAGE_EVENTS} AND (name != 'topic.created' OR initial)"
 _DOWN: Final = "name = 'partition.offline'"
 _OWN_PLACE: Final = "identity IS NULL OR name = 'topic.created'"
-_CODE: Final = f"CAST(array_position(array{TELLING}, name) AS INT)"
+_CODE: Final = f"CAST(array_position(array{OUTAGE_EVENTS}, name) AS INT)"
 """A number in the place of a name, in the order of the alphabet."""
 
 
 def states(observations: DataFrame) -> DataFrame:
-    """Return the rows of ``silver/states``: what `events.observations` tell of `NAMES`, doubles included.
+    """Return the rows of ``silver/states``: what `events.observations` returns of `NAMES`, doubles included.
 
     ``partition`` is null where it is about the whole topic. ``identity`` stands for the event's source, id.
     """
@@ -75,35 +75,35 @@ def states(observations: DataFrame) -> DataFrame:
     )
 
 
-def all_outages(told: DataFrame) -> DataFrame:
-    """Return the columns of `OUTAGE` of what `states` returned; ``ended_with`` tells what ended it.
+def all_outages(events: DataFrame) -> DataFrame:
+    """Return the columns of `OUTAGE` of what `states` returned; ``ended_with`` says what ended it.
 
     A topic that is deleted or re-created ends its partitions' outages; so does an observer that starts,
-    sees the topic and does not find the partition offline. Of the leaders the event of the begin tells the
-    one before, that of the end the one after; null where none tells.
+    sees the topic and does not find the partition offline. Of the leaders the event of the begin has the
+    one before, that of the end the one after; null where none has it.
     """
-    return outages_of(runs_of(told)).drop("news")
+    return outages_of(runs_of(events)).drop("news")
 
 
 # -- a part of it, on what is known of before ----------------------------------------------------------------
 
 
-def runs_of(told: DataFrame, standing: DataFrame | None = None, begin: datetime | None = None) -> DataFrame:
-    """Return the runs of each partition: times in which all that is told of it says the same.
+def runs_of(events: DataFrame, standing: DataFrame | None = None, begin: datetime | None = None) -> DataFrame:
+    """Return the runs of each partition: times in which all that is reported of it says the same.
 
-    Columns: `KEY`, ``run`` (their number, ascending), ``down``; ``first`` and ``last`` time that somebody
-    said it; ``after`` which that began; ``name`` and ``identity`` of what told it first; ``leader``: of a run
-    that is down the one before, of another the one after; ``news``: whether something told since ``begin``
-    tells of it, and ``found``: whether that may have changed more of it than ``last``.
+    Columns: `KEY`, ``run`` (their number, ascending), ``down``; ``first`` and ``last`` time that it was
+    said; ``after`` which that began; ``name`` and ``identity`` of what said it first; ``leader``: of a run
+    that is down the one before, of another the one after; ``news``: whether an event since ``begin``
+    is about it, and ``found``: whether that may have changed more of it than ``last``.
 
     Args:
-        told: As `states` returns them: all, or those from an hour before ``begin`` on.
-        standing: What stands for all that is told before, as `standing_of` returned it.
-        begin: From when on ``told`` counts; what is of the hour before shows which ids were known by then.
+        events: As `states` returns them: all, or those from an hour before ``begin`` on.
+        standing: What stands for all that is reported before, as `standing_of` returned it.
+        begin: From when on ``events`` count; what is of the hour before shows which ids were known by then.
     """
     columns = (*KEY, "name", "initial", "identity", "prev_at", "at", "leader_before", "leader_after")
     rows = (
-        told.where(_TELLS)
+        events.where(_OF_OUTAGES)
         .where(f"topic IS NOT NULL AND (name NOT IN {_OWN} OR partition >= 0)")
         .selectExpr(*columns, "false AS known")
     )
@@ -135,8 +135,8 @@ def _placed(rows: DataFrame, begin: datetime | None) -> DataFrame:
 
 def _spread(own: DataFrame, of_topic: DataFrame) -> DataFrame:
     """Return transitions: what is said about a topic is said of each partition that is known of it."""
-    # Whoever starts tells "the topic is there" and "this partition of it is offline" at one moment. That has
-    # the id of the original event, so it is a double, but not the same observation.
+    # An observer that starts emits "the topic is there" and "this partition of it is offline" at one moment.
+    # That has the id of the original event, so it is a double, but not the same observation.
     partitions = own.groupBy(*KEY).agg(
         F.expr("max(known) AS _standing"), F.expr(f"collect_set(IF(initial AND {_DOWN}, at, NULL)) AS _found")
     )
@@ -173,11 +173,11 @@ def outages_of(runs: DataFrame) -> DataFrame:
     )
 
 
-def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = None) -> DataFrame:
+def standing_of(runs: DataFrame, events: DataFrame, standing: DataFrame | None = None) -> DataFrame:
     """Return as few states as say the same of what comes after as those do that the runs were made from.
 
     They are the last outage of each partition and what followed on it, two to four rows; and when a topic was
-    last told as a whole, for partitions of which nothing is known yet.
+    last reported as a whole, for partitions of which nothing is known yet.
     """
     of_key = f"OVER (PARTITION BY {', '.join(KEY)})"
     of_id = f"OVER (PARTITION BY {', '.join(_TOPIC)}, identity)"
@@ -198,7 +198,7 @@ def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = N
         )
     )
     of_topic = (
-        told.where(_TELLS)
+        events.where(_OF_OUTAGES)
         .where("partition IS NULL AND topic IS NOT NULL")
         .selectExpr(*_TOPIC, f"IF(name = 'topic.created', at, min(at) {of_id}) AS at")
     )
@@ -232,7 +232,7 @@ def _runs(transitions: DataFrame) -> DataFrame:
                 F.expr,
                 (
                     "max(at) AS last",
-                    # Whoever looked before the first of them and found it otherwise narrows the bound.
+                    # A poll before the first of them that found it otherwise narrows the bound.
                     "max(IF(prev_at < first, prev_at, NULL)) AS _after",
                     "min(IF(at = first, code, NULL)) AS _code",  # the same one every time
                     "max(IF(at = first, leader, NULL)) AS leader",
@@ -246,7 +246,7 @@ def _runs(transitions: DataFrame) -> DataFrame:
         .selectExpr(
             *(*KEY, "run", "down", "first", "last", "leader", "identity", "news", "found"),
             "greatest(_after, IF(_otherwise < first, _otherwise, NULL)) AS after",
-            f"element_at(array{TELLING}, _code) AS name",
+            f"element_at(array{OUTAGE_EVENTS}, _code) AS name",
         )
     )
 
@@ -254,7 +254,7 @@ def _runs(transitions: DataFrame) -> DataFrame:
 # -- with what else is known of them -------------------------------------------------------------------------
 
 
-def partition_outages(found: DataFrame, told: DataFrame, clusters: Clusters, *keep: str) -> DataFrame:
+def partition_outages(found: DataFrame, events: DataFrame, clusters: Clusters, *keep: str) -> DataFrame:
     """Return the rows of ``gold/partition_outages``.
 
     Columns: those of `OUTAGE`; ``cause_broker``: the leader before, if
@@ -263,14 +263,14 @@ def partition_outages(found: DataFrame, told: DataFrame, clusters: Clusters, *ke
 
     Args:
         found: Outages.
-        told: States; those of ``broker.left`` around the begins are needed.
-        clusters: When nobody looked.
+        events: States; those of ``broker.left`` around the begins are needed.
+        clusters: When no observer polled.
         *keep: Columns of the outages that come last, unchanged.
     """
     begin, around = "coalesce(began_after, began_by)", f"INTERVAL {AROUND.seconds} SECONDS"
     meets = f"exists(_left, one -> one.by >= {begin} - {around} AND one.after <= began_by + {around})"
     uncertain = clusters.touches_blind(F.expr(f"unix_micros({begin})"), F.unix_micros("ended_by"))
-    return found.join(F.broadcast(_left(told)), ["cluster_id", "leader_before"], "left").select(
+    return found.join(F.broadcast(_left(events)), ["cluster_id", "leader_before"], "left").select(
         *OUTAGE,
         F.expr(f"IF({meets}, leader_before, NULL) AS cause_broker"),
         F.when(F.col("ended_by").isNull(), OPEN).when(uncertain, BLIND).alias("censored"),
@@ -279,14 +279,14 @@ def partition_outages(found: DataFrame, told: DataFrame, clusters: Clusters, *ke
     )
 
 
-def _left(told: DataFrame) -> DataFrame:
+def _left(events: DataFrame) -> DataFrame:
     """Return ``cluster_id, leader_before``, a broker, and the bounds of when it ``_left``."""
-    # It lay after the last of the looks before it that anybody tells of.
-    after = "coalesce(array_max(filter(looks, look -> look < by)), by)"
+    # It lay after the last of the polls before it that any observer reports.
+    after = "coalesce(array_max(filter(polls, poll -> poll < by)), by)"
     return (
-        told.where("name = 'broker.left' AND broker IS NOT NULL")
+        events.where("name = 'broker.left' AND broker IS NOT NULL")
         .groupBy("cluster_id", "identity", F.col("broker").alias("leader_before"))
-        .agg(F.min("at").alias("by"), F.collect_set("prev_at").alias("looks"))
+        .agg(F.min("at").alias("by"), F.collect_set("prev_at").alias("polls"))
         .groupBy("cluster_id", "leader_before")
         .agg(F.expr(f"collect_set(struct({after} AS after, by)) AS _left"))
     )

@@ -11,22 +11,22 @@ from kafka_partition_events.spark.events import LABELS
 NAMES: Final = (
     "topic.deleted", "topic.created", "topic.recreated", "partitions.added", "topic.identified",
 )  # fmt: skip
-"""The events that tell of counts, in the order in which those of one look come about."""
+"""The events that are about counts, in the order in which those of one poll come about."""
 
 _TOPIC: Final = ("cluster_id", "topic")
 
 
-def spells(told: DataFrame) -> DataFrame:
+def spells(reported: DataFrame) -> DataFrame:
     """Return when a topic had how many, and whether change control had asked for it.
 
     Columns: ``cluster_id, topic, topic_id, valid_from, valid_to, count``, and ``planned, change_id``, which
-    are null if nobody knew.
+    are null if no observer knew.
 
     A count holds from when it was first seen: the upper bound of its event. As in Kafka, a topic has never
-    fewer than before until it is deleted or created anew: who says so knows of an older state.
+    fewer than before until it is deleted or created again: a report of fewer is of an older state.
 
     Args:
-        told: The states of `NAMES` there ever were (see `kafka_partition_events.spark.refresh.standing`),
+        reported: The states of `NAMES` there ever were (see `kafka_partition_events.spark.refresh.standing`),
             doubles included; or those from some time on, beside what `standing` returned of before.
     """
     gone, recreated = F.col("name") == "topic.deleted", F.col("name") == "topic.recreated"
@@ -36,11 +36,11 @@ def spells(told: DataFrame) -> DataFrame:
     other_id = F.col("topic_id") != F.last("topic_id", ignorenulls=True).over(before)
     begins = gone | recreated | F.lag(gone, 1, True).over(in_time) | F.coalesce(other_id, F.lit(False))
     place = F.array_position(F.array(*map(F.lit, NAMES)), F.col("name"))
-    # Observers that start tell what is there now, each time under the id of the topic's creation.
+    # Observers that start report what is there now, each time under the id of the topic's creation.
     identity = (*_TOPIC, "name", "identity", F.when(F.col("initial"), F.col("at")).alias("_seen"))
     in_life = Window.partitionBy(*_TOPIC, "_life").orderBy("at", "_place", "_count", "topic_id", "name")
     runs = (
-        told.where(F.col("name").isin(*NAMES) & F.col("topic").isNotNull())
+        reported.where(F.col("name").isin(*NAMES) & F.col("topic").isNotNull())
         .groupBy(*identity)
         .agg(
             F.min("at").alias("at"),
@@ -69,7 +69,7 @@ def spells(told: DataFrame) -> DataFrame:
 
 
 def standing(history: DataFrame, begin: datetime) -> DataFrame:
-    """Return states that stand for all that was told before a time, of what `spells` returned of it.
+    """Return states that stand for all that was reported before a time, of what `spells` returned of it.
 
     They are one or two of each topic.
     """

@@ -33,8 +33,8 @@ def slo_burn(lasting: Lasting, period: Period) -> DataFrame:
     """Return how fast topics burned their error budgets, every five minutes of a period.
 
     A rate of 1 uses up exactly what the target allows; 14.4 over one hour uses up 2% of 30 days' budget.
-    The error is offline time / time, over partitions, without the time in which nobody looked; so each rate
-    is a range. It is null where nobody looked in the whole window.
+    The error is offline time / time, over partitions, without the time in which no observer polled; so each
+    rate is a range. It is null where no observer polled in the whole window.
 
     Computed from the times at which the number of partitions that are there, or offline, changes: a sum up to
     some time follows from all changes before it, and a window's from two such sums.
@@ -42,7 +42,7 @@ def slo_burn(lasting: Lasting, period: Period) -> DataFrame:
     Columns: ``cluster_id, topic, window_start`` (the five minutes at whose end the rates hold), ``target``,
     ``burn_5m_lo, burn_5m_hi``, the same for ``1h``, ``6h`` and ``3d``, ``day, hour_of_day``. Rows with a
     null ``topic`` are of all topics together. A topic without offline time in three days has no rows: its
-    rates are 0. Nor has a cluster at which nobody looked in three days. Needs the outages of `REACH` before.
+    rates are 0. Nor has a cluster that no observer polled in three days. Needs the outages of `REACH` before.
     """
     begin, end = micros(period.begin), micros(period.end)
     changes = _changes(lasting, begin - REACH // timedelta(microseconds=1), end)

@@ -18,7 +18,7 @@ COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampTyp
 
 
 def rows(records: DataFrame) -> DataFrame:
-    """Return the rows of ``bronze/records``: as they came, beside what they tell, or why they tell nothing.
+    """Return the rows of ``bronze/records``: as they came, beside the event that each is, or its ``defect``.
 
     ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated.
     """

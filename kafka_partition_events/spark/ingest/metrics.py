@@ -12,13 +12,13 @@ _NAMESPACE: Final = "kpe_spark"
 
 
 class IngestMetrics(Progress):
-    """Counts what a pipeline tells, and passes it on.
+    """Counts what a pipeline reports, and passes it on.
 
     Give it to `Pipeline` as its progress. Counters begin at 0 with the process.
     """
 
     def __init__(self, registry: CollectorRegistry, progress: Progress) -> None:
-        """Register the metrics in a registry; ``progress`` is told all, too."""
+        """Register the metrics in a registry; ``progress`` gets all reports, too."""
         self._progress = progress
         how: dict[str, Any] = {"namespace": _NAMESPACE, "registry": registry}
         of_query = {"labelnames": ("query",), **how}
@@ -30,7 +30,7 @@ class IngestMetrics(Progress):
         )
         lag = "Offsets that were there when a batch was planned, and are in none yet."
         self._lag = Gauge("lag_offsets", lag, **of_query)
-        self._refresh = Summary("refresh_duration_seconds", "How long it took to make tables anew.", **how)
+        self._refresh = Summary("refresh_duration_seconds", "How long it took to refresh tables.", **how)
         of_cluster = {**how, "labelnames": ("kafka_cluster",)}
         self._until = Gauge(
             "gold_until_timestamp_seconds", "The last news that is in the tables.", **of_cluster
@@ -40,7 +40,7 @@ class IngestMetrics(Progress):
             for defect in events.DEFECTS:
                 self._bad.labels(query, defect)
 
-    def tell(self, what: str | Refreshed) -> None:
+    def report(self, what: str | Refreshed) -> None:
         """Count what a refresh has taken up, and pass it on."""
         if isinstance(what, Refreshed):
             for query, counts in what.counts.items():
@@ -53,4 +53,4 @@ class IngestMetrics(Progress):
             self._refresh.observe(what.seconds)
             for cluster, until in what.clusters.items():
                 self._until.labels(cluster).set(until.timestamp())
-        self._progress.tell(what)
+        self._progress.report(what)

@@ -1,4 +1,4 @@
-"""The column ``partition``, computed from a look at the topic."""
+"""The column ``partition``, computed from the topic's metadata."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,7 +13,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.partitioner.compared import compare
 from kafka_partition_events.spark.partitioner.hashes import key_number
-from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, TopicTarget, look_at, settings_of
+from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, TopicTarget, examine, settings_of
 
 PARTITION: Final = "partition"
 
@@ -33,7 +33,7 @@ def with_partition(
     """Return the rows with an INT column ``partition``, as Spark's Kafka sink takes it.
 
     A row with a key gets the partition that the topic's other writers choose. A row without one gets
-    any of those that are online. The topic is looked at once, now: in a
+    any of those that are online. The topic's metadata are read once, now: in a
     stream call this (or `write_to_kafka`) for each batch, in `foreachBatch`.
 
     Args:
@@ -82,12 +82,12 @@ class Placing:
         *,
         compared: bool,
     ) -> "Placing":
-        """Look at the topic, and compare its keys where no hash is named."""
+        """Read the topic's metadata, and compare its keys where no hash is named."""
         if not topic:
             raise ConfigurationError("topic must not be empty")
         if hash_name not in {None, "murmur2", "crc32"}:
             raise ConfigurationError(f"hash_name must be murmur2 or crc32, not {hash_name!r}")
-        target = look_at(cluster, topic)
+        target = examine(cluster, topic)
         count = target.count if key_partitions is None else key_partitions
         if not 1 <= count <= target.count:
             raise ConfigurationError(
@@ -128,7 +128,7 @@ def key_column(df: DataFrame, key: str | Column) -> Column:
         return key
     if key in df.columns:
         return F.col(_quoted(key))
-    # Looked for here, because to Spark a name that is no column may be a function: "user", for instance.
+    # Checked here, because to Spark a name that is no column may be a function: "user", for instance.
     if key.partition(".")[0] in df.columns:
         return F.col(key)
     raise ConfigurationError(_no_column(key))

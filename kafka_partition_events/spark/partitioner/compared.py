@@ -16,7 +16,7 @@ _log = get_logger(__name__)
 _RECORDS: Final = 1_000
 _READ_S: Final = 5.0
 _FIXED: Final = {
-    "group.id": "kpe-spark",  # required by librdkafka; nobody joins it, and nothing is committed
+    "group.id": "kpe-spark",  # required by librdkafka; no member joins it, and nothing is committed
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,

@@ -1,4 +1,4 @@
-"""One look at the topic that is written, for one batch of rows."""
+"""The metadata of the topic that is written, read once for a batch of rows."""
 
 import contextlib
 import socket
@@ -35,7 +35,7 @@ class TopicTarget:
         usable: Where rows without a key go, ascending.
         offline: Partitions without a leader, ascending.
         avoided: Partitions that rows without a key would go to if their broker could be reached.
-        cluster: The snapshot that tells it.
+        cluster: The snapshot that says so.
     """
 
     topic: str
@@ -64,8 +64,8 @@ def settings_of(source: ClusterSource) -> Mapping[str, Any] | None:
     )
 
 
-def look_at(source: ClusterSource, topic: str) -> TopicTarget:
-    """Look at a topic once. Never creates it. Takes some milliseconds, and at most 11 s.
+def examine(source: ClusterSource, topic: str) -> TopicTarget:
+    """Examine a topic once. Never creates it. Takes some milliseconds, and at most 11 s.
 
     Raises:
         MetadataFetchError: no broker answers.
@@ -104,7 +104,7 @@ def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
             "asking the cluster needs confluent-kafka on the driver: pip install "
             "'kafka-partition-events[confluent]', or give a Cluster"
         ) from error
-    # Listing is enough here, and any broker answers it; ids and racks, which describing tells, are not used.
+    # Listing is enough here, and any broker answers it; ids and racks, which describing adds, are not used.
     connection = Connection(config)
     with contextlib.closing(connection):
         try:
@@ -124,7 +124,7 @@ def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
 
 
 def _unreachable(cluster: Cluster) -> frozenset[int]:
-    """Return the leaders that do not accept a connection; none if nobody does, for then it is the driver."""
+    """Return the leaders that do not accept a connection; none if none does, for then it is the driver."""
     leaders = {p.leader for info in cluster.by_topic.values() for p in info.partitions}
     nodes = [node for node in cluster.nodes.values() if node.id in leaders]
     if not nodes:

@@ -58,8 +58,8 @@ def write_to_kafka(
             lambda rows, _: write_to_kafka(rows, topic="orders", cluster=servers)
         )
 
-    The topic is looked at once, for all tasks and their retries; the next batch looks again. **At least
-    once**: a task that is retried, or a batch that is repeated, writes rows a second time.
+    The topic's metadata are read once, for all tasks and their retries; the next batch reads them again. **At
+    least once**: a task that is retried, or a batch that is repeated, writes rows a second time.
 
     A row with a key whose partition is offline waits for it for the sink's ``delivery.timeout.ms`` (120 s);
     then the job fails, as it does with Spark's sink alone.

@@ -1,1 +1,1 @@
-"""From bronze to silver and gold: finds what is new, and makes anew what that changes."""
+"""From bronze to silver and gold: finds what is new, and refreshes what that changes."""

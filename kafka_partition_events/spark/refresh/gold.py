@@ -1,4 +1,4 @@
-"""Makes the gold tables anew that are replaced by the hour or by the day."""
+"""Refreshes the gold tables that are replaced by the hour or by the day."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,20 +41,20 @@ OF_EVENTS: Final[Mapping[str, tuple[str, EventTable]]] = MappingProxyType(
 """By name, the events that each counts, and how: each event once, as `events.distinct` returns it."""
 
 _APART: Final = 12
-"""So many hours between two ranges are made anew with them: that costs less than one more query."""
+"""So many hours between two ranges are refreshed with them: that costs less than one more query."""
 _OUTAGE: Final = ("cluster_id", "topic", "began_after", "began_by", "ended_after", "ended_by")
 _COUNT: Final = ("cluster_id", "topic", "count", "valid_from", "valid_to")
 
 
 @frozen(kw_only=True)
 class DueTables:
-    """What a refresh makes anew.
+    """What a refresh makes again.
 
     Attributes:
         rated: Hours in which availability changes.
         burnt: Hours in which burn rates change.
         churned: Hours in which leadership moved.
-        summed: Hours of which observers told summaries.
+        summed: Hours of which observers emitted summaries.
     """
 
     rated: Sequence[Hours] = field(factory=list)
@@ -80,7 +80,7 @@ class Gold:
     at_once: int = 4
 
     def make(self, due: DueTables, clusters: Clusters, found: Changed, counts: Changed) -> None:
-        """Make anew what is due, from the outages and the counts of partitions as they will be."""
+        """Refresh what is due, from the outages and the counts of partitions as they will be."""
         together(self.at_once, *self._of_lasting(due, clusters, found, counts), *self._of_events(due))
 
     def _of_lasting(
@@ -111,9 +111,9 @@ class Gold:
         spans = {"leader_churn": due.churned, "skew": due.summed}
         for name, (event, table) in OF_EVENTS.items():
             for hours in _near(spans[name]):
-                yield partial(self._replace, name, partial(table, self._told(event, hours)), hours)
+                yield partial(self._replace, name, partial(table, self._read_events(event, hours)), hours)
 
-    def _told(self, name: str, period: Period) -> DataFrame:
+    def _read_events(self, name: str, period: Period) -> DataFrame:
         """Return the events of one kind, of a period and so long before it that doubles are known as such."""
         begin, at = period.begin - TOGETHER, F.col("event.data.snapshot.at")
         near = (F.col("name") == name) & (at >= F.lit(begin)) & (at < F.lit(period.end + TOGETHER))

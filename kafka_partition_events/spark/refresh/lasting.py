@@ -58,7 +58,7 @@ def changed_outages(
 
     Args:
         standing: What stands for all before.
-        topics: Those of which there is news that tells of outages.
+        topics: Those of which there is news of outages.
         first: When that begins; None: there is none.
         again: From when on causes, or blind time, may be others.
         clusters: What is known of them.
@@ -76,10 +76,10 @@ def changed_outages(
     if found is not None and first is not None:
         # All of these topics that began since then are found again, or are no more.
         begin, _ = standing.at(first)
-        is_told = F.lit(True) if begin is None else F.col("began_by") >= F.lit(begin)
-        both = both.join(F.broadcast(topics.withColumn("_told", F.lit(True))), list(_TOPIC), "left")
-        is_told &= F.col("_told").isNotNull()
-        both = both.withColumn("_gone", is_told).join(
+        is_gone = F.lit(True) if begin is None else F.col("began_by") >= F.lit(begin)
+        both = both.join(F.broadcast(topics.withColumn("_named", F.lit(True))), list(_TOPIC), "left")
+        is_gone &= F.col("_named").isNotNull()
+        both = both.withColumn("_gone", is_gone).join(
             found.select(*key, F.struct(*outages.OUTAGE).alias("_found")), list(key), "full_outer"
         )
         now = F.coalesce(
@@ -105,9 +105,9 @@ def changed_outages(
 def _outages_since(standing: Standing, topics: DataFrame, first: datetime) -> tuple[DataFrame, set[date]]:
     """Return the outages that are new or others, and the days on which others of them began."""
     begin, known = standing.at(first)
-    told = of_topics(standing.told_since(begin), topics)
+    reported = of_topics(standing.states_since(begin), topics)
     known = None if known is None else of_topics(known, topics)
-    found = outages.outages_of(outages.runs_of(told, known, begin))
+    found = outages.outages_of(outages.runs_of(reported, known, begin))
     if begin is None:
         return found, set()
     # Of what began before, only what is news: all days of other outages need not be read.
@@ -169,12 +169,12 @@ def changed_counts(tables: Tables, topics: DataFrame, first: datetime, clusters:
     history = of_topics(tables.read(COUNTS).select(*columns), topics).localCheckpoint()
     near = of_topics(tables.read(STATES, since(begin - TOGETHER)), topics)
     near = near.where((F.col("at") >= F.lit(begin - TOGETHER)) & F.col("name").isin(*partition_counts.NAMES))
-    # Of an event that somebody told before, what others tell of it now is in what stands for all before.
+    # What is reported again now of an earlier event is in what stands for all before.
     earlier = near.where((F.col("at") < F.lit(begin)) & ~F.col("initial")).select("cluster_id", "identity")
-    told = near.where(F.col("at") >= F.lit(begin)).join(earlier, ["cluster_id", "identity"], "left_anti")
+    reported = near.where(F.col("at") >= F.lit(begin)).join(earlier, ["cluster_id", "identity"], "left_anti")
     known = partition_counts.standing(history, begin)
     names = (*_TOPIC, "name", "initial", "identity", "at", "topic_id", "count_after", *LABELS)
-    found = partition_counts.spells(told.select(*names).unionByName(known.select(*names)))
+    found = partition_counts.spells(reported.select(*names).unionByName(known.select(*names)))
     last = (
         history.where(F.col("valid_from") < F.lit(begin))
         .groupBy(*_TOPIC)

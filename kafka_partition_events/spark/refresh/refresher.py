@@ -1,8 +1,8 @@
-"""Makes anew what new records have changed. Doing it twice changes nothing.
+"""Refreshes what new records have changed. Doing it twice changes nothing.
 
-What lasts is found again from where the news begins (`lasting`). Gold is made anew for the hours that change
-by that, for those in which something was told that is counted by the hour, and for those that are not final
-yet (`gold`). So a refresh costs what is new, after a year as on the first day.
+What lasts is found again from where the news begins (`lasting`). Gold is refreshed for the hours that change
+by that, for those with events that are counted by the hour, and for those that are not final yet (`gold`).
+So a refresh costs what is new, after a year as on the first day.
 
 What is derived is written first, and what the difference is found against last. So a second try, of the same
 records, finds the same difference.
@@ -78,7 +78,7 @@ class Refresher:
             state = self._take_up(state, state.taking)
         upto = {query: self._tables.version(WRITTEN[query]) for query in state.readings}
         if all(upto[query] == state.mark.taken.get(query, 0) for query in upto):
-            self._tell(state, {}, [], time.monotonic())
+            self._show(state, {}, [], time.monotonic())
             return state
         taking = Taking(serial=state.mark.serial + 1, upto=upto)
         state = evolve(state, taking=taking)
@@ -107,17 +107,17 @@ class Refresher:
         after = evolve(after, serial=taking.serial, taken=dict(taking.upto), totals=after.totals + counts)
         state = evolve(state, mark=after, readings=readings, taking=None, ended=last)
         self._kept.write(state)
-        self._tell(state, {query: one.counts for query, one in new.items()}, ranges, begin)
+        self._show(state, {query: one.counts for query, one in new.items()}, ranges, begin)
         return state
 
     # -- events --------------------------------------------------------------------------------------
 
     def _refresh_events(self, records: DataFrame, mark: Taken, serial: int) -> tuple[Taken, list[Days]]:
-        told = events.observations(records, "timestamp")
+        reported = events.observations(records, "timestamp")
         before = Clusters(until=mark.until, blind=mark.blind, out=mark.out)
-        news, doubles = self._taken_up(told, before, serial)
+        news, doubles = self._taken_up(reported, before, serial)
         after = evolve(_with_news(mark, news, doubles), serial=serial)
-        clusters = self._watched_anew(evolve(before, until=after.until), news, mark)
+        clusters = self._with_blind_times(evolve(before, until=after.until), news, mark)
         unseen = blind.hours_between(before.blind, clusters.blind)
         first = _first(one.outages for one in news)
         down = {one.cluster_id: one.down for one in news}
@@ -125,7 +125,7 @@ class Refresher:
         left = (one.left - AROUND for one in news if one.left is not None)
         doubtful = min([*left, *(hours.begin for hours in unseen)], default=None)
         found = changed_outages(self._standing, topics, first, doubtful, clusters)
-        counts = self._counts_anew(news, clusters)
+        counts = self._new_counts(news, clusters)
         due = _due(mark, after, news, found, counts, unseen)
         self._gold.make(due, clusters, found, counts)
         self._write(OUTAGES, found)
@@ -136,28 +136,28 @@ class Refresher:
         after = evolve(after, blind=clusters.blind, out=clusters.out)
         return after, joined(hours.days for hours in due.rated)
 
-    def _taken_up(self, told: DataFrame, before: Clusters, serial: int) -> tuple[Sequence[News], int]:
-        """Write the states that are told; return what else is."""
-        lasting = states(told).withColumn("day", day_of(F.unix_micros("at")))
+    def _taken_up(self, reported: DataFrame, before: Clusters, serial: int) -> tuple[Sequence[News], int]:
+        """Write the states that are reported; return what else is."""
+        lasting = states(reported).withColumn("day", day_of(F.unix_micros("at")))
         _, news, doubles = together(
             self._at_once,
             lambda: self._tables.append(STATES, lasting, serial),
-            lambda: news_of(told, before),
-            lambda: doubles_of(told),
+            lambda: news_of(reported, before),
+            lambda: doubles_of(reported),
         )
         return news, doubles
 
-    def _watched_anew(self, clusters: Clusters, news: Iterable[News], mark: Taken) -> Clusters:
+    def _with_blind_times(self, clusters: Clusters, news: Iterable[News], mark: Taken) -> Clusters:
         from_: list[datetime] = []
         for one in news:
-            from_ += [moment for moment in (one.blind, one.looked) if moment is not None]
+            from_ += [moment for moment in (one.blind, one.polled) if moment is not None]
             from_ += one.silent_since(mark.beats.get(one.cluster_id))
             # What had not ended by the last news may have ended since, or has not ended by now.
             if (since_then := mark.stopped.get(one.cluster_id)) is not None:
                 from_.append(since_then)
-        return blind.found_anew(clusters, self._tables, min(from_)) if from_ else clusters
+        return blind.found_again(clusters, self._tables, min(from_)) if from_ else clusters
 
-    def _counts_anew(self, news: Sequence[News], clusters: Clusters) -> Changed:
+    def _new_counts(self, news: Sequence[News], clusters: Clusters) -> Changed:
         first = _first(one.counts for one in news)
         if first is None:
             return Changed()
@@ -171,7 +171,7 @@ class Refresher:
             rows = changed.rows.where(F.col("day").between(F.lit(one.first), F.lit(one.last)))
             self._tables.replace(name, rows, one)
 
-    def _tell(self, row: StateRow, counts: Mapping[str, Counts], days: Sequence[Days], begin: float) -> None:
+    def _show(self, row: StateRow, counts: Mapping[str, Counts], days: Sequence[Days], begin: float) -> None:
         mark = row.mark
         done = Refreshed(
             ranges=days,
@@ -182,7 +182,7 @@ class Refresher:
             clusters=mark.until,
             behind={query: one.behind for query, one in row.readings.items()},
         )
-        self._progress.tell(done)
+        self._progress.report(done)
 
 
 def _first(moments: Iterable[datetime | None]) -> datetime | None:

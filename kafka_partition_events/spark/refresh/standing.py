@@ -47,13 +47,13 @@ class Standing:
             self._listed.extend(self.tables.days(STANDING))
         return tuple(self._listed)
 
-    def told_since(self, begin: datetime | None, last: date = EVER) -> DataFrame:
-        """Return the states that tell of outages, from so long before that doubles are known as such."""
-        told = F.col("name").isin(*outages.TELLING)
+    def states_since(self, begin: datetime | None, last: date = EVER) -> DataFrame:
+        """Return the states that are about outages, from so long before that doubles are known as such."""
+        kinds = F.col("name").isin(*outages.OUTAGE_EVENTS)
         if begin is None:
-            return self.tables.read(STATES).where(told)
+            return self.tables.read(STATES).where(kinds)
         from_ = begin - TOGETHER
-        return self.tables.read(STATES, Days(from_.date(), last)).where(told & (F.col("at") >= F.lit(from_)))
+        return self.tables.read(STATES, Days(from_.date(), last)).where(kinds & (F.col("at") >= F.lit(from_)))
 
     def keep(self, topics: DataFrame, first: datetime | None, now: datetime | None) -> None:
         """Take up states of topics since ``first``; make what stands for all before today."""
@@ -82,11 +82,11 @@ class Standing:
         self, day: date, before: datetime | None, known: DataFrame | None, topics: DataFrame | None = None
     ) -> DataFrame:
         end = F.lit(Days(day, day).begin)
-        told = self.told_since(before, day).where(F.col("at") < end)
+        reported = self.states_since(before, day).where(F.col("at") < end)
         if topics is not None:
-            told, known = of_topics(told, topics), None if known is None else of_topics(known, topics)
-        counted = told if before is None else told.where(F.col("at") >= F.lit(before))
-        return outages.standing_of(outages.runs_of(told, known, before), counted, known)
+            reported, known = of_topics(reported, topics), None if known is None else of_topics(known, topics)
+        counted = reported if before is None else reported.where(F.col("at") >= F.lit(before))
+        return outages.standing_of(outages.runs_of(reported, known, before), counted, known)
 
     def _write(self, day: date, rows: DataFrame) -> None:
         self._listed.clear()

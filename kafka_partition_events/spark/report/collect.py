@@ -45,7 +45,7 @@ _BOUNDS: Final = ("began_after", "began_by", "ended_after", "ended_by")
 
 
 def collect(tables: Tables, days: Days, *, cluster: str | None, target: float) -> FleetData:
-    """Compute what the gold tables of ``kpe spark fleet`` tell of days and of one cluster.
+    """Compute what the gold tables of ``kpe spark fleet`` say of days and of one cluster.
 
     Raises:
         SparkJobError: there are no tables, none of this cluster, or several clusters and none was named.
@@ -93,10 +93,10 @@ def _cluster(rated: DataFrame, wanted: str | None, days: Days) -> str:
     there = rated.select("cluster_id").distinct()
     if wanted is not None and not there.where(F.col("cluster_id") == wanted).isEmpty():
         return wanted
-    # What was told before a cluster's id was known is no cluster's, but better than nothing.
+    # Events from before a cluster's id was known are no cluster's, but better than nothing.
     by_worth = there.orderBy(F.col("cluster_id") == NO_CLUSTER, "cluster_id").limit(MAX_CLUSTERS)
-    told = [str(row["cluster_id"]) for row in rows_of(by_worth)]
-    known = [name for name in told if name != NO_CLUSTER] or told
+    found = [str(row["cluster_id"]) for row in rows_of(by_worth)]
+    known = [name for name in found if name != NO_CLUSTER] or found
     if not known:
         raise SparkJobError(
             f"the tables hold nothing of {days.first} to {days.last}: give other days by --days, or see "
@@ -161,7 +161,7 @@ def _outage(row: Mapping[str, Any], until: datetime) -> Outage:
 
 
 def _changes(counts: DataFrame, days: Days) -> tuple[TopicChange, ...]:
-    """Return when topics grew or were created anew on these days, the latest of them, in order.
+    """Return when topics grew or were created again on these days, the latest of them, in order.
 
     What came before is known by the earlier row.
     """

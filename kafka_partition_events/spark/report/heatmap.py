@@ -50,7 +50,7 @@ def class_of(row: Rated) -> str:
 def _lane(topic: RatedTopic, first: datetime, count: int) -> str:
     cells = "".join(
         f'<rect class="{class_of(row)}" x="{round((row.hour - first) / HOUR)}" y="0" width="1" height="1">'
-        f"<title>{escape(_told(topic.topic, row.hour, row))}</title></rect>"
+        f"<title>{escape(_title(topic.topic, row.hour, row))}</title></rect>"
         for row in topic.hours
         if row.hour >= first
     )
@@ -78,7 +78,7 @@ def _label(moment: datetime) -> str:
     return f"{moment:%m-%d}" if moment.hour == 0 else f"{moment:%m-%d %H:%M}"
 
 
-def _told(topic: str, hour: datetime, row: Rated) -> str:
+def _title(topic: str, hour: datetime, row: Rated) -> str:
     end = hour + timedelta(hours=1)
     said = f"{topic}, {hour:%Y-%m-%d %H:%M} to {end:%H:%M}: {percent(row.availability)}"
     if row.incidents:

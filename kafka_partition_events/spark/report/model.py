@@ -16,8 +16,8 @@ class Span:
     """When something was down, as far as anybody knows.
 
     It began after ``began_after`` and no later than ``began_by``; it ended after ``ended_after`` and no
-    later than ``ended_by``. ``began_after`` is None when nobody saw the time before it; ``ended_by`` is None
-    when it had not ended by ``seen_until``, the last news of all.
+    later than ``ended_by``. ``began_after`` is None when no observer saw the time before it; ``ended_by`` is
+    None when it had not ended by ``seen_until``, the last news of all.
     """
 
     began_after: datetime | None
@@ -28,7 +28,7 @@ class Span:
 
     @property
     def open(self) -> bool:
-        """Whether nobody saw it end."""
+        """Whether no observer saw it end."""
         return self.ended_by is None
 
     @property
@@ -43,7 +43,7 @@ class Span:
 
 @frozen(kw_only=True)
 class Outage:
-    """A partition without a leader, or a cluster that answered nobody.
+    """A partition without a leader, or a cluster that answered no observer.
 
     Attributes:
         partition: None of a cluster.
@@ -62,7 +62,7 @@ class Outage:
 
 @frozen(kw_only=True)
 class TopicChange:
-    """A topic that grew, or was created anew: how many partitions it had, and has since a moment."""
+    """A topic that grew, or was created again: how many partitions it had, and has since a moment."""
 
     topic: str
     at: datetime
@@ -79,7 +79,7 @@ class Rated:
         partition_s: Seconds that its partitions existed in, all together.
         offline_lo_s: Of these, the seconds in which partitions were offline, at the least.
         offline_hi_s: The same at the most.
-        blind_s: Seconds of ``partition_s`` in which nobody looked; neither up nor down.
+        blind_s: Seconds of ``partition_s`` in which no observer polled; neither up nor down.
         incidents: Outages that began in it.
     """
 
@@ -91,12 +91,12 @@ class Rated:
 
     @property
     def watched_s(self) -> float:
-        """Partition seconds that somebody watched."""
+        """Partition seconds that were watched."""
         return max(0.0, self.partition_s - self.blind_s)
 
     @property
     def availability(self) -> tuple[float, float] | None:
-        """The least and the most share of watched time that partitions were up; None: nobody watched."""
+        """The least and the most share of watched time that partitions were up; None: none is watched."""
         if not self.watched_s:
             return None
         return (

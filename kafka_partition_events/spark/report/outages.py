@@ -178,8 +178,8 @@ def _bar(span: Span, scale: Scale) -> str:
     if span.ended_by is not None:
         parts.append(_piece(scale, certain_until, span.ended_by, "down maybe"))
     end = "not seen to end" if span.ended_by is None else wording.between(span.ended_after, span.ended_by)
-    told = f"began {wording.between(span.began_after, span.began_by)}, ended {end}"
-    return f'<span class="bar" role="img" aria-label="{escape(told)}">{"".join(parts)}</span>'
+    label = f"began {wording.between(span.began_after, span.began_by)}, ended {end}"
+    return f'<span class="bar" role="img" aria-label="{escape(label)}">{"".join(parts)}</span>'
 
 
 def _piece(scale: Scale, start: datetime, end: datetime, classes: str) -> str:

@@ -30,17 +30,17 @@ def verdict(data: FleetData) -> str:
     whole = total(data.hours)
     share = whole.availability
     if share is None:
-        return "Nobody watched this cluster in the period."
+        return "This cluster was not watched in the period."
     said = f"Partitions were available {percent(share)} of the watched time."
     promise = f"the promise of {100 * data.target:.6g}%"
     if share[0] >= data.target:
         if whole.blind_s > (1 - data.target) * whole.partition_s:
-            unwatched = "nobody watched for longer than it leaves"
-            return f"{said} Whether {promise} was kept can't be told: {unwatched}."
+            unwatched = "the time not watched is longer than it allows"
+            return f"{said} Whether {promise} was kept is not known: {unwatched}."
         return f"{said} {promise.capitalize()} was kept."
     if share[1] < data.target:
         return f"{said} {promise.capitalize()} was broken."
-    return f"{said} Whether {promise} was kept can't be told."
+    return f"{said} Whether {promise} was kept is not known."
 
 
 def _when(data: FleetData) -> str:
@@ -69,8 +69,8 @@ _HEAT_CAPTION: Final = (
 )
 _OUTAGES_CAPTION: Final = (
     "A partition is offline while no listed broker leads it; the whole cluster is out while it answers none "
-    "of those that watch it, whatever its partitions do. The cluster is looked at every so often, so a begin "
-    "and an end are known only to lie between two looks: solid is certain, hatched may be. All times "
+    "of those that watch it, whatever its partitions do. The cluster is polled every so often, so a begin "
+    "and an end are known only to lie between two polls: solid is certain, hatched may be. All times "
     "are UTC. Metadata go on naming a dead broker until its session times out (after 9 s, unless configured "
     "otherwise), so writing may have failed sooner."
 )

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001
 """``kpe spark ...`` on the Spark that spark-submit gives. docs/fleet.md has the line.
 
-It stands alone in its directory, because Python looks for modules beside the script that it runs.
+It stands alone in its directory, because Python finds modules beside the script that it runs.
 """
 
 import sys

@@ -15,7 +15,7 @@ class Counts:
         unknown: CloudEvents of an unknown type or major version.
         future: Events of an observer whose clock is ahead of the broker's.
         past: Events of an observer whose clock is behind.
-        doubles: Observations of an event that another one in the same batches told, too.
+        doubles: Observations of an event that another one in the same batches reported, too.
         missing: Offsets that were gone before they were read: by retention, or with a topic that was deleted.
             Markers of transactions count as such, too.
     """

@@ -28,7 +28,7 @@ class Reading:
         source: The source's name.
         cluster: The id of the cluster that its topic is on.
         topic: That topic's id.
-        number: How often it was begun from the beginning: a topic that was made anew is another one.
+        number: How often it was begun from the beginning: a topic that was created again is another one.
         query: Spark's id of the query, which is in its checkpoint.
         next: By partition, the offset after the last one that was taken up.
         behind: How many offsets there were that were not read yet, when it was last seen.
@@ -45,7 +45,7 @@ class Reading:
 
 @frozen(order=True)
 class Blind:
-    """A time in which nobody looked at a cluster, or in which it answered nobody."""
+    """A time in which no observer polled a cluster, or in which it answered none."""
 
     cluster: str
     begin: datetime
@@ -61,9 +61,9 @@ class Taken:
         taken: By query, the last write of its table that was taken up.
         until: The last news of each cluster.
         beats: Of each cluster its last ``cluster.summary``.
-        stopped: Of a cluster since when its observer can't look, if nobody has told of a look since.
-        blind: When nobody looked.
-        out: When clusters answered nobody.
+        stopped: Of a cluster since when its observer can't poll, if none has reported a poll since.
+        blind: When no observer polled.
+        out: When clusters answered no observer.
         totals: What was counted in these batches, but for those of change control.
     """
 
@@ -101,7 +101,7 @@ class StateRow:
 
     Attributes:
         run: The number of the last run.
-        by: What tells it from others that took the same number.
+        by: What distinguishes it from others that took the same number.
         ended: Whether it has ended in good order, and writes no more.
         mark: What is done.
         taking: What is being done; None: nothing, or it was not cut off.
@@ -125,10 +125,10 @@ def encoded(state: StateRow) -> str:
 
 
 def decoded(text: str) -> StateRow:
-    """Return the state that such a text tells.
+    """Return the state that such a text holds.
 
     Raises:
-        SparkJobError: it tells none.
+        SparkJobError: it holds none.
     """
     try:
         document: Any = json_in(text)

@@ -30,7 +30,7 @@ class StateTable:
         self._tables = tables
 
     def is_there(self) -> bool:
-        """Tell whether a run has begun these tables."""
+        """Return whether a run has begun these tables."""
         return self._tables.exists(STATE)
 
     def read(self) -> StateRow:
@@ -79,7 +79,7 @@ class StateTable:
         return taken
 
     def owned(self) -> Mapping[str, str]:
-        """Return the properties by which each table tells whose it is."""
+        """Return the properties by which each table says whose it is."""
         return {_OWNER: self._owner(), _VERSION: VERSION}
 
     def _require_own(self, names: Iterable[str]) -> None:

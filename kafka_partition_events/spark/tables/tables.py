@@ -37,12 +37,12 @@ COUNTS: Final = "gold/partition_count_history"
 _FORMAT: Final = "delta"
 _DAY, _HOUR = "day", "hour_of_day"
 _RUN: Final = 2**40
-_MADE_ANEW: Final = ("_change_type", "_commit_version", "_commit_timestamp")
+_FEED_COLUMNS: Final = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 @frozen(kw_only=True)
 class Fence:
-    """By what a table's log tells the writes of runs apart.
+    """By what a table's log distinguishes the writes of runs.
 
     Attributes:
         owner: The pipeline's.
@@ -64,7 +64,7 @@ class Tables:
 
     Attributes:
         out: The directory; or with ``in_catalog`` the schema (``catalog.schema``).
-        fence: Who writes; None: nobody does.
+        fence: Who writes; None: no run does.
         as_of: By name the version that is read; of others the last one is.
     """
 
@@ -85,10 +85,10 @@ class Tables:
         return f"{_FORMAT}.`{self._path(name)}`"
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is such a table."""
+        """Return whether there is such a table."""
         try:
             return self.spark.catalog.tableExists(self.address(name))
-        except AnalysisException:  # of a path Delta tells by an error that it is none of its tables
+        except AnalysisException:  # Delta's answer for a path that is none of its tables
             return False
 
     def ensure(self, name: str, schema: StructType, properties: Mapping[str, str]) -> None:
@@ -151,7 +151,7 @@ class Tables:
         """
         bounds = {"startingVersion": str(after + 1), "endingVersion": str(last)}
         found = self._load(name, {"readChangeFeed": "true", **bounds})
-        return found.where("_change_type = 'insert'").drop(*_MADE_ANEW)
+        return found.where("_change_type = 'insert'").drop(*_FEED_COLUMNS)
 
     def _load(self, name: str, options: Mapping[str, str]) -> DataFrame:
         try:

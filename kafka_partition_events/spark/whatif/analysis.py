@@ -26,7 +26,7 @@ def what_if(
         sample: The keys.
         scenarios: At least one; see `plan.scenarios`.
         hash_name: The key hash that the topic is written with.
-        hottest: How many keys to tell that have most records; 0 for none.
+        hottest: How many of the keys with most records to name; 0 for none.
 
     Raises:
         ConfigurationError: there are too many scenarios.

@@ -93,7 +93,7 @@ class _Cells:
         return self.scenario.current + 2 * self.scenario.partitions
 
     def of(self, number: int) -> tuple[_Cell, _Cell]:
-        """Return both of a key, from its hash or a remainder that tells both places."""
+        """Return both of a key, from its hash or a remainder that gives both places."""
         scenario = self.scenario
         before, home = number % scenario.current, number % scenario.home
         return (self.index, before), (self.index, scenario.current + 2 * home + (home != before))
@@ -138,7 +138,7 @@ def _alone(cells: _Cells) -> Iterator[_Code]:
 def _together(cells: Sequence[_Cells]) -> _Code:
     """Return a number for each combination of the places of some scenarios.
 
-    The remainder by the least common multiple of the counts tells the remainders by all of them.
+    The remainder by the least common multiple of the counts gives the remainders by all of them.
     """
     modulus = combinations(each.scenario for each in cells)
     return _Code(

@@ -79,9 +79,9 @@ def of_table(session: SparkSession, table: str, *, key: str = "key") -> Sample:
         SparkJobError: there is no such table.
         ConfigurationError: as `of_frame`.
     """
-    with _told(f"no table {table} can be read:"):
+    with _explaining(f"no table {table} can be read:"):
         rows = session.table(table)
-        rows.schema  # noqa: B018 - looks at the table
+        rows.schema  # noqa: B018 - checks the table
     return of_frame(rows, f"table {table}", key=key)
 
 
@@ -95,14 +95,14 @@ def of_file(session: SparkSession, path: str, *, key: str = "key") -> Sample:
         ConfigurationError: the format is not known, or as `of_frame`.
     """
     known = _format_of(path)
-    with _told(f"{path} can't be read as {known}; is it there and whole, and is that what it is?"):
+    with _explaining(f"{path} can't be read as {known}; is it there and whole, and is that what it is?"):
         rows = session.read.format(known).option("header", known == "csv").load(path)
-        rows.schema  # noqa: B018 - looks at the files
+        rows.schema  # noqa: B018 - checks the files
     return of_frame(rows, f"file {path}", key=key)
 
 
 @contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
+def _explaining(what: str) -> Iterator[None]:
     try:
         yield
     except SPARK_ERRORS as error:
@@ -122,5 +122,5 @@ def _column(name: str) -> Column:
 
 def reason(error: Exception) -> str:
     """Return what Spark says of an error, in one line and without the JVM's stack."""
-    told = " ".join(cause_of(error).split())
-    return _CALLING.sub("", told)[:_LONGEST_REASON]
+    said = " ".join(cause_of(error).split())
+    return _CALLING.sub("", said)[:_LONGEST_REASON]

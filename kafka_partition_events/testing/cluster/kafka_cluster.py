@@ -155,7 +155,7 @@ class KafkaCluster:
 
     @property
     def active_controller(self) -> int | None:
-        """The id of the controller that leads the others now; None while nobody does."""
+        """The id of the controller that leads the others now; None while none does."""
         self._started()
         return self._nodes.active_controller
 
@@ -342,7 +342,7 @@ class KafkaCluster:
     def link(self, broker: int, other: int | None = None) -> Link:
         """Return what lies between the clients and a broker, or between two brokers, to disturb it.
 
-        ``cluster.link(2).delay(50)``: what clients and broker 2 tell each other takes 50 ms more.
+        ``cluster.link(2).delay(50)``: what clients and broker 2 send each other takes 50 ms more.
         ``cluster.link(2, 3).blackhole()``: brokers 2 and 3 hear nothing of each other, with ``links="all"``.
         """
         for each in (broker, *([] if other is None else [other])):

@@ -268,7 +268,7 @@ class KafkaNode:
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, hard))
 
     def slow_disk(self, ms: float) -> None:
-        """Let each write to a file take so much longer, until told otherwise.
+        """Let each write to a file take so much longer, until the next call.
 
         Raises:
             KitError: disks of this cluster can't be slowed down.
@@ -293,7 +293,7 @@ def new_id() -> str:
 
 
 def compile_slow_disk(directory: Path) -> None:
-    """Make disks slow where nodes of this directory are told so. No device can be slowed down in user space.
+    """Compile what slows down the disks of this directory's nodes: user space can't slow down a device.
 
     Raises:
         KitError: this is no Linux, or there is no C compiler, or it refuses.

@@ -168,7 +168,7 @@ class Nodes:
 
     @property
     def active_controller(self) -> int | None:
-        """The controller that leads the others now; None while nobody does."""
+        """The controller that leads the others now; None while none does."""
         for number, node in self.controllers.items():
             with contextlib.suppress(ProbeError):
                 if node.running and leads_quorum(HOST, node.port):

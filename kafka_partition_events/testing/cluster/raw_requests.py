@@ -55,7 +55,7 @@ def alter_client_quota(host: str, port: int, client_id: str, quota: str, value: 
 
 
 def elect_leaders(host: str, port: int, topic: str, partitions: Collection[int], *, unclean: bool) -> None:
-    """Have leaders elected: the first replica of each partition, or, if `unclean`, whoever is there.
+    """Have leaders elected: the first replica of each partition, or, if `unclean`, any that is there.
 
     Raises:
         ProbeError: there was no usable answer.

@@ -104,7 +104,7 @@ class Link:
         return f"<Link {self._ends[0]} - {self._ends[1]}>"
 
     def _set(self, **what: Any) -> None:
-        self._links.tell([self._ends], **what)
+        self._links.change([self._ends], **what)
 
 
 class Links:
@@ -166,7 +166,7 @@ class Links:
         others = tuple(other_side)
         pairs = [self.link(one, other)._ends for one in one_side for other in others]  # noqa: SLF001
         if pairs:
-            self.tell(pairs, lost=sorted({end for pair in pairs for end in pair}))
+            self.change(pairs, lost=sorted({end for pair in pairs for end in pair}))
 
     def heal(self) -> None:
         """End all effects on all links."""
@@ -175,10 +175,10 @@ class Links:
             pairs += [
                 (str(one), str(other)) for one in self._brokers for other in self._brokers if one < other
             ]
-        self.tell(pairs, **_UNDISTURBED)
+        self.change(pairs, **_UNDISTURBED)
 
-    def tell(self, ends: Iterable[Ends], **what: Any) -> None:
-        """Have the process do something to some links, and wait until it has.
+    def change(self, ends: Iterable[Ends], **what: Any) -> None:
+        """Let the process change some links, and wait until it has.
 
         Raises:
             KitError: it has not.

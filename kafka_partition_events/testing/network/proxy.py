@@ -133,7 +133,7 @@ class Pump:
     def __init__(self, way: LinkDirection, source: Side, sink: Side, loop: asyncio.AbstractEventLoop) -> None:
         self.way, self.source, self.sink = way, source, sink
         self.ended = False  # the source has closed,
-        self.told = False  # and the sink knows
+        self.end_sent = False  # and the sink knows
         self.torn = False  # something has vanished
         self._waiting: deque[tuple[float, bytes]] = deque()  # (when it arrives, what)
         self._held = 0
@@ -174,8 +174,8 @@ class Pump:
             _, data = self._waiting.popleft()
             self._held -= len(data)
             self.sink.transport.write(data)
-        if self.ended and not (self._waiting or self.torn or self.told):
-            self.told = True
+        if self.ended and not (self._waiting or self.torn or self.end_sent):
+            self.end_sent = True
             self.sink.transport.write_eof()
         full_until = self.way.full_until(now)
         if self.sink.full or self._held >= self.way.room:
@@ -248,7 +248,7 @@ class ProxiedConnection:
             return
         for pump in self._pumps.values():
             pump.steer()
-        if all(pump.told for pump in self._pumps.values()):
+        if all(pump.end_sent for pump in self._pumps.values()):
             self._link.connections.discard(self)
             for side in self._pumps:
                 side.transport.close()

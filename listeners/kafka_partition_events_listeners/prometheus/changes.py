@@ -19,7 +19,7 @@ MOST_CHANGES: Final = 100
 class ChangeCollector:
     """Exposes a tracker and its open changes to Prometheus; register it with a registry.
 
-    Scrapes come from any thread. A tracker that stands by tells of no changes.
+    Scrapes come from any thread. A tracker that stands by shows no changes.
     """
 
     def __init__(self, read: Callable[[], TrackerStatus]) -> None:
@@ -43,7 +43,7 @@ class ChangeCollector:
 
 
 def tracker_readings(found: TrackerStatus) -> Iterable[Reading]:
-    """Return what is told of the tracker; all words are there at 0 before they occur."""
+    """Return the readings of the tracker; all words are there at 0 before they occur."""
     states = Counter(change.state for change in found.changes.values())
     yield single(fam.TRACKER_ELECTED, found.elected)
     yield single(fam.TRACKER_SETBACKS, found.setbacks)
@@ -54,7 +54,7 @@ def tracker_readings(found: TrackerStatus) -> Iterable[Reading]:
 
 
 def change_readings(found: TrackerStatus) -> Iterable[Reading]:
-    """Return what is told of each open change."""
+    """Return the readings of each open change."""
     waiting = sorted(
         (change for change in found.changes.values() if not change.state.final),
         key=lambda change: change.requested_ms,

@@ -97,7 +97,7 @@ STALE_IGNORED = Family(
     ("reason",),
 )
 INTERNAL_ERRORS = Family("internal_errors_total", "Bugs of this library that were contained.")
-EVENTS = Family("events_total", "Events; those that tell the state at the start are not counted.", ("event",))
+EVENTS = Family("events_total", "Events; those of the state at the start are not counted.", ("event",))
 SCRAPE_ERRORS = Family("scrape_errors_total", "Parts of a scrape that failed and were left out.")
 
 OBSERVER: Final = (
@@ -146,7 +146,7 @@ LISTENER_DROPPED = Family(
 LISTENER_WAITING = Family("listener_events_waiting", "Events that wait for the listener.", ("listener",))
 LISTENER_DURATION = Family(
     "listener_duration_seconds",
-    "How long the listener took for all that one change, or one event from elsewhere, told.",
+    "How long the listener took for all that one change, or one event from elsewhere, delivered.",
     ("listener",),
     histogram=True,
 )
@@ -191,7 +191,7 @@ DELIVERY_DELAY = Family(
 )
 EVENTS_LABELLED = Family(
     "events_labelled_total",
-    "Events that somebody can have asked for, by whether somebody had.",
+    "Events that a change can have planned, by whether one had.",
     ("event", "planned"),
 )
 ALERT_CONDITION = Family(
@@ -199,7 +199,7 @@ ALERT_CONDITION = Family(
     "What is wrong, before any hold-down: how many partitions or replicas it concerns.",
     ("alert", "broker", "topic"),
 )
-JOURNAL_BEHIND = Family("journal_behind_seconds", "Age of the latest look that the outbox has all of.")
+JOURNAL_BEHIND = Family("journal_behind_seconds", "Age of the latest poll that the outbox has all of.")
 JOURNAL_WAITING = Family("journal_events_waiting", "Events that the outbox has not taken yet.")
 JOURNAL_LOST = Family("journal_events_lost_total", "Events that had to go while it took none.")
 SINK_STATE = Family("sink_state", "1 for the state that the sink is in.", ("sink", "state"))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafka_partition_events_listeners.opentelemetry_registry import OpenTelemetryRegistry
 
 UNKNOWN_CLUSTER: Final = "unknown"
-"""The label ``kafka_cluster`` as long as nobody has told the cluster's id."""
+"""The label ``kafka_cluster`` as long as the cluster's id is not known."""
 
 
 @frozen
@@ -46,7 +46,7 @@ class _Built:
 
 
 class PrometheusListener(PartitionChangeListener):
-    """Exposes a poller, its cluster and whoever is registered with it to Prometheus.
+    """Exposes a poller, its cluster and the listeners that are registered with it to Prometheus.
 
     ::
 
@@ -57,9 +57,9 @@ class PrometheusListener(PartitionChangeListener):
     ``kpe_events_total``. Every series has a label ``kafka_cluster``.
 
     - While the last poll failed, or the snapshot is too old to be trusted, ``kpe_up`` is 0 and everything
-      that is told of the cluster is withheld: an old number looks like a good one.
+      that is known of the cluster is withheld: an old number would pass for a good one.
     - Every event's counter is there at 0 from the first scrape, or ``increase()`` would miss the first one.
-      Events that tell the state at the start are not counted.
+      Events of the state at the start are not counted.
     - The families of a snapshot are made once for each snapshot, however many scrapers there are; and of what
       it shares with the one that was scraped before, nothing is counted again.
 
@@ -127,7 +127,7 @@ class PrometheusListener(PartitionChangeListener):
     # -- being scraped -------------------------------------------------------------------------------
 
     def describe(self) -> list[Metric]:
-        """Return all families without series: the registry looks for clashes, and serves ``name[]`` by it."""
+        """Return all families without series: the registry finds clashes, and serves ``name[]`` by it."""
         every = (*fam.OBSERVER, *fam.CLUSTER, *fam.BY_TOPIC, *fam.LISTENERS, *fam.PARTITIONERS)
         return [family.metric() for family in every]
 

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from kafka_partition_events_listeners.opentelemetry_registry import OpenTelemetryRegistry
 
 LABELLED: Final = ("partitions.added",)
-"""Events that somebody can have asked for."""
+"""Events that a change can have planned."""
 
 LABELS: Final = ("true", "false", "unknown")
-"""Whether somebody had; unknown where the control topics are out of reach."""
+"""Whether one had; unknown where the control topics are out of reach."""
 
 
 @frozen(kw_only=True)
 class PipelineReading:
-    """What is known of the way from looks at the cluster to targets.
+    """What is known of the way from polls of the cluster to targets.
 
     Attributes:
         at: When it was read, aware; ages are counted up to then.
@@ -83,7 +83,7 @@ class PipelineCollector:
             registry.register(self)
 
     def describe(self) -> list[Metric]:
-        """Return all families without series: the registry looks for clashes, and serves ``name[]`` by it."""
+        """Return all families without series: the registry finds clashes, and serves ``name[]`` by it."""
         return [family.metric() for family in (*fam.PIPELINE, fam.PIPELINE_ERRORS)]
 
     def collect(self) -> list[Metric]:

@@ -47,11 +47,11 @@ def read_partitioners(
     topics: Iterable[str],
     max_topics: int,
 ) -> Iterable[Reading]:
-    """Return where unkeyed records go, and whom partitioners avoid; the worst of them for each topic.
+    """Return where records without a key go, and how many brokers are avoided; the worst for each topic.
 
     Args:
         partitioners: Those that follow one poller.
-        topics: The topics to look at.
+        topics: The topics to read.
         max_topics: How many of them have series of their own.
     """
     if not partitioners:

@@ -64,7 +64,7 @@ def readings_of(counts: Tally, max_topics: int) -> Iterator[Reading]:
 
 
 def tally(cluster: Cluster, last: Tally = NOTHING) -> Tally:
-    """Count a snapshot, given what was counted of another one: what they share is not looked at.
+    """Count a snapshot, given what was counted of another one: what they share is not counted again.
 
     There may be hundreds of thousands of partitions, and the snapshots of one poller share all that did not
     change from one to the next. The result is the same whatever was counted last.
@@ -132,7 +132,7 @@ def _cluster_readings(counts: Tally, partitions: int) -> Iterable[Reading]:
 
 
 def _is_preferred(partition: PartitionInfo) -> bool:
-    """Tell whether the first replica leads; if nobody knows the replicas, any leader will do."""
+    """Return whether the first replica leads; if the replicas are not known, any leader will do."""
     return partition.online and (not partition.replicas or partition.leader == partition.replicas[0])
 
 

@@ -17,9 +17,9 @@ from kafka_partition_events.outbox import DeliveryError
 from kafka_partition_events.process import OwnProcess
 
 MOST_READ_BYTES: Final = 64 * 1024
-"""How much of an answer is read, so that the connection can be used again; nobody looks at it."""
+"""How much of an answer is read, so that the connection can be used again; its text is not used."""
 
-logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells each URL, tokens and all
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each URL, tokens and all
 
 
 @frozen(kw_only=True)
@@ -70,8 +70,8 @@ class Way:
             )
         except (OSError, ValueError, httpx.InvalidURL) as error:  # an SSLError is an OSError
             named = ", ".join(filter(None, (self.ca_file, self.client_cert, self.client_key)))
-            told = f"{named}: {error}" if named else "headers or proxy are of no use"
-            raise ConfigurationError(told) from None
+            problem = f"{named}: {error}" if named else "headers or proxy are of no use"
+            raise ConfigurationError(problem) from None
 
 
 class Target:
@@ -90,7 +90,7 @@ class Target:
             raise ConfigurationError("url must not hold a login; put it into headers")
         self._url, self._way = url, way
         self.shown = f"{parts.scheme}://{parts.netloc}/***"
-        """What may be told of it: paths hold tokens."""
+        """What may be shown of it: paths hold tokens."""
         self._process = OwnProcess(type(self).__name__)
         self._client: httpx.Client | None = way.client()
 
@@ -120,11 +120,11 @@ class Target:
         self._process.check()
         ends_at = time.monotonic() + self._way.timeout
         try:
-            if self._client is None:  # made anew after a failure, with files as they are now
+            if self._client is None:  # made again after a failure, with files as they are now
                 self._client = self._way.client()
             with self._client.stream(method, url, content=content, headers=headers) as response:
                 left = MOST_READ_BYTES
-                with suppress(httpx.HTTPError):  # the status has been told, whatever happens now
+                with suppress(httpx.HTTPError):  # the status is known, whatever happens now
                     for chunk in response.iter_bytes():
                         left -= len(chunk)
                         if left <= 0 or time.monotonic() > ends_at:

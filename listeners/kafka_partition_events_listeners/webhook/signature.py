@@ -2,7 +2,7 @@
 
 A request carries an id, the time and, for each secret, an HMAC-SHA256 over ``id.timestamp.body``. With two
 secrets there are two signatures, and a receiver that knows either one is content: that is how a secret is
-replaced without a moment in which somebody is refused.
+replaced without a moment in which a request is refused.
 
 Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -46,7 +46,7 @@ def signed_headers(id_: str, timestamp: int, body: bytes, keys: Iterable[bytes] 
     """Return the headers that identify a request and, if there are keys, sign it.
 
     Args:
-        id_: What a receiver tells doubles by: the same for every try.
+        id_: By it a receiver knows duplicates: the same for every try.
         timestamp: The time of this try, in seconds since the epoch.
         body: What is sent.
         keys: One signature for each.

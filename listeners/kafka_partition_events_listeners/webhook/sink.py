@@ -24,10 +24,10 @@ _OF_THE_ENTRY: Final = frozenset({400, 413, 415, 422})
 """What a target says of what it was sent. Whatever else is between 400 and 500 is of the sink: its URL, its
 credentials, a proxy; all that waits would be declined alike."""
 _CURES: Final = {
-    401: "; look at the credentials in its headers or URL",
-    403: "; look at the rights of its credentials",
-    404: "; look at its URL",
-    407: "; a proxy wants credentials: look at the login in proxy",
+    401: "; check the credentials in its headers or URL",
+    403: "; check the rights of its credentials",
+    404: "; check its URL",
+    407: "; a proxy wants credentials: check the login in proxy",
 }
 _OURS: Final = re.compile(r"webhook-.*|proxy-.*|host|content-length|transfer-encoding|connection")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -41,11 +41,11 @@ class WebhookSink:
     A 2xx answer is a delivery. 400, 413, 415 and 422 decline an entry, and the
     third time it is refused. Whatever else goes wrong is tried again, after ``Retry-After`` if the target
     says so, and nothing is given up for it: 401, 403 or 404, a certificate or a proxy are cured by an
-    operator. Redirects are not followed. At least once: a receiver tells doubles by the header
+    operator. Redirects are not followed. At least once: a receiver knows duplicates by the header
     ``webhook-id``, which is the CloudEvent's id.
 
-    The URL is the operator's word: whatever it leads to is posted to. URL, headers and secrets are never told
-    to anybody but the target: not in logs, errors or ``repr``.
+    The URL is the operator's word: whatever it leads to is posted to. URL, headers and secrets go to
+    the target only: not into logs, errors or ``repr``.
 
     Implements `Sink`: one thread at a time.
     """
@@ -75,7 +75,7 @@ class WebhookSink:
             template: A Jinja2 template in place of the CloudEvent; see `WebhookTemplate`.
             secrets: To sign with, each ``whsec_`` and base64; all are used, so that one can be replaced.
             headers: To send along, such as ``Authorization``; ``Content-Type`` takes the place of ours.
-            clock: Tells the time of a signature; the system's by default.
+            clock: Gives the time of a signature; the system's by default.
             way: ``timeout``, ``proxy``, ``ca_file``, ``client_cert``, ``client_key``; see `Way`.
 
         Raises:
@@ -126,7 +126,7 @@ class WebhookSink:
     def _written(self, entry: Entry) -> bytes:
         try:
             return entry.body if self._template is None else self._template.render(entry)
-        except Exception as error:  # a template of the operator's: it may tell the next one
+        except Exception as error:  # a template of the operator's: it may fit the next one
             raise DeliveryError(
                 f"{self.name}: {entry.name} can't be written: {error}", reason="format", refused=True
             ) from error

@@ -15,9 +15,9 @@ from tests.observe_kit import Observer, Reader
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[KafkaCluster]:
-    """Where a broker that dies is missed sooner than in the cluster that others share."""
+    """As the cluster that others share, with a shorter session; and it creates topics that are written to."""
     require_java()
-    with KafkaCluster(brokers=3) as cluster:
+    with KafkaCluster(brokers=3, broker_config={"auto.create.topics.enable": "true"}) as cluster:
         yield cluster
 
 

@@ -82,7 +82,7 @@ def test_json_for_programs(
     [
         (["--to", "13"], "the keys come from one of --topic, --table and --file; none is given"),
         (["--to", "13", "--table", "a", "--file", "b"], "--table and --file is given"),
-        (["--to", "13", "--file", "x.json"], "nobody tells how many partitions there are now"),
+        (["--to", "13", "--file", "x.json"], "a table or file does not say how many partitions there are"),
         (["--to", "13", "--topic", "orders"], "no broker is given; write -b HOST:PORT"),
         (["--to", "x", "--file", "x.json", "--partitions", "2"], "--to must be whole numbers such as 13,18"),
         (["--to", "1", "--file", "x.json", "--partitions", "2"], "Kafka takes none away"),

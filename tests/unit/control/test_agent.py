@@ -28,7 +28,7 @@ class World:
         self.agent = ProducerAgent(self.poller, self.link, "a", spread=0.0, clock=self.clock)
 
     def look(self) -> float:
-        return self.agent._look() - self.clock.monotonic()
+        return self.agent._round() - self.clock.monotonic()
 
     def partitions(self) -> int:
         route = self.partitioner.route("orders")

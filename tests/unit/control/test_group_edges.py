@@ -71,13 +71,13 @@ class TestGroups:
         assert groups.committed({"billing": place, "secret": place, "idle": []}, 1.0) == {"billing": {}}
 
     def test_no_answer_is_an_error(self) -> None:
-        with pytest.raises(MetadataFetchError, match="can't look at the group billing"):
+        with pytest.raises(MetadataFetchError, match="can't read the group billing"):
             Groups(billing=KafkaError._TIMED_OUT, shipping=description()).names()
 
     def test_with_an_error_all_that_is_still_asked_is_given_up(self) -> None:
         admin = GroupAdmin({"bootstrap.servers": "localhost:1"})
         client = admin._connection.admin()
-        with pytest.raises(MetadataFetchError, match="can't look at the consumer groups"):
+        with pytest.raises(MetadataFetchError, match="can't read the consumer groups"):
             admin.groups(0.2)
         assert admin._connection.admin() is not client
         with pytest.raises(RuntimeError, match="closed"):

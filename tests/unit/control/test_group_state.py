@@ -25,7 +25,7 @@ class TestSettling:
     def after(self, *looks: tuple[int, Group]) -> Settling:
         memory = Settling()
         for second, found in looks:
-            memory = memory.looked(found, "orders", NEW, NOW_MS + 1_000 * second)
+            memory = memory.updated(found, "orders", NEW, NOW_MS + 1_000 * second)
         return memory
 
     def test_when_it_stands_unchanged_for_so_long(self) -> None:

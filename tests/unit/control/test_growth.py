@@ -22,7 +22,7 @@ class Topic(Grower):
         super().__init__({"bootstrap.servers": "localhost:1"}, Policy())
         self.count, self.gets = 6, gets
 
-    def _look(self, topic: str) -> TopicInfo:
+    def _described(self, topic: str) -> TopicInfo:
         return cluster_of({topic: [1] * self.count}).by_topic[topic]
 
     def _create(self, topic: str, count: int) -> None:

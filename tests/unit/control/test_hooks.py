@@ -51,7 +51,7 @@ class Agent(ConsumerAgent):
         super().__init__(Link(), "c", "billing")
         self.told: list[ConsumerReading] = []
 
-    def tell(self, reading: ConsumerReading) -> None:
+    def report(self, reading: ConsumerReading) -> None:
         self.told.append(reading)
 
     def last(self, name: str) -> set[int]:

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from kafka_partition_events import MetadataFetchError
 from kafka_partition_events.control.groups.admin import GroupAdmin
-from kafka_partition_events.control.groups.prober import LOOK_S, GroupProber, groups_of
+from kafka_partition_events.control.groups.prober import PROBE_S, GroupProber, groups_of
 from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Change, GroupProgress
@@ -97,7 +97,7 @@ ASKED = grown(gated()).change
 
 
 def groups(prober: GroupProber, asked: Change = ASKED, now_ms: int = START_MS) -> Mapping[str, PartitionSet]:
-    return prober.look([asked], now_ms).groups.get(asked.change_id, {})
+    return prober.probe_once([asked], now_ms).groups.get(asked.change_id, {})
 
 
 class TestWhatItSees:
@@ -108,7 +108,7 @@ class TestWhatItSees:
 
     def test_for_each_change_of_its_own(self, prober: GroupProber) -> None:
         other = evolve(ASKED, change_id="chg-2")
-        assert prober.look([ASKED, other], START_MS).groups.keys() == {ASKED.change_id, "chg-2"}
+        assert prober.probe_once([ASKED, other], START_MS).groups.keys() == {ASKED.change_id, "chg-2"}
 
     def test_before_the_topic_has_grown_too(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.has("billing", frozenset(range(6)))
@@ -139,7 +139,7 @@ class TestOfWhom:
 
     def test_not_one_whose_offsets_can_not_be_read(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.refused.add("billing")
-        probe = prober.look([ASKED], START_MS)
+        probe = prober.probe_once([ASKED], START_MS)
         assert not probe.groups[ASKED.change_id]
         assert probe.readers == {"orders": {"billing"}}
 
@@ -152,19 +152,19 @@ class TestWhoCanNotBeSeen:
     ) -> None:
         brokers.has("audit")
         brokers.loading = {"audit"}
-        probe = prober.look([ASKED], START_MS)
+        probe = prober.probe_once([ASKED], START_MS)
         assert probe.readers == {}
         assert probe.unseen == {"audit"}
         brokers.loading = set()
-        probe = prober.look([ASKED], START_MS)
+        probe = prober.probe_once([ASKED], START_MS)
         assert probe.readers == {"orders": {"billing", "audit"}}
         assert probe.unseen == frozenset()
 
     def test_one_that_was_seen_before_is_a_reader_still(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.has("audit")
-        prober.look([ASKED], START_MS)
+        prober.probe_once([ASKED], START_MS)
         brokers.loading = {"audit"}
-        probe = prober.look([ASKED], START_MS)
+        probe = prober.probe_once([ASKED], START_MS)
         assert probe.readers == {"orders": {"billing", "audit"}}
         assert probe.unseen == {"audit"}
 
@@ -173,58 +173,58 @@ class TestWhoCanNotBeSeen:
     ) -> None:
         brokers.has("audit")
         brokers.has("gone")
-        prober.look([ASKED], START_MS)
+        prober.probe_once([ASKED], START_MS)
         brokers.unlisted = {"audit"}
         del brokers.groups_now["gone"]
-        probe = prober.look([ASKED], START_MS)
+        probe = prober.probe_once([ASKED], START_MS)
         assert probe.readers == {"orders": {"billing", "audit"}}
 
     def test_one_that_rebalances_when_first_seen_is_known_by_what_it_has_committed(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
         brokers.has("audit", frozenset(), state="PREPARING_REBALANCE")
-        assert prober.look([ASKED], START_MS).readers == {}, "nobody can tell"
+        assert prober.probe_once([ASKED], START_MS).readers == {}, "nobody can tell"
         brokers.commits("audit", 7)
-        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing", "audit"}}
+        assert prober.probe_once([ASKED], START_MS).readers == {"orders": {"billing", "audit"}}
         brokers.refused = {"audit"}
-        assert prober.look([ASKED], START_MS).readers == {}
+        assert prober.probe_once([ASKED], START_MS).readers == {}
 
     def test_one_that_rebalances_is_what_it_was(self, brokers: Brokers, prober: GroupProber) -> None:
-        prober.look([ASKED], START_MS)
+        prober.probe_once([ASKED], START_MS)
         brokers.has("billing", frozenset(), state="PREPARING_REBALANCE")
         for _ in range(2):
-            assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+            assert prober.probe_once([ASKED], START_MS).readers == {"orders": {"billing"}}
         brokers.has("billing", frozenset())
-        assert prober.look([ASKED], START_MS).readers == {"orders": frozenset()}
+        assert prober.probe_once([ASKED], START_MS).readers == {"orders": frozenset()}
 
     def test_one_that_was_seen_to_read_something_else_may_read_more_since_then(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
         elsewhere = Member(member_id="m", assigned=frozenset({TopicPartition("other", 0)}))
         brokers.groups_now["audit"] = Group(group_id="audit", members=(elsewhere,))
-        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+        assert prober.probe_once([ASKED], START_MS).readers == {"orders": {"billing"}}
         brokers.loading = {"audit"}
-        assert prober.look([ASKED], START_MS).readers == {}
+        assert prober.probe_once([ASKED], START_MS).readers == {}
 
     def test_one_that_reconciles_and_is_known_to_have_read_it_does(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
-        prober.look([ASKED], START_MS)
+        prober.probe_once([ASKED], START_MS)
         elsewhere = Member(member_id="m", assigned=frozenset({TopicPartition("other", 0)}))
         joins = Member(member_id="n", target=frozenset({TopicPartition("orders", 0)}))
         for member in (elsewhere, joins):
             brokers.groups_now["billing"] = Group(
                 group_id="billing", members=(member,), protocol="consumer", state="RECONCILING"
             )
-            assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+            assert prober.probe_once([ASKED], START_MS).readers == {"orders": {"billing"}}
 
     def test_one_to_which_members_come_is_a_reader_from_then_on(
         self, brokers: Brokers, prober: GroupProber
     ) -> None:
         brokers.groups_now["idle"] = Group(group_id="idle", state="EMPTY")
-        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+        assert prober.probe_once([ASKED], START_MS).readers == {"orders": {"billing"}}
         brokers.has("idle")
-        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing", "idle"}}
+        assert prober.probe_once([ASKED], START_MS).readers == {"orders": {"billing", "idle"}}
 
 
 class TestWhenItLooks:
@@ -247,7 +247,7 @@ class TestWhenItLooks:
         prober.watch([ASKED, other], START_MS)
         assert brokers.asked["list"] == 3
         assert prober.probe.readers == {"orders": {"billing"}, "other": frozenset()}
-        clock.advance(LOOK_S)
+        clock.advance(PROBE_S)
         prober.watch([ASKED], START_MS)
         assert brokers.asked["list"] == 4
 
@@ -255,11 +255,11 @@ class TestWhenItLooks:
         self, brokers: Brokers, prober: GroupProber, clock: ManualClock
     ) -> None:
         prober.watch([ASKED], START_MS)
-        clock.advance(LOOK_S)
+        clock.advance(PROBE_S)
         brokers.down = True
         prober.watch([ASKED], START_MS)
         assert (prober.probe.readers, prober.probe.after) == ({}, frozenset())
-        clock.advance(LOOK_S)
+        clock.advance(PROBE_S)
         brokers.down = False
         prober.watch([ASKED], START_MS)
         assert prober.probe.readers == {"orders": {"billing"}}

@@ -69,9 +69,9 @@ class TestAgent:
         link, clock = Link(), ManualClock()
         agent = ConsumerAgent(link, "c", "billing", clock=clock)
         agent._reading = reading(HALF, HALF)
-        assert agent._look() > BUSY_S
+        assert agent._round() > BUSY_S
         link.write(grown(gated()).change)
-        assert agent._look() == BUSY_S
+        assert agent._round() == BUSY_S
         assert link.uses("positioned") == ["", "6-8"]
         agent.close()
 
@@ -82,7 +82,7 @@ class TestAgent:
         assert agent.start(LIMIT_S)
         assert [change.change_id for change in agent.changes] == [ONE]
         before = link.reads
-        agent.tell(reading(HALF, HALF))
+        agent.report(reading(HALF, HALF))
         with link.changed:
             assert link.changed.wait_for(lambda: link.reads > before, LIMIT_S)
         agent.close()

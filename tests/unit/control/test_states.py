@@ -137,7 +137,7 @@ class TestRejection:
                 story.request(spec)
             story.sees(topic_id="topic-id-2", count=6)
             assert story.tick() is State.REJECTED
-            assert "created anew" in story.change.detail
+            assert "recreated" in story.change.detail
             assert not story.change.holds
 
     def test_if_the_topic_is_deleted(self) -> None:

@@ -215,4 +215,4 @@ def test_what_no_entry_can_be_made_of_costs_itself_only(
         journal.on_settled(snapshot(orders=[1, None]), at(1))
     assert [entry.name for entry in shelf.writes[0].entries] == ["broker.joined"] * 3 + ["partition.offline"]
     assert (journal.stats.lost, journal.stats.waiting) == (1, 0)
-    assert [log["event"] for log in logs] == ["look_not_folded", "event_not_journalled"]
+    assert [log["event"] for log in logs] == ["poll_not_folded", "event_not_journalled"]

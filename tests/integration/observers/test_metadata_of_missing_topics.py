@@ -1,11 +1,8 @@
-"""Both clients live through the same: brokers die, topics grow, within a cap or a limit, or are missing.
-
-Their cluster creates every topic that it is asked for.
-"""
+"""Both clients ask for topics that are missing, of a cluster that creates those that are written."""
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,15 +22,8 @@ pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
 
 
-@pytest.fixture(scope="module")
-def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    cluster = own_kafka_cluster(brokers=3, broker_config={"auto.create.topics.enable": "true"})
-    cluster.create_topic("orders", 2)
-    return cluster
-
-
 @pytest.fixture
-def pollers(cluster: KafkaCluster) -> Iterator[list[MetadataPoller]]:
+def pollers(cluster: KafkaCluster, topic: str) -> Iterator[list[MetadataPoller]]:
     """Those of a producer of each client, which has written a topic."""
     with contextlib.ExitStack() as closing:
         one: Any = PartitioningProducer(
@@ -44,13 +34,15 @@ def pollers(cluster: KafkaCluster) -> Iterator[list[MetadataPoller]]:
         other = KafkaProducer(bootstrap_servers=servers, partitioner=DefaultPartitioner())
         closing.callback(lambda: other.close(timeout=LIMIT_S))  # as it is then: `attach` adds to it
         poller = attach(other, interval=0.2)
-        one.produce("orders", b"v")
+        one.produce(topic, b"v")
         assert one.flush(LIMIT_S) == 0
-        other.send("orders", b"v").get(LIMIT_S)
+        other.send(topic, b"v").get(LIMIT_S)
         yield [one.poller, poller]
 
 
-def test_asking_never_creates_a_topic(cluster: KafkaCluster, pollers: list[MetadataPoller]) -> None:
+def test_asking_never_creates_a_topic(
+    cluster: KafkaCluster, topic: str, pollers: list[MetadataPoller]
+) -> None:
     ghost = f"ghost-{uuid.uuid4().hex}"
     servers = cluster.bootstrap_servers
     own: list[MetadataSource] = [
@@ -67,7 +59,7 @@ def test_asking_never_creates_a_topic(cluster: KafkaCluster, pollers: list[Metad
             assert poller.refresh(wait=LIMIT_S)
     everything = own[0].fetch(None, timeout=LIMIT_S)
     assert ghost not in everything.topics
-    assert "orders" in everything.topics
+    assert topic in everything.topics
     for poller in asking:
         poller.close()
 
