@@ -120,7 +120,7 @@ def _bindings(line: str) -> list[AclBinding]:
 @pytest.fixture(scope="module")
 def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
     cluster = own_kafka_cluster(
-        brokers=1, listeners={"LOGIN": "SASL_PLAINTEXT"}, broker_config=ASKS_FOR_RIGHTS
+        brokers=2, listeners={"LOGIN": "SASL_PLAINTEXT"}, broker_config=ASKS_FOR_RIGHTS
     )
     made = World(cluster, AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2}))
     cluster.create_topic("orders", 6)
@@ -239,7 +239,7 @@ def test_a_setting_that_must_not_be_seen_is_unknown(world: World, capsys: Captur
     world.cluster.create_topic("secret", 4)
     who = "--bootstrap-server x:1 --add --allow-principal User:doctor"
     world.let(f"kafka-acls.sh {who} --operation Describe --topic secret")
-    assert world.kpe(DOCTOR, "doctor", "replicas", "--topics", "secret", "--output", "json") == 3
+    assert world.kpe(DOCTOR, "doctor", "replicas", "--topics", "secret", "--output", "jsonl") == 3
     document = json.loads(capsys.readouterr().out)
     assert document["min_insync_replicas"] is None
     assert {each["once_it_is_out"] for each in document["brokers"]} == {None}
