@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing import KafkaCluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka_cluster() -> "Iterator[KafkaCluster]":
     """Three brokers with a long session: metadata has nothing to say for as long as a test looks.
 
@@ -42,7 +42,7 @@ def topic(cluster: "KafkaCluster") -> str:
     return name
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def orders(kafka_cluster: "KafkaCluster") -> str:
     """The address of a cluster with the topic that all documented examples write to."""
     kafka_cluster.create_topic("orders", 6)

@@ -13,7 +13,7 @@ from kafka_partition_events.testing.plugin import require_java
 from tests.observe_kit import Observer, Reader
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[KafkaCluster]:
     """As the cluster that others share, with a shorter session; and it creates topics that are written to."""
     require_java()

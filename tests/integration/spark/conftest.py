@@ -23,7 +23,7 @@ ONE_TASK = dict.fromkeys(
 """What tests have in their tables is little: each task more costs more than it takes away from others."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> "Iterator[SparkSession]":
     """A local Spark session with the Kafka connector.
 
@@ -41,7 +41,7 @@ def spark() -> "Iterator[SparkSession]":
     session.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pipelines_spark(spark: "SparkSession") -> "SparkSession":
     """A session as pipelines make theirs, for tests that use parts of one."""
     from kafka_partition_events.spark.session import own_session  # noqa: PLC0415
@@ -49,7 +49,7 @@ def pipelines_spark(spark: "SparkSession") -> "SparkSession":
     return own_session(spark)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gold_of_the_story(spark: "SparkSession") -> Gold:
     """What gold must be of `tests.fleet_feed.STORY`, however it got there."""
     return gold_at_once(spark, [record.value for record in STORY.records], STORY.days)

@@ -1,0 +1,1 @@
+"""Tests of observers, on a cluster of their own."""
