@@ -95,3 +95,15 @@ def test_every_setting_and_schema_is_listed(built: tuple[Path, str]) -> None:
     assert [name for name in SECTIONS if f"[{name}]" not in settings] == []
     events = (built[0] / "reference" / "events" / "index.html").read_text(encoding="utf-8")
     assert [name for name in schemas() if f"schemas/{name}.json" not in events] == []
+
+
+def test_each_row_of_a_table_has_the_cells_of_its_header() -> None:
+    wrong = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        wanted = 0
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+            cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+            if wanted and cells and cells != wanted:
+                wrong.append(f"{page.name}:{number}")
+            wanted = cells and (wanted or cells)
+    assert wrong == []
