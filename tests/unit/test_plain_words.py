@@ -9,14 +9,9 @@ import pytest
 import typer
 
 from kafka_partition_events.cli.app import app
+from tests.docs_kit import ROOT, pages
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
-PAGES = [
-    page.relative_to(ROOT).as_posix()
-    for page in sorted(DOCS.rglob("*.md"))
-    if page.relative_to(DOCS).parts[0] not in {"decisions", "generate"}
-]
+PAGES = [page.relative_to(ROOT).as_posix() for page in pages()]
 PAGES += ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md"]
 NOT_PROSE = re.compile(r"```.*?```|`[^`]*`|^\| write \| not \|\n(?:\|[^\n]*\n)+", re.DOTALL | re.MULTILINE)
 """Code, and the table of words itself."""
@@ -28,10 +23,13 @@ UNWANTED_IN_CODE = re.compile(rf"\b({WORDS})\b", re.IGNORECASE)
 UNWANTED = re.compile(
     rf"\b({WORDS}|fallen silent|falls silent|unkeyed|times as many|times less)\b", re.IGNORECASE
 )
+HOUSE = ROOT / "kafka_partition_events"
 PACKAGES = [
-    *(path for path in (ROOT / "kafka_partition_events").iterdir() if path.is_dir() or path.suffix == ".py"),
+    *sorted(path.parent for path in HOUSE.glob("*/__init__.py")),
+    *sorted(HOUSE.glob("*.py")),
     ROOT / "listeners",
 ]
+"""The same in each process of a run, whichever has left its `__pycache__` there."""
 
 
 def commands(group: Any, path: str = "kpe") -> Iterator[tuple[str, Any]]:
@@ -54,6 +52,7 @@ def test_pages_use_plain_words(page: str) -> None:
 def test_the_code_uses_plain_words(package: Path) -> None:
     """In names, docstrings and comments: a reader of the code should not have to translate it."""
     modules = sorted(package.rglob("*.py")) if package.is_dir() else [package]
+    assert modules
     found = {
         f"{module.name}:{number}": words
         for module in modules
