@@ -60,7 +60,7 @@ types: $(VENV)/.ready  ## mypy --strict
 bench: setup           ## run the benchmarks; results go to benchmarks/results/
 	@$(BIN)/python -m benchmarks
 
-bench-faults: setup    ## faults on real brokers, beside other producers (ten hours; ARGS="--layout C"); see docs/benchmarks.md
+bench-faults: setup    ## faults on real brokers, beside other producers (three hours; ARGS="--fault frozen"); see docs/benchmarks.md
 	@$(BIN)/python -m benchmarks.faults $(ARGS)
 
 bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (90 minutes); see docs/kip-480.md

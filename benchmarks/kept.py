@@ -54,7 +54,7 @@ class Result(Generic[R]):
             data["scenario"],
             data["rounds"],
             {name: Measured.from_json(measured, parse) for name, measured in data["producers"].items()},
-            Environment(**data["environment"]),
+            Environment(**{"commit": "", **data["environment"]}),
             data.get("conditions", {}),
         )
 

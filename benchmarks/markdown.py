@@ -57,9 +57,10 @@ def reached_text(reached: bool | None) -> str:
 def machine_line(environment: Environment, rounds: int) -> str:
     """Write when and on what something was measured."""
     versions = ", ".join(f"{package} {number}" for package, number in environment.versions.items())
+    commit = f"; commit {environment.commit}" if environment.commit else ""
     return (
         f"{environment.taken_at}; rounds: {rounds}; Python {environment.python}, "
-        f"{machine_of(environment)}; {versions}."
+        f"{machine_of(environment)}; {versions}{commit}."
     )
 
 

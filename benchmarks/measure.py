@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -48,6 +49,18 @@ class Pair:
     discarded: int
 
 
+def _commit() -> str:
+    """Return the last commit of the package, with a "+" if its files are others."""
+    package = Path(__file__).parents[1] / "kafka_partition_events"
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(package), *words, "--", "."]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        return done.stdout.strip()
+
+    return git("log", "-1", "--format=%h") + ("+" if git("status", "--porcelain") else "")
+
+
 @frozen
 class Environment:
     """What a number depends on."""
@@ -59,6 +72,8 @@ class Environment:
         factory=lambda: {name: _version(name) for name in ("confluent-kafka", "kafka-python", "attrs")}
     )
     taken_at: str = field(factory=lambda: time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
+    commit: str = field(factory=_commit)
+    """The last that changed the package; "" if there is no repository, or results of before it was kept."""
 
 
 def _version(package: str) -> str:

@@ -15,10 +15,10 @@ from benchmarks.errors import BenchError
 from benchmarks.faults import plots, report
 from benchmarks.faults.campaign import Clock, measure, warm_up
 from benchmarks.faults.java_load import compile_load
-from benchmarks.faults.layouts import LAYOUTS, ClusterKind
+from benchmarks.faults.layouts import ClusterKind
 from benchmarks.faults.metrics import Result, Run
 from benchmarks.faults.one_run import Bench
-from benchmarks.faults.plan import FAULTS, PRODUCERS, SCENARIOS, Scenario
+from benchmarks.faults.plan import FAULTS, PRODUCERS, ROUNDS, SCENARIOS, Scenario
 from kafka_partition_events.testing import KafkaCluster, KitError
 
 _README = Path(__file__).parents[2] / "README.md"
@@ -41,9 +41,9 @@ what becomes of the results:
   are then made beside it.
 
 examples:
-  python -m benchmarks.faults                                    everything: ten hours
-  python -m benchmarks.faults --layout C --fault frozen killed --producers librdkafka ours ours-hedge
-  python -m benchmarks.faults --scenario brownout kill           those of layout A have names of their own
+  python -m benchmarks.faults                                    everything: three hours
+  python -m benchmarks.faults --fault frozen killed --producers librdkafka ours ours-hedge
+  python -m benchmarks.faults --scenario frozen-keyed
   python -m benchmarks.faults --render                           page and pictures only
 
 exit codes: 0 all measured; 1 some run could not be made or kept (what there is was rendered); 2 wrong usage,
@@ -62,13 +62,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if not scenarios:
         say("error: there is no such scenario with these producers; see --list")
         return 2
-    rounds = {each.name: 1 if arguments.quick else arguments.rounds or each.rounds for each in scenarios}
-    runs = {scenario.name: len(scenario.producers) * rounds[scenario.name] for scenario in scenarios}
+    rounds = 1 if arguments.quick else arguments.rounds
+    runs = {scenario.name: len(scenario.producers) * rounds for scenario in scenarios}
     clock = Clock(sum(scenario.seconds_a_run * runs[scenario.name] for scenario in scenarios))
     say(f"{len(scenarios)} scenarios, {sum(runs.values())} runs, {clock.left()} if none is discarded")
 
     def measure_one(bench: Bench, scenario: Scenario) -> bool:
-        result = measure(bench, scenario, rounds[scenario.name], clock, say)
+        result = measure(bench, scenario, rounds, clock, say)
         say("\n" + report.render_scenario(scenario, result))
         if keep:
             book.add(result)
@@ -106,13 +106,12 @@ def _in_clusters(
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("faults", _DESCRIPTION, _EPILOG, quick="one short round")
     more: dict[str, Any] = {"action": "extend", "nargs": "+", "metavar": "NAME"}
-    parser.add_argument("--layout", dest="layouts", choices=LAYOUTS, help="only in these", **more)
     parser.add_argument("--fault", dest="faults", choices=FAULTS, help="only these", **more)
     parser.add_argument("--scenario", dest="scenarios", choices=SCENARIOS, help="only these", **more)
     parser.add_argument(
         "--producers", "--producer", dest="producers", choices=PRODUCERS, help="only these", **more
     )
-    add_rounds(parser, of_each="producer", rounds="5; of C-min-isr 20, of calm-hour 1")
+    add_rounds(parser, of_each="producer", rounds=ROUNDS)
     parser.add_argument(
         "--list", action=Listing, lines=_listed, help="show scenarios and producers, and exit"
     )
@@ -121,19 +120,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _listed() -> Iterator[str]:
     for scenario in SCENARIOS.values():
-        minutes = scenario.rounds * len(scenario.producers) * scenario.seconds_a_run / 60
-        yield f"{scenario.name:22}{scenario.title.replace('`', '')}; {scenario.layout.in_words}"
-        yield f"{'':22}{scenario.rounds} rounds, {minutes:.0f} min"
-        yield f"{'':22}{' '.join(scenario.producers)}"
+        minutes = ROUNDS * len(scenario.producers) * scenario.seconds_a_run / 60
+        yield f"{scenario.name:26}{scenario.title.replace('`', '')}; {minutes:.0f} min"
+        yield f"{'':26}{' '.join(scenario.producers)}"
 
 
 def _chosen(arguments: argparse.Namespace) -> list[Scenario]:
-    """Return the scenarios that are asked for: by name, or by layout and fault."""
+    """Return the scenarios that are asked for: by name, or by fault."""
     return [
         scenario
         for scenario in SCENARIOS.values()
         if scenario.name in (arguments.scenarios or SCENARIOS)
-        and scenario.layout.name in (arguments.layouts or LAYOUTS)
         and scenario.fault.name in (arguments.faults or FAULTS)
     ]
 

@@ -65,7 +65,7 @@ def measure(bench: Bench, scenario: Scenario, rounds: int, clock: Clock, say: Sa
 
     procedure = Procedure(
         run=run,
-        why_discarded=partial(why_discarded, fault=scenario.fault.name, brokers=scenario.layout.brokers),
+        why_discarded=partial(why_discarded, fault=scenario.fault.name),
         in_words=lambda run: f"{_in_words(run)}; {clock.left()}",
     )
     result = measure_in_turns(procedure, scenario.name, scenario.producers, rounds, say)

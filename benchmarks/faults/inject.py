@@ -9,16 +9,7 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
-from benchmarks.faults.plan import (
-    DISK_MS,
-    FROZEN_S,
-    FROZEN_WHOLE_S,
-    PAUSE_S,
-    RESET_S,
-    SLOW_MS,
-    THAWED_S,
-    THROTTLED,
-)
+from benchmarks.faults.plan import DISK_MS, FROZEN_S, FROZEN_WHOLE_S, SLOW_MS, THAWED_S, THROTTLED
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ProbeError, ask_broker
 from kafka_partition_events.testing.errors import KitError
@@ -69,20 +60,16 @@ def _lasting(begin: Callable[[Order], object], end: Callable[[Order], object] | 
     return inject
 
 
-def _freeze_for(seconds: float) -> Inject:
-    """Return the fault of one broker that stands still and then goes on."""
-
-    def inject(order: Order) -> Injected:
-        at = time.monotonic_ns()
-        try:
-            order.cluster.freeze(order.broker)
-            sleep_until(min(order.until_ns, at + round(seconds * _NS)))
-        finally:
-            order.cluster.thaw(order.broker)
-        sleep_until(order.until_ns)
-        return Injected(at)
-
-    return inject
+def freeze(order: Order) -> Injected:
+    """Let a broker stand still and then go on."""
+    at = time.monotonic_ns()
+    try:
+        order.cluster.freeze(order.broker)
+        sleep_until(min(order.until_ns, at + round(FROZEN_WHOLE_S * _NS)))
+    finally:
+        order.cluster.thaw(order.broker)
+    sleep_until(order.until_ns)
+    return Injected(at)
 
 
 def freeze_in_turns(order: Order) -> Injected:
@@ -109,11 +96,6 @@ def roll(order: Order) -> Injected:
     complete = time.monotonic_ns() < order.until_ns
     sleep_until(order.until_ns)
     return Injected(at, complete)
-
-
-def _kill_controllers(order: Order) -> None:
-    for controller in order.cluster.controllers:
-        order.cluster.kill(controller)
 
 
 def press(order: Order) -> Injected:
@@ -143,51 +125,39 @@ _BUSY = "import sys, time\nwhile time.monotonic_ns() < int(sys.argv[1]): pass"  
 # -- links between clients and a broker, or between brokers ----------------------------------------------
 
 
-def _on_links(disturb: Callable[[Link], None], *, between_brokers: bool = False) -> Inject:
-    """Return the fault of one broker's connections: to clients, or to all other brokers."""
+def _to_clients(disturb: Callable[[Link], None]) -> Inject:
+    """Return the fault of one broker's connections to clients."""
+    return _lasting(
+        lambda order: disturb(order.cluster.link(order.broker)), lambda order: order.cluster.heal()
+    )
+
+
+def _to_brokers(disturb: Callable[[Link], None]) -> Inject:
+    """Return the fault of one broker's connections to all other brokers."""
 
     def begin(order: Order) -> None:
-        if between_brokers:
-            for other in set(order.cluster.brokers) - {order.broker}:
-                disturb(order.cluster.link(order.broker, other))
-        else:
-            disturb(order.cluster.link(order.broker))
+        for other in set(order.cluster.brokers) - {order.broker}:
+            disturb(order.cluster.link(order.broker, other))
 
     return _lasting(begin, lambda order: order.cluster.heal())
 
 
-def _link_faults(name: str, *, between_brokers: bool = False) -> dict[str, Inject]:
-    deeds: dict[str, Callable[[Link], None]] = {
-        "slowed": lambda link: link.delay(SLOW_MS),
-        "swallowed": lambda link: link.blackhole(),
-        "throttled": lambda link: link.bandwidth(THROTTLED),
-    }
-    return {
-        f"{name}-{deed}": _on_links(disturb, between_brokers=between_brokers)
-        for deed, disturb in deeds.items()
-    }
-
-
 INJECT: dict[str, Inject] = {
     "in-turns": freeze_in_turns,
-    "frozen": _freeze_for(FROZEN_WHOLE_S),
+    "frozen": freeze,
     "killed": _lasting(lambda order: order.cluster.kill(order.broker)),
-    "min-isr": _lasting(lambda order: order.cluster.kill(order.broker)),
-    **_link_faults("link"),
-    **_link_faults("brokers", between_brokers=True),
+    "link-slowed": _to_clients(lambda link: link.delay(SLOW_MS)),
+    "link-swallowed": _to_clients(lambda link: link.blackhole()),
+    "link-throttled": _to_clients(lambda link: link.bandwidth(THROTTLED)),
+    "brokers-swallowed": _to_brokers(lambda link: link.blackhole()),
+    "brokers-throttled": _to_brokers(lambda link: link.bandwidth(THROTTLED)),
     "slow-disk": _lasting(
         lambda order: order.cluster.slow_disk(order.broker, DISK_MS),
         lambda order: order.cluster.slow_disk(order.broker, 0),
     ),
-    "disk-full": _lasting(lambda order: order.cluster.fill_disk(order.broker)),
-    "controller-lost": _lasting(_kill_controllers),
-    "link-jittery": _on_links(lambda link: link.delay(0, jitter=2 * SLOW_MS)),
-    "link-reset": _on_links(lambda link: link.drop(every=RESET_S)),
-    "paused": _freeze_for(PAUSE_S),
     "busy": press,
     "rolling": roll,
     "calm": _lasting(id),
-    "calm-hour": _lasting(id),
 }
 
 

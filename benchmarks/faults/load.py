@@ -88,7 +88,7 @@ def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
         from benchmarks.faults.aiokafka_sender import AiokafkaSender  # noqa: PLC0415 - the same
 
         return AiokafkaSender(spec, tape, options, attached=family == "aio")
-    return KafkaPythonSender(spec, tape, options)
+    return KafkaPythonSender(spec, tape)
 
 
 def main(told: str) -> None:

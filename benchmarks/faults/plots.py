@@ -23,14 +23,10 @@ _LOOKS = {
     "librdkafka": ("#d1622b", ""),
     "java": ("#a8780a", "6 3"),
     "java-availability": ("#a8780a", "2 3"),
-    "kafka-python": ("#d1622b", ""),
-    "kafka-python-sticky": ("#a8780a", "6 3"),
+    "kafka-python": ("#d1622b", "2 3"),
     "ours": ("#2f7fd6", ""),
-    "ours-failed": ("#2f7fd6", "6 3"),
     "ours-hedge": ("#159a7b", ""),
-    "attached": ("#2f7fd6", ""),
-    "attached-failed": ("#2f7fd6", "6 3"),
-    "attached-hedge": ("#159a7b", ""),
+    "attached": ("#2f7fd6", "2 3"),
 }
 
 

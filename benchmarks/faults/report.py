@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.faults import layouts
-from benchmarks.faults.layouts import LAYOUTS, MAIN
+from benchmarks.faults.layouts import SIX
 from benchmarks.faults.metrics import Measured, Result, Run
 from benchmarks.faults.plan import FROZEN_S, PRODUCERS, SCENARIOS, THAWED_S, THROTTLED, Scenario
 from benchmarks.faults.rules import RULE
@@ -29,12 +29,13 @@ NEW_PAGE = f"# Benchmarks\n\n{BEGIN}\n{END}\n"
 
 _INTRODUCTION = f"""## When a broker fails
 
-Real Kafka, all brokers on one machine. Replication, acks and limits differ by layout, and stand beside each
-table; they are the same for every producer. A record that is not delivered within the delivery limit fails.
-Everything else is as each client has it by default, but for librdkafka's queue (1,000,000 records) and hash
-(murmur2). After a warm-up the load runs undisturbed for some seconds; then the fault begins. Records are sent
-by an open schedule and timed from the call of `produce` to the report. Brokers lead the same number of
-partitions each, and each has followers of each other. Which one is disturbed changes from round to round.
+Real Kafka, all brokers on one machine: {SIX.in_words}.
+Settings and limits stand above each table; they are the same for every producer. A record that is not
+delivered within the delivery limit fails. Everything else is as each client has it by default, but for
+librdkafka's hash (murmur2). After a warm-up the load runs undisturbed for some seconds; then the fault
+begins. Records are sent by an open schedule and timed from the call of `produce` to the report. Brokers lead
+the same number of partitions each, and each has followers of each other. Which one is disturbed changes from
+round to round.
 
 Cells are median (minimum - maximum) of the kept runs. Latencies, *late* and *to the broker* are of the
 records sent from the fault on; counts are of all records.
@@ -51,6 +52,7 @@ records sent from the fault on; counts are of all records.
 
 Producers take turns, run by run, and ratios are made within a round; the median of the rounds decides whether
 a target is reached; where it says so, every run must keep it. {RULE}
+Below each table stands the last commit that had changed `kafka_partition_events`.
 """
 
 _FIGURE_NAMES = {"p99_ms": "p99", "late": "late", "failed": "failed", "lost": "lost"}
@@ -87,31 +89,35 @@ _HEADER = (
 
 def render_page(page: str, results: Mapping[str, Result], images: str) -> str:
     """Return the page with everything between the markers made anew; `images` is the path to them."""
-    sections = [_INTRODUCTION]
-    for layout in sorted(LAYOUTS, key=lambda name: (name != MAIN, name)):
-        names = [name for name, each in SCENARIOS.items() if each.layout.name == layout and name in results]
-        if names:
-            sections.append(f"### Layout {layout}: {LAYOUTS[layout].in_words}\n")
-            if layout == MAIN:
-                sections.append(asked_and_reached(results) + "\n")
-            sections += [render_scenario(SCENARIOS[name], results[name], images) for name in names]
+    sections = [_INTRODUCTION, asked_and_reached(results) + "\n"]
+    sections += [
+        _section(scenario, results[name], images) for name, scenario in SCENARIOS.items() if name in results
+    ]
     return with_section(page, BEGIN, END, "\n".join(sections))
 
 
 def asked_and_reached(results: Mapping[str, Result]) -> str:
-    """Return all targets of the main layout in one table."""
+    """Return all targets in one table."""
     rows = [
         [scenario.title, *_verdict_row(judge(target, results[name]))]
         for name, scenario in SCENARIOS.items()
-        if scenario.layout.name == MAIN and name in results
+        if name in results
         for target in targets_of(scenario)
     ]
     return table(("fault", "target", "asked", "measured", "reached"), rows)
 
 
-def render_scenario(scenario: Scenario, result: Result, images: str | None = None) -> str:
-    """Return one scenario's section: picture, table, targets, notes."""
-    parts = [f"#### {scenario.title}", conditions_in_words(result.conditions or scenario.conditions)]
+def render_scenario(scenario: Scenario, result: Result) -> str:
+    """Return one scenario's section as its campaign prints it, with its targets."""
+    # Not those of a scenario that was cut down to a few producers: what is missing is said to be.
+    rows = [_verdict_row(judge(target, result)) for target in targets_of(SCENARIOS[scenario.name])]
+    asked = table(("target", "asked", "measured", "reached"), rows) + "\n" if rows else ""
+    return _section(scenario, result, None) + asked
+
+
+def _section(scenario: Scenario, result: Result, images: str | None) -> str:
+    """Return one scenario's section: picture, table, notes."""
+    parts = [f"### {scenario.title}", conditions_in_words(result.conditions or scenario.conditions)]
     if scenario.keyed:
         but = ", but for a tenth of the records, which have one key" if scenario.skewed else ""
         parts.append(f"Each record has one of {KEYS:,} keys, which are as likely as each other{but}.")
@@ -121,10 +127,6 @@ def render_scenario(scenario: Scenario, result: Result, images: str | None = Non
         _row(PRODUCERS[name].title, measured) for name, measured in result.producers.items() if measured.kept
     ]
     parts.append(table(_HEADER, rows))
-    # Not those of a scenario that was cut down to a few producers: what is missing is said to be.
-    if targets := targets_of(SCENARIOS[scenario.name]):
-        rows = [_verdict_row(judge(target, result)) for target in targets]
-        parts.append(table(("target", "asked", "measured", "reached"), rows))
     if scenario.read:
         parts.append(_READ_BY)
         rows = [
@@ -250,6 +252,7 @@ _README_COLUMNS = {
 }
 """Ours first: a phone shows two columns."""
 _README_TABLES = {"": "**no key**", "-keyed": "**with a key**"}
+_BUSY = "-busy-core"
 _README_ROWS = {
     "frozen": ("hangs for 6 s", ("late", "failed")),
     "in-turns": (f"stalls {FROZEN_S} s of each {FROZEN_S + THAWED_S} s", ("p99_ms",)),
@@ -259,57 +262,60 @@ _README_ROWS = {
 
 
 def render_readme(page: str, results: Mapping[str, Result]) -> str:
-    """Return the README with its first tables made anew; as it is until the main layout was measured."""
-    measured = {
-        title: found
-        for suffix, title in _README_TABLES.items()
-        if (found := _in_main_layout(results, suffix))
-    }
+    """Return the README with its first tables made anew; as it is until they were measured."""
+    measured = {title: names for suffix, title in _README_TABLES.items() if (names := _rows(results, suffix))}
     if not measured:
         return page
-    found = next(iter(measured.values()))
-    first = next(iter(found.values()))
-    days = sorted(each.environment.taken_at[:10] for found in measured.values() for each in found.values())
+    named = [name + busy for names in measured.values() for name in names.values() for busy in ("", _BUSY)]
+    found = [results[name] for name in named if name in results]
+    days = sorted(result.environment.taken_at[:10] for result in found)
+    commits = sorted({result.environment.commit or "unknown" for result in found})
+    rounds = " or ".join(str(count) for count in sorted({result.rounds for result in found}))
+    machine = machine_of(found[0].environment)
+    keyed = SCENARIOS["frozen-keyed"]
     caption = (
-        f"Medians of {_rounds(found)} interleaved runs{_of_keyed(results)}; "
-        + conditions_in_words(first.conditions or SCENARIOS[first.scenario].conditions)
-        + f" All brokers on one machine ({machine_of(first.environment)}); {days[0]} to {days[-1]}. A record "
-        f"is *late* if it took more than {layouts.LATE_MS:.0f} ms, and *failed* if it was not delivered "
-        "within the limit. kafka-python with its default, idempotent producer. "
+        f"Medians of {rounds} interleaved runs: quiet / with one of the two cores kept busy by others. With "
+        f"keys {keyed.rate:,.0f} records/s, each with one of {KEYS:,}; "
+        + conditions_in_words(found[0].conditions or SCENARIOS[found[0].scenario].conditions)
+        + f" All brokers on one machine ({machine}); {days[0]} to {days[-1]}, commit {', '.join(commits)}. "
+        f"A record is *late* if it took more than {layouts.LATE_MS:.0f} ms, and *failed* if it was not "
+        "delivered within the limit. kafka-python with its default, idempotent producer. "
         "[All numbers](docs/benchmarks.md), with the targets that were missed."
     )
-    tables = "\n\n".join(_readme_table(title, found) for title, found in measured.items())
+    tables = "\n\n".join(_readme_table(title, results, names) for title, names in measured.items())
     return with_section(page, README_BEGIN, README_END, f"{tables}\n\n{caption}\n")
 
 
-def _of_keyed(results: Mapping[str, Result]) -> str:
-    """Return how the table with keys differs in its conditions."""
-    if not (found := _in_main_layout(results, "-keyed")):
-        return ""
-    rate = SCENARIOS[next(iter(found.values())).scenario].rate
-    return f", with keys {_rounds(found)}, at {rate:,.0f} records/s, each with one of {KEYS:,} keys"
+def _rows(results: Mapping[str, Result], suffix: str) -> dict[str, str]:
+    """Return fault -> scenario of the rows of one of the README's tables, as far as they were measured."""
+    named = {fault: fault + suffix for fault in _README_ROWS}
+    return {fault: name for fault, name in named.items() if name in results}
 
 
-def _in_main_layout(results: Mapping[str, Result], suffix: str) -> dict[str, Result]:
-    faults = [fault for fault in _README_ROWS if not suffix or fault != "link-throttled"]  # 200/s fit in
-    named = {fault: f"{MAIN}-{fault}{suffix}" for fault in faults}
-    return {fault: results[name] for fault, name in named.items() if name in results}
-
-
-def _readme_table(title: str, found: Mapping[str, Result]) -> str:
-    """Return the table of one kind of load; ``found`` has its results by fault."""
+def _readme_table(title: str, results: Mapping[str, Result], names: Mapping[str, str]) -> str:
+    """Return the table of one kind of load; ``names`` has its scenarios by fault."""
     columns = {
         by: name
         for by, name in _README_COLUMNS.items()
-        if any(by in result.producers for result in found.values())
+        if any(by in results[scenario].producers for scenario in names.values())
     }
     rows = [
-        [f"{row}: {_FIGURE_NAMES[figure]}", *(_median(found[fault], by, figure) for by in columns)]
+        [
+            f"{row}: {_FIGURE_NAMES[figure]}",
+            *(_quiet_and_busy(results, names[fault], by, figure) for by in columns),
+        ]
         for fault, (row, figures) in _README_ROWS.items()
-        if fault in found
+        if fault in names
         for figure in figures
     ]
     return table((f"{title}: a broker ...", *columns.values()), rows)
+
+
+def _quiet_and_busy(results: Mapping[str, Result], scenario: str, producer: str, figure: str) -> str:
+    medians = [
+        _median(results[name], producer, figure) for name in (scenario, scenario + _BUSY) if name in results
+    ]
+    return " / ".join(medians)
 
 
 def _median(result: Result, producer: str, figure: str) -> str:
@@ -317,11 +323,6 @@ def _median(result: Result, producer: str, figure: str) -> str:
     values = [figure_of(run, figure) for run in measured.kept] if measured else []
     known = [value for value in values if value is not None]
     return _WRITE[figure](Spread.of(known).median) if known else "-"
-
-
-def _rounds(found: Mapping[str, Result]) -> str:
-    counts = [result.rounds for result in found.values()]
-    return spread_text(Spread.of(counts), count) if len(set(counts)) > 1 else count(counts[0])
 
 
 # -- what a fault does to each client, for docs/reliability.md -------------------------------------------
@@ -335,11 +336,11 @@ def render_side_by_side(page: str, results: Mapping[str, Result]) -> str:
     measured = [
         (scenario, results[name])
         for name, scenario in SCENARIOS.items()
-        if scenario.layout.name == MAIN and name in results
+        if scenario.layout is SIX and name in results
     ]
     rows = [
         [
-            scenario.title.format(brokers=scenario.layout.brokers),
+            scenario.title,
             *(_median(result, by, figure) for by in _SIDE_BY_SIDE for figure in _SIDE_FIGURES),
             count(result.rounds),
         ]
@@ -349,10 +350,9 @@ def render_side_by_side(page: str, results: Mapping[str, Result]) -> str:
     if not rows:
         return page
     figures = [f"{by}: {_FIGURE_NAMES[figure]}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES]
-    layout = LAYOUTS[MAIN]
     caption = (
-        f"Medians of so many interleaved runs; {layout.in_words} but where a row says so, delivery limit "
-        f"{layout.delivery_limit_ms / 1000:g} s. *Late* is the share of the records sent from the fault on "
+        f"Medians of so many interleaved runs; {SIX.in_words}, delivery limit "
+        f"{SIX.delivery_limit_ms / 1000:g} s. *Late* is the share of the records sent from the fault on "
         f"that took over {layouts.LATE_MS:.0f} ms or failed. [Spreads and dates](benchmarks.md)."
     )
     made = table(("fault", *figures, "runs"), rows)

@@ -44,8 +44,6 @@ def confluent_config(spec: LoadSpec) -> dict[str, Any]:
         "acks": spec.acks,
         "linger.ms": LINGER_MS,
         "message.timeout.ms": spec.delivery_limit_ms,
-        # At 50,000 records/s a third of them, waiting for a dead broker, would fill the default of 100,000.
-        "queue.buffering.max.messages": 1_000_000,
         "partitioner": "murmur2_random",
         "allow.auto.create.topics": False,
         "log_level": 2,
@@ -95,11 +93,13 @@ class ConfluentSender(Sender):
 class KafkaPythonSender(Sender):
     """A ``kafka.KafkaProducer``, with one of its own partitioners or with ours attached."""
 
-    def __init__(self, spec: LoadSpec, tape: Tape, rescue: dict[str, str]) -> None:
+    def __init__(self, spec: LoadSpec, tape: Tape) -> None:
         from kafka import KafkaProducer  # noqa: PLC0415 - the other processes need not load it
 
         self._tape = tape
         self._topic = spec.topic
+        ours = spec.producer.startswith("attached")
+        package = import_module("kafka_partition_events")
         self._producer: Any = KafkaProducer(
             bootstrap_servers=spec.bootstrap.split(","),
             acks=spec.acks if spec.acks == "all" else int(spec.acks),
@@ -107,12 +107,12 @@ class KafkaPythonSender(Sender):
             delivery_timeout_ms=spec.delivery_limit_ms,
             request_timeout_ms=spec.request_limit_ms,
             max_block_ms=spec.delivery_limit_ms,
-            **_partitioner(spec.producer),
+            **({"partitioner": package.AdaptivePartitioner()} if ours else {}),
         )
         self._poller: Any = None
-        if spec.producer.startswith("attached"):
+        if ours:
             attach = import_module("kafka_partition_events.clients.kafka_python").attach
-            self._poller = attach(self._producer, **rescue)
+            self._poller = attach(self._producer)
         self._producer.partitions_for(spec.topic)
 
     def send(self, value: bytes, key: bytes | None, number: int) -> None:
@@ -142,12 +142,3 @@ class KafkaPythonSender(Sender):
             self._poller.close()
         with contextlib.suppress(Exception):  # it refuses to be closed while records are stuck
             self._producer.close(timeout=1)
-
-
-def _partitioner(producer: str) -> dict[str, Any]:
-    """Return the ``partitioner`` argument; none for kafka-python's default."""
-    if producer == "kafka-python-sticky":
-        return {"partitioner": import_module("kafka").partitioner.StickyPartitioner()}
-    if producer.startswith("attached"):
-        return {"partitioner": import_module("kafka_partition_events").AdaptivePartitioner()}
-    return {}

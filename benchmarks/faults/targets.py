@@ -4,41 +4,69 @@ import math
 
 from attrs import evolve, frozen
 
-from benchmarks.faults.layouts import MAIN
+from benchmarks.faults.layouts import THREE
 from benchmarks.faults.metrics import Result, Run
-from benchmarks.faults.plan import ATTACHED, Scenario
+from benchmarks.faults.plan import Scenario
 from benchmarks.measure import Spread
-
-_RESCUING = ("ours-failed", "ours-hedge")
-_IN_MAIN = ("ours", "ours-hedge")
 
 
 @frozen
 class Target:
     """A limit on one of the `Figures`: on a ratio to a peer in the same round, or on the figure itself.
 
-    Whether the median ratio keeps it decides, or whether every round does; a limit on the figure itself is
-    one for every run.
+    The median ratio decides; a limit on the figure itself is one for every run.
 
     Attributes:
         ours: The producer that is held to it.
         figure: A field of `Figures`.
         at_most: The limit.
         beside: The peer; None for a limit on the figure itself.
-        in_each: Whether every round must keep a limit on a ratio.
     """
 
     ours: str
     figure: str
     at_most: float
     beside: str | None = None
-    in_each: bool = False
 
     @property
     def is_for_each(self) -> bool:
-        return self.in_each or self.beside is None
+        return self.beside is None
 
 
+_NO_WORSE = [
+    Target(ours, figure, 1.1, "librdkafka")
+    for ours in ("ours", "ours-hedge")
+    for figure in ("p99_ms", "failed")
+]
+_WITHOUT_KEYS = {
+    "frozen": [
+        Target("ours", "late", 0.01),
+        Target("ours", "p99_ms", 100),
+        Target("ours", "failed", 1 / 50, "librdkafka"),
+        Target("ours-hedge", "late", 0.005),
+        Target("ours-hedge", "failed", 0),
+    ],
+    "in-turns": [
+        Target("ours", "late", 0.03),
+        Target("ours", "p99_ms", 1 / 10, "librdkafka"),
+        Target("ours-hedge", "late", 0.01),
+        Target("ours-hedge", "failed", 0),
+    ],
+    "killed": [
+        Target("ours", "late", 0.01),
+        Target("ours", "failed", 1 / 50, "librdkafka"),
+        Target("ours-hedge", "late", 0.005),
+        Target("ours-hedge", "failed", 0),
+    ],
+    "link-throttled": [
+        Target("ours", "late", 0.01),
+        Target("ours", "p99_ms", 1 / 10, "librdkafka"),
+        Target("ours-hedge", "p99_ms", 250),
+    ],
+    "calm": _NO_WORSE,
+    "busy": _NO_WORSE,
+    "rolling": _NO_WORSE,
+}
 _KEYED = {
     "frozen": (
         Target("ours", "late", 0.55),
@@ -64,7 +92,7 @@ _KEYED = {
     "busy": (Target("ours-move", "p99_ms", 1.1, "librdkafka"),),
     "calm": (Target("ours-move", "p99_ms", 1.1, "librdkafka"),),
 }
-"""Of layout C, where each record has a key. Half of the partitions need the broker."""
+"""Where each record has a key. Half of the partitions need the broker."""
 
 
 _ON_A_LOOP = {
@@ -72,7 +100,7 @@ _ON_A_LOOP = {
     "killed": (Target("aio", "late", 0.01), Target("aio", "failed", 1 / 80, "aiokafka")),
 }
 _HEDGE_ON_A_LOOP = (Target("aio-hedge", "late", 0.005), Target("aio-hedge", "failed", 0))
-"""Of layout C, with aiokafka and without keys."""
+"""With aiokafka and without keys."""
 
 
 @frozen
@@ -86,7 +114,7 @@ class Verdict:
 
 def targets_of(scenario: Scenario) -> list[Target]:
     """Return the limits for the producers that take part; none where nothing was asked."""
-    if scenario.skewed or scenario.busy_cores:
+    if scenario.skewed or scenario.layout is THREE:
         return []
     if scenario.keyed:
         asked = _KEYED.get(scenario.fault.name, ())
@@ -96,66 +124,7 @@ def targets_of(scenario: Scenario) -> list[Target]:
         return [one for one in asked if {one.ours, one.beside} <= {None, *scenario.producers}]
     if "aio" in scenario.producers:
         return [*_ON_A_LOOP[scenario.fault.name], *_HEDGE_ON_A_LOOP]
-    limits = {MAIN: _in_main_layout, "A": _in_layout_a}.get(scenario.layout.name)
-    return [] if limits is None else [one for one in limits(scenario) if one.ours in scenario.producers]
-
-
-def _in_main_layout(scenario: Scenario) -> list[Target]:
-    beside = "librdkafka"
-    no_worse = [Target(ours, figure, 1.1, beside) for ours in _IN_MAIN for figure in ("p99_ms", "failed")]
-    asked = {
-        "frozen": [
-            Target("ours", "late", 0.01),
-            Target("ours", "p99_ms", 100),
-            Target("ours", "failed", 1 / 50, beside),
-            Target("ours-hedge", "late", 0.005),
-            Target("ours-hedge", "failed", 0),
-        ],
-        "in-turns": [
-            Target("ours", "late", 0.03),
-            Target("ours", "p99_ms", 1 / 10, beside),
-            Target("ours-hedge", "late", 0.01),
-            Target("ours-hedge", "failed", 0),
-        ],
-        "killed": [
-            Target("ours", "late", 0.01),
-            Target("ours", "failed", 1 / 50, beside),
-            Target("ours-hedge", "late", 0.005),
-            Target("ours-hedge", "failed", 0),
-        ],
-        "min-isr": [
-            Target("ours", "failed", 1 / 50, beside, in_each=True),
-            Target("ours-hedge", "failed", 0),
-        ],
-        "link-throttled": [
-            Target("ours", "late", 0.01),
-            Target("ours", "p99_ms", 1 / 10, beside),
-            Target("ours-hedge", "p99_ms", 250),
-        ],
-        "calm": no_worse,
-        "busy": no_worse,
-        "rolling": no_worse,
-    }
-    return asked.get(scenario.fault.name, [])
-
-
-def _in_layout_a(scenario: Scenario) -> list[Target]:
-    if "attached" in scenario.producers:
-        peers = [name for name in scenario.producers if name not in ATTACHED]
-        faster = [Target("attached", "p99_ms", 1 / 10, peer) for peer in peers]
-        return faster + [Target(ours, "lost", 0) for ours in ATTACHED[1:]]
-    return _beside_librdkafka(scenario)
-
-
-def _beside_librdkafka(scenario: Scenario) -> list[Target]:
-    if scenario.fault.name == "in-turns":
-        return [
-            Target("ours", "p99_ms", 1 / 15, "librdkafka"),
-            Target("ours", "late", 1 / 50, "librdkafka"),
-            Target("ours-hedge", "late", 0),
-        ]
-    asked = [Target(ours, "failed", 0) for ours in _RESCUING]
-    return [Target("ours", "failed", 0.03, "librdkafka"), *asked]
+    return list(_WITHOUT_KEYS.get(scenario.fault.name, ()))
 
 
 def ratio(ours: float, theirs: float) -> float:
