@@ -12,7 +12,7 @@ from attrs import evolve
 
 from benchmarks.command import Book, Listing, add_rounds, exit_code_of, parser_of, say
 from benchmarks.errors import BenchError
-from benchmarks.faults import plots, report
+from benchmarks.faults import medians, plots, report
 from benchmarks.faults.campaign import Clock, measure, warm_up
 from benchmarks.faults.java_load import compile_load
 from benchmarks.faults.layouts import ClusterKind
@@ -21,8 +21,7 @@ from benchmarks.faults.one_run import Bench
 from benchmarks.faults.plan import FAULTS, PRODUCERS, ROUNDS, SCENARIOS, Scenario
 from kafka_partition_events.testing import KafkaCluster, KitError
 
-_README = Path(__file__).parents[2] / "README.md"
-_RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
+_ROOT = Path(__file__).parents[2]
 
 _DESCRIPTION = """\
 Freeze, kill and cut off real brokers under producers, and compare what becomes of their records.
@@ -36,7 +35,8 @@ machine to yourself meanwhile.
 _EPILOG = """\
 what becomes of the results:
   A full scenario (all its producers, not --quick) takes its place in benchmarks/results/faults.json, and
-  docs/benchmarks.md, docs/img/faults-*.svg and the README's first table are made anew from that file. With
+  docs/benchmarks.md, docs/img/faults-*.svg and the tables in README.md, docs/keys.md, docs/asyncio.md and
+  docs/reliability.md are made anew from that file. With
   --quick or --producers the tables are only shown, unless --results names another file; its page and pictures
   are then made beside it.
 
@@ -180,7 +180,12 @@ _BOOK = Book(
     parse=Run.from_json,
     render=report.render_page,
     draw=_draw,
-    also={_README: report.render_readme, _RELIABILITY: report.render_side_by_side},
+    also={
+        _ROOT / "README.md": medians.render_readme,
+        _ROOT / "docs" / "keys.md": medians.render_keys,
+        _ROOT / "docs" / "asyncio.md": medians.render_asyncio,
+        _ROOT / "docs" / "reliability.md": medians.render_side_by_side,
+    },
 )
 
 if __name__ == "__main__":

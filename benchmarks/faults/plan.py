@@ -267,6 +267,16 @@ SCENARIOS = {
             for suffix, words, keyed, producers in _ON_A_LOOP
             for name in ("in-turns", "killed")
         ),
+        *(
+            _variant(
+                name,
+                "asyncio-busy-core",
+                f"asyncio, {_ONE_BUSY}",
+                producers=("aiokafka", "aio", "aio-hedge"),
+                busy_cores=1,
+            )
+            for name in ("in-turns", "killed")
+        ),
         scenario_of(THREE, FAULTS["frozen"], name="frozen-three", producers=_BESIDE_LIBRDKAFKA, plot=None),
     )
 }

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from benchmarks.faults import layouts
 from benchmarks.faults.layouts import SIX
 from benchmarks.faults.metrics import Measured, Result, Run
-from benchmarks.faults.plan import FROZEN_S, PRODUCERS, SCENARIOS, THAWED_S, THROTTLED, Scenario
+from benchmarks.faults.plan import PRODUCERS, SCENARIOS, Scenario
 from benchmarks.faults.rules import RULE
 from benchmarks.faults.spec import KEYS
 from benchmarks.faults.targets import Target, Verdict, figure_of, judge, targets_of
 from benchmarks.markdown import (
     count,
     machine_line,
-    machine_of,
     milliseconds,
     percent,
     reached_text,
@@ -55,12 +54,12 @@ a target is reached; where it says so, every run must keep it. {RULE}
 Below each table stands the last commit that had changed `kafka_partition_events`.
 """
 
-_FIGURE_NAMES = {"p99_ms": "p99", "late": "late", "failed": "failed", "lost": "lost"}
-_WRITE: dict[str, Callable[[float], str]] = {
+FIGURE_NAMES = {"p99_ms": "p99", "read_p99_ms": "p99", "late": "late", "failed": "failed"}
+WRITE: dict[str, Callable[[float], str]] = {
     "p99_ms": lambda value: f"{milliseconds(value)} ms",
+    "read_p99_ms": lambda value: f"{milliseconds(value)} ms",
     "late": percent,
     "failed": count,
-    "lost": count,
 }
 _READING: dict[str, tuple[str, Callable[[float], str]]] = {
     "p50 ms": ("p50_ms", milliseconds),
@@ -195,7 +194,7 @@ def _excluded(measured: Measured) -> str:
 
 def _verdict_row(verdict: Verdict) -> list[str]:
     target = verdict.target
-    write = times if target.beside else _WRITE[target.figure]
+    write = times if target.beside else WRITE[target.figure]
     measured = "not measured" if verdict.spread is None else spread_text(verdict.spread, write)
     return [
         _target_in_words(target),
@@ -207,7 +206,7 @@ def _verdict_row(verdict: Verdict) -> list[str]:
 
 def _target_in_words(target: Target) -> str:
     beside = f" / {PRODUCERS[target.beside].title}" if target.beside else ""
-    return f"{_FIGURE_NAMES[target.figure]}: {PRODUCERS[target.ours].title}{beside}"
+    return f"{FIGURE_NAMES[target.figure]}: {PRODUCERS[target.ours].title}{beside}"
 
 
 def _notes(result: Result) -> list[str]:
@@ -235,125 +234,3 @@ def _broken_promises(run: Run) -> list[str]:
     if run.reported_again:
         troubles.append(f"{run.reported_again:,} records were reported on more than once")
     return troubles
-
-
-# -- the README's first table ----------------------------------------------------------------------------
-
-README_BEGIN = "<!-- begin: made by python -m benchmarks.faults -->"
-README_END = "<!-- end: made by python -m benchmarks.faults -->"
-_README_COLUMNS = {
-    "ours": "this library",
-    "ours-hedge": '`rescue="hedge"`',
-    "ours-move": '`keys="move"`',
-    "ours-move-hedge": "and `hedge`",
-    "librdkafka": "confluent-kafka",
-    "java": "Java client",
-    "kafka-python": "kafka-python",
-}
-"""Ours first: a phone shows two columns."""
-_README_TABLES = {"": "**no key**", "-keyed": "**with a key**"}
-_BUSY = "-busy-core"
-_README_ROWS = {
-    "frozen": ("hangs for 6 s", ("late", "failed")),
-    "in-turns": (f"stalls {FROZEN_S} s of each {FROZEN_S + THAWED_S} s", ("p99_ms",)),
-    "killed": ("is killed (`kill -9`)", ("late", "failed")),
-    "link-throttled": (f"has {THROTTLED // 1000} kB/s to its clients", ("p99_ms",)),
-}
-
-
-def render_readme(page: str, results: Mapping[str, Result]) -> str:
-    """Return the README with its first tables made anew; as it is until they were measured."""
-    measured = {title: names for suffix, title in _README_TABLES.items() if (names := _rows(results, suffix))}
-    if not measured:
-        return page
-    named = [name + busy for names in measured.values() for name in names.values() for busy in ("", _BUSY)]
-    found = [results[name] for name in named if name in results]
-    days = sorted(result.environment.taken_at[:10] for result in found)
-    commits = sorted({result.environment.commit or "unknown" for result in found})
-    rounds = " or ".join(str(count) for count in sorted({result.rounds for result in found}))
-    machine = machine_of(found[0].environment)
-    keyed = SCENARIOS["frozen-keyed"]
-    caption = (
-        f"Medians of {rounds} interleaved runs: quiet / with one of the two cores kept busy by others. With "
-        f"keys {keyed.rate:,.0f} records/s, each with one of {KEYS:,}; "
-        + conditions_in_words(found[0].conditions or SCENARIOS[found[0].scenario].conditions)
-        + f" All brokers on one machine ({machine}); {days[0]} to {days[-1]}, commit {', '.join(commits)}. "
-        f"A record is *late* if it took more than {layouts.LATE_MS:.0f} ms, and *failed* if it was not "
-        "delivered within the limit. kafka-python with its default, idempotent producer. "
-        "[All numbers](docs/benchmarks.md), with the targets that were missed."
-    )
-    tables = "\n\n".join(_readme_table(title, results, names) for title, names in measured.items())
-    return with_section(page, README_BEGIN, README_END, f"{tables}\n\n{caption}\n")
-
-
-def _rows(results: Mapping[str, Result], suffix: str) -> dict[str, str]:
-    """Return fault -> scenario of the rows of one of the README's tables, as far as they were measured."""
-    named = {fault: fault + suffix for fault in _README_ROWS}
-    return {fault: name for fault, name in named.items() if name in results}
-
-
-def _readme_table(title: str, results: Mapping[str, Result], names: Mapping[str, str]) -> str:
-    """Return the table of one kind of load; ``names`` has its scenarios by fault."""
-    columns = {
-        by: name
-        for by, name in _README_COLUMNS.items()
-        if any(by in results[scenario].producers for scenario in names.values())
-    }
-    rows = [
-        [
-            f"{row}: {_FIGURE_NAMES[figure]}",
-            *(_quiet_and_busy(results, names[fault], by, figure) for by in columns),
-        ]
-        for fault, (row, figures) in _README_ROWS.items()
-        if fault in names
-        for figure in figures
-    ]
-    return table((f"{title}: a broker ...", *columns.values()), rows)
-
-
-def _quiet_and_busy(results: Mapping[str, Result], scenario: str, producer: str, figure: str) -> str:
-    medians = [
-        _median(results[name], producer, figure) for name in (scenario, scenario + _BUSY) if name in results
-    ]
-    return " / ".join(medians)
-
-
-def _median(result: Result, producer: str, figure: str) -> str:
-    measured = result.producers.get(producer)
-    values = [figure_of(run, figure) for run in measured.kept] if measured else []
-    known = [value for value in values if value is not None]
-    return _WRITE[figure](Spread.of(known).median) if known else "-"
-
-
-# -- what a fault does to each client, for docs/reliability.md -------------------------------------------
-
-_SIDE_BY_SIDE = {"librdkafka": "plain", "ours": "ours", "ours-hedge": '`rescue="hedge"`'}
-_SIDE_FIGURES = ("late", "p99_ms", "failed")
-
-
-def render_side_by_side(page: str, results: Mapping[str, Result]) -> str:
-    """Return the page with the table of faults and clients made anew."""
-    measured = [
-        (scenario, results[name])
-        for name, scenario in SCENARIOS.items()
-        if scenario.layout is SIX and name in results
-    ]
-    rows = [
-        [
-            scenario.title,
-            *(_median(result, by, figure) for by in _SIDE_BY_SIDE for figure in _SIDE_FIGURES),
-            count(result.rounds),
-        ]
-        for scenario, result in measured
-        if _SIDE_BY_SIDE.keys() <= result.producers.keys()
-    ]
-    if not rows:
-        return page
-    figures = [f"{by}: {_FIGURE_NAMES[figure]}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES]
-    caption = (
-        f"Medians of so many interleaved runs; {SIX.in_words}, delivery limit "
-        f"{SIX.delivery_limit_ms / 1000:g} s. *Late* is the share of the records sent from the fault on "
-        f"that took over {layouts.LATE_MS:.0f} ms or failed. [Spreads and dates](benchmarks.md)."
-    )
-    made = table(("fault", *figures, "runs"), rows)
-    return with_section(page, README_BEGIN, README_END, f"{made}\n\n{caption}\n")

@@ -150,7 +150,9 @@ def judge(target: Target, result: Result) -> Verdict:
 
 
 def figure_of(run: Run, figure: str) -> float | None:
-    """Return a figure of a run."""
+    """Return a figure of a run, or of what was read of it meanwhile (``read_...``)."""
+    if figure.startswith("read_"):
+        return getattr(run.reading, figure.removeprefix("read_"), None)
     value: float | None = getattr(run.figures, figure)
     return value
 
