@@ -141,14 +141,18 @@ def _with_table(page: str, columns: Mapping[str, str], rows: Sequence[Row], resu
     return with_section(page, BEGIN, END, f"{made}\n\n{_of_runs(found)}\n")
 
 
-def _of_runs(found: Sequence[Result]) -> str:
-    """Say of which runs, of which code, the medians are."""
+def _of_runs(found: Sequence[Result], *, in_cells: bool = True) -> str:
+    """Say of which runs, of which code, the medians are, and what two in a cell are."""
     rounds = " or ".join(str(number) for number in sorted({result.rounds for result in found}))
     days = sorted({result.environment.taken_at[:10] for result in found})
-    commits = sorted({result.environment.commit or "unknown" for result in found})
+    commits = sorted({result.environment.commit for result in found} - {""})
+    names = {result.scenario for result in found}
+    both = in_cells and any(name + _BUSY in names for name in names)
     return (
-        f"Medians of {rounds} interleaved runs: quiet / with one of the two cores kept busy by others; "
-        f"{' to '.join(dict.fromkeys((days[0], days[-1])))}, commit {', '.join(commits)}."
+        f"Medians of {rounds} interleaved runs"
+        + (": quiet / with one of the two cores kept busy by others" if both else "")
+        + f"; {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+        + (f", commit {', '.join(commits)}." if commits else ".")
     )
 
 
@@ -207,7 +211,7 @@ def render_side_by_side(page: str, results: Results) -> str:
     ]
     figures = [f"{by}: {FIGURE_NAMES[figure]}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES]
     caption = (
-        f"{_of_runs(found)} {SIX.in_words}, delivery limit {SIX.delivery_limit_ms / 1000:g} s. *Late* is the "
+        f"{_of_runs(found, in_cells=False)} {SIX.in_words}, delivery limit {SIX.delivery_limit_ms / 1000:g} s. *Late* is the "
         f"share of the records sent from the fault on that took over {layouts.LATE_MS:.0f} ms or failed. "
         "[Spreads](benchmarks.md)."
     )

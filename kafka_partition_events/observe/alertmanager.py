@@ -12,6 +12,7 @@ Source: https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
 """
 
 import json
+import math
 import random
 import threading
 from collections import Counter
@@ -57,16 +58,22 @@ class Due:
         """
         self.repeat, self._settle = repeat_interval, settle
         self._posted: dict[Key, tuple[Alert, float]] = {}  # and when it was posted last
+        self._next = -math.inf  # when there is a post in any case
         self._over: dict[Key, float] = {}
 
     def at(self, board: Board, now: float) -> tuple[Sequence[Alert], Sequence[Alert]] | None:
-        """Return what fires and what has ended, if that is to be posted now; else None."""
+        """Return what fires and what has ended, if that is to be posted now; else None.
+
+        Where nothing fires that is posted, too: that an Alertmanager can't be reached is found before it is
+        needed.
+        """
         fires = {_key(alert): alert for alert in board.alerts}
         self._over = {
             key: self._over.get(key, now) for key in self._posted if key not in fires and board.complete
         }
         ended = [self._posted[key][0] for key, since in self._over.items() if now - since >= self._settle]
-        if not ended and not any(self._is_due(key, alert, now) for key, alert in fires.items()):
+        due = any(self._is_due(key, alert, now) for key, alert in fires.items())
+        if not (ended or due or now >= self._next):
             return None
         return tuple(fires.values()), tuple(ended)
 
@@ -79,6 +86,11 @@ class Due:
         gone = {_key(alert) for alert in ended}
         self._posted = {key: posted for key, posted in self._posted.items() if key not in gone}
         self._posted.update((_key(alert), (alert, now)) for alert in fires)
+        self._next = now + self.repeat
+
+    def failed(self) -> None:
+        """Note that a post failed: the next one is due at once, also if nothing fires by then."""
+        self._next = -math.inf
 
 
 def _key(alert: Alert) -> Key:
@@ -200,6 +212,7 @@ class _Poster:
     def _note(self, error: Exception, failures: int) -> None:
         reason = error.reason if isinstance(error, DeliveryError) else "error"
         self._ahead = None
+        self._due.failed()
         counted = {**self.stats.failures, reason: self.stats.failures.get(reason, 0) + 1}
         self.stats = evolve(self.stats, state="backing_off", failures=counted)
         if failures == 1:

@@ -9,6 +9,7 @@ from attrs import fields
 from prometheus_client import CollectorRegistry
 
 from kafka_partition_events import __version__
+from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.log import AUDIT, get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
@@ -186,13 +187,18 @@ class Service:
 
     def _read_pipeline(self) -> PipelineReading:
         posted = {sink.name: (ReaderStats(), sink.stats) for sink in self._alertmanagers}
+        fit = (self.why_not_live() or self.why_not_ready()) is None
+        try:
+            fed = self._runner.stats()
+        except OutboxError:  # what is wrong with the cluster is served all the same
+            fed, fit = {}, False
         return PipelineReading(
             at=self._clock.now(),
-            sinks={**self._runner.stats(), **posted},
+            sinks={**fed, **posted},
             journal=self._journal.stats,
             conditions=series_of(self._board.wrong()),
             labelled=None if self._labels is None else self._labels.counts,
-            fit=(self.why_not_live() or self.why_not_ready()) is None,
+            fit=fit,
             ended=tuple(self._ended()),
         )
 

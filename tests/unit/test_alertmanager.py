@@ -40,7 +40,9 @@ STORIES: dict[str, list[tuple[float, Board, str]]] = {
     "what fires is posted at once and after each interval": [
         (0, A, "a"), (1, A, ""), (59, A, ""), (60, A, "a"), (61, A, ""), (120, A, "a"),
     ],
-    "nothing is posted while nothing fires": [(0, NONE, ""), (600, NONE, "")],
+    "that nothing fires is posted, too: it shows that the way is open": [
+        (0, NONE, "nothing"), (59, NONE, ""), (60, NONE, "nothing"),
+    ],
     "news are posted at once with all that fires": [
         (0, A, "a"), (5, AB, "a b"), (6, CHANGED, "a b"), (7, CHANGED, ""),
     ],
@@ -49,6 +51,7 @@ STORIES: dict[str, list[tuple[float, Board, str]]] = {
     ],
     "what comes back meanwhile has not ended": [
         (0, A, "a"), (10, NONE, ""), (15, A, ""), (16, NONE, ""), (25, NONE, ""), (26, NONE, "-a"),
+        (27, NONE, ""),
     ],
     # Nor is it repeated: what another observer sees is not contradicted by what this one saw last.
     "while the cluster is not seen nothing ends": [
@@ -68,12 +71,20 @@ def test_what_is_due(story: list[tuple[float, Board, str]]) -> None:
             due.posted(*posted, now)
         fires, ended = posted or ((), ())
         told = [*(a.labels["alertname"] for a in fires), *(f"-{a.labels['alertname']}" for a in ended)]
-        assert " ".join(told) == expected, now
+        assert (" ".join(told) or "nothing" if posted else "") == expected, now
 
 
 def test_what_was_not_taken_is_due_again() -> None:
     due = Due(60.0, 10.0)
     assert due.at(board("a"), 0.0) == due.at(board("a"), 1.0) == ((alert("a"),), ())
+
+
+def test_after_a_failure_the_next_post_is_due_whatever_fires_then() -> None:
+    due = Due(60.0, 10.0)
+    due.posted((), (), 0.0)
+    assert due.at(board("a"), 1.0) == ((alert("a"),), ())
+    due.failed()
+    assert due.at(board(), 2.0) == ((), ()), "else nobody would see that it is reached again"
 
 
 # -- what --------------------------------------------------------------------------------------------------

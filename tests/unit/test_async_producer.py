@@ -36,18 +36,21 @@ class Served:
         self.unserved: list[tuple[Any, ...]] = []
         self.closed = self.flushed = 0
         self.waits = False
+        self.known = threading.Event()  # `wait_for_topic` returns then
+        self.known.set()
         self.topics: list[str] = []
         self.threads: set[int] = set()
         self.condition = threading.Condition()
         self._adapter = self  # which is asked whether a record must wait
         self.made.append(self)
 
-    def must_wait(self, _topic: str, _key: Any) -> bool:
-        return self.waits
+    def must_wait(self, _topic: str, key: Any) -> bool:
+        return self.waits and key is not None
 
     def wait_for_topic(self, topic: str, _timeout: float) -> None:
         self.threads.add(threading.get_ident())
         self.topics.append(topic)
+        assert self.known.wait(WAIT_S)
 
     def produce(self, *record: Any) -> None:
         with self.condition:
@@ -142,6 +145,24 @@ class TestProducing:
             assert made[0].taken[1][:4] == ("u", "1", "k", 0)
             assert made[0].topics == ["t"]
             assert threading.get_ident() not in made[0].threads
+
+    @on_a_loop
+    async def test_records_of_a_key_keep_their_order_while_their_topic_becomes_known(
+        self, made: list[Served]
+    ) -> None:
+        async with Front({}) as producer:
+            (served,) = made
+            served.waits = True
+            served.known.clear()
+            early = [asyncio.create_task(producer.produce("t", value, "k")) for value in "12"]
+            await asyncio.sleep(0)
+            await producer.produce("u", "of another topic, without a key")
+            served.waits = False
+            served.known.set()
+            await producer.produce("t", "3", "k")  # nothing keeps it, but for the others
+            await asyncio.gather(*early)
+            assert served.values[1:] == ["1", "2", "3"]
+            assert served.topics == ["t"], "one asks for all"
 
 
 class TestCancelling:

@@ -46,6 +46,26 @@ def _in_a_thread(
     return call
 
 
+class _Line:
+    """One at a time, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.waiting = 0  # how many are in it: between two of them the lock is free for a moment
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> None:
+        self.waiting += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self.waiting -= 1
+            raise
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self.waiting -= 1
+        self._lock.release()
+
+
 class AsyncPartitioningProducer:
     """`PartitioningProducer` for asyncio: its choice, its second handle, its rescue; futures of the loop.
 
@@ -105,8 +125,8 @@ class AsyncPartitioningProducer:
         self.partitioner, self.poller = producer.partitioner, producer.poller
         self._thread = DeliveryThread(producer, reports)
         self._closing = False
-        self._room = asyncio.Lock()  # of who waits for room in the queue
-        self._waiting = 0  # how many do: between two of them the lock is free for a moment
+        self._room = _Line()  # of records that wait for room in the queue
+        self._unknown: dict[str, _Line] = {}  # of those that wait for their topic
         weakref.finalize(self, self._thread.stop).atexit = False
 
     # -- producing -----------------------------------------------------------------------------------
@@ -122,9 +142,10 @@ class AsyncPartitioningProducer:
         timestamp: int = 0,
         headers: Any = None,
     ) -> "asyncio.Future[Message]":
-        """Queue a record, and return the future of its delivery; waits only where the queue is full.
+        """Queue a record, and return the future of its delivery.
 
-        Cancelled while it waits, it has queued nothing. A future that is cancelled takes nothing back.
+        It waits only where the queue is full, or where the topic must be known to place a key, for 10 s at
+        most. Cancelled while it waits, it has queued nothing. A future that is cancelled takes nothing back.
 
         Arguments are those of ``confluent_kafka.Producer.produce``. The partitioner chooses where no
         ``partition`` is given; the callback is called on the loop, and may be ``async``.
@@ -138,22 +159,36 @@ class AsyncPartitioningProducer:
             RuntimeError: the producer is closed.
         """
         reports, producer = self._reports, self._producer
-        if partition == UNASSIGNED and producer._adapter.must_wait(topic, key):  # noqa: SLF001 - ours
-            await self.wait_for_topic(topic, METADATA_WAIT_S)
+        if partition == UNASSIGNED and key is not None:
+            await self._wait_until_known(topic, key)
         future: asyncio.Future[Message] = reports.loop.create_future()
         report = partial(reports.put, future, callback or on_delivery or self._default)
         send = partial(producer.produce, topic, value, key, partition, report, None, timestamp, headers)
-        if self._waiting or not self._sent(send):
-            self._waiting += 1
-            try:
-                async with self._room:  # one at a time, in the order in which they came
-                    was_alone = False
-                    while not self._sent(send, is_alone=was_alone):
-                        was_alone = not reports.outstanding
-                        await (asyncio.sleep(_LAST_S) if was_alone else reports.news.wait())
-            finally:
-                self._waiting -= 1
+        if self._room.waiting or not self._sent(send):
+            async with self._room:
+                was_alone = False
+                while not self._sent(send, is_alone=was_alone):
+                    was_alone = not reports.outstanding
+                    await (asyncio.sleep(_LAST_S) if was_alone else reports.news.wait())
         return future
+
+    async def _wait_until_known(self, topic: str, key: str | bytes) -> None:
+        """Wait until a topic is known, if the key can't be placed else, and behind those that wait for that.
+
+        Whoever returns goes on without a pause, so that none overtakes another.
+        """
+        must_wait, now = self._producer._adapter.must_wait, self._reports.loop.time  # noqa: SLF001 - ours
+        if topic not in self._unknown and not must_wait(topic, key):
+            return
+        deadline = now() + METADATA_WAIT_S
+        line = self._unknown.setdefault(topic, _Line())
+        try:
+            async with line:
+                if must_wait(topic, key):
+                    await self.wait_for_topic(topic, max(0.0, deadline - now()))
+        finally:
+            if not line.waiting:
+                self._unknown.pop(topic, None)
 
     def _sent(self, send: Callable[[], object], *, is_alone: bool = False) -> bool:
         """Send a record; return whether there was room for it, which one that is alone must find."""
