@@ -211,8 +211,8 @@ def render_side_by_side(page: str, results: Results) -> str:
     ]
     figures = [f"{by}: {FIGURE_NAMES[figure]}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES]
     caption = (
-        f"{_of_runs(found, in_cells=False)} {SIX.in_words}, delivery limit {SIX.delivery_limit_ms / 1000:g} s. *Late* is the "
-        f"share of the records sent from the fault on that took over {layouts.LATE_MS:.0f} ms or failed. "
-        "[Spreads](benchmarks.md)."
+        f"{_of_runs(found, in_cells=False)} {SIX.in_words}, delivery limit {SIX.delivery_limit_ms / 1000:g} "
+        f"s. *Late* is the share of the records sent from the fault on that took over "
+        f"{layouts.LATE_MS:.0f} ms or failed. [Spreads](benchmarks.md)."
     )
     return with_section(page, BEGIN, END, f"{table(('fault', *figures), rows)}\n\n{caption}\n")

@@ -247,8 +247,13 @@ class DeliveryTracker:
         return self._play(lambda now: self._detector.failed(it, now) if (it := self._settled(*key)) else ())
 
     def _settled(self, topic: str, partition: int, handle: int, producer: int) -> InFlight | None:
-        """Return where a record is in flight that its producer has no more; None: it is not tracked."""
+        """Return where a record is in flight that its producer has no more; None: it is not tracked.
+
+        Nor is what a producer reports that has ended: it was taken along then.
+        """
         if (it := self._in_flight.get((handle, topic, partition))) is None or not it.sent_at:
+            return None
+        if producer and producer not in self._by_producer:
             return None
         if own := self._by_producer.get(producer):
             own[it] -= 1
@@ -290,6 +295,8 @@ class DeliveryTracker:
                 if is_gone and not it.sent_at:
                     self._detector.forget(it)
                     self._in_flight.pop((it.handle, it.topic, it.partition), None)
+                    for own in self._by_producer.values():
+                        own.pop(it, None)
             for topic in self._tracked.keys() - cluster.by_topic.keys():
                 del self._tracked[topic]
             return self._detector.snapshot(cluster.nodes.keys(), now, needed)

@@ -1,4 +1,4 @@
-"""Time, injected: the only place that reads a clock or waits."""
+"""Time, injected where something waits or has a date; what only counts seconds takes a callable."""
 
 import threading
 import time

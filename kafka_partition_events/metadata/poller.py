@@ -141,7 +141,7 @@ class MetadataPoller:
 
         Raises:
             ConfigurationError: ``capacity`` is less than 1, or the listener is registered already; it has
-                ``async def`` methods, and no loop runs here.
+                ``async def`` methods, and no loop runs here; it is a partitioner that another poller feeds.
         """
         with self.subscriptions.locked():
             return self.subscriptions.register(listener, replay=replay, capacity=capacity)

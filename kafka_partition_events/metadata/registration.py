@@ -114,6 +114,7 @@ class Registration:
         self._task: asyncio.Task[None] | None = None  # the worker on a loop, which has weak references to it
         self._woken = False  # the loop was asked to begin, and will see all that came by then
         self._closing = False
+        self._at_end = False  # and the worker has found nothing more
         self._cut_short = False  # and what is queued is not delivered
         self._closed = threading.Event()
         # Each counter has one writer: `dropped` the lock's holder, the others the worker.
@@ -263,14 +264,19 @@ class Registration:
             await self._deliver(batch)
             self._stats.durations = self._stats.durations.plus(self._clock.monotonic() - began)
             del batch  # while it waits for the next one, a worker must not keep all of a replay
-        if self._closing and not self._closed.is_set():
+        if self._at_end and not self._closed.is_set():
             await self._end()
 
     def _take(self) -> Batch | None:
-        """Return the next batch; None when there is none left, and none in hand any more."""
+        """Return the next batch; None when there is none left, and none in hand any more.
+
+        Whether that is the end is decided here: a moment later another thread may have put a batch and then
+        closed.
+        """
         with self._condition:
             self._is_busy = bool(self._queue)
             if not self._queue:
+                self._at_end = self._closing
                 self._condition.notify_all()
                 return None
             batch = self._queue.popleft()

@@ -32,7 +32,7 @@ class Observation:
 
 
 class MetadataSource(Protocol):
-    """Something that can be asked for metadata. Only the poller's thread calls `fetch`."""
+    """Something that can be asked for metadata. One thread at a time calls `fetch`."""
 
     def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
         """Ask the cluster once, without ever creating a topic.

@@ -30,7 +30,7 @@ class Stream(Registration):
 
     async def next_batch(self) -> Batch | None:
         """Return what came first, on the loop; None after the last."""
-        while (batch := self._take()) is None and not self._closing:
+        while (batch := self._take()) is None and not self._at_end:
             self._arrived.clear()
             await self._arrived.wait()
         self._stats.delivered += 0 if batch is None else len(batch.events)

@@ -2,8 +2,8 @@
 
 Each connection has a thread, which does the TLS handshake, too, and an end: a client that is slow to ask or
 to read holds up itself only. Beyond `AT_ONCE` connections the oldest one is cut, so there is always room for
-a probe. Passwords are a proxy's; TLS can ask for client certificates, which a kubelet has none of: probes
-take none.
+a probe. For passwords, put a proxy in front; TLS can ask for client certificates, which a kubelet has none
+of: probes take none.
 """
 
 import contextlib

@@ -14,7 +14,8 @@ KeyMapping = Literal["rendezvous"]
 class GrowthSafePartitioner(AdaptivePartitioner):
     """Few keys move when their topic grows; unkeyed records go as with `AdaptivePartitioner`.
 
-    A key goes to its jump hash (`routing.jump`) over the partitions that there are. Growth from m to n moves
+    A key goes to its jump hash (`routing.jump`) over the partitions that there are, which moves as few keys
+    as rendezvous hashing, after which ``mapping`` is called, for less work. Growth from m to n moves
     1 - m/n of the keys, all of them to new partitions, as soon as an instance sees it. Other clients place
     keys elsewhere, but for a Java program with Guava. With ``key_partitions`` no key moves at all.
 

@@ -6,6 +6,7 @@ from attrs import define, evolve
 
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner, PartitionerOptions
 from kafka_partition_events.partitioners.routes import ClientCluster
+from kafka_partition_events.process import forget_in_children
 from kafka_partition_events.routing.table import Route
 
 BATCH_BYTES = 16_384
@@ -48,6 +49,7 @@ class StickyPartitioner(Partitioner):
         self._places: dict[str, Stay] = self.routing.by_topic()
         self._stuck_to: dict[str, int] = {}  # what follows from `_places`, see `_remember`
         self.routing.on_renewed(self.drop)
+        forget_in_children(self, StickyPartitioner.drop)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the promise that `choose` decides: a subclass that overrides it loses the short cut."""
@@ -154,9 +156,10 @@ class StickyPartitioner(Partitioner):
 
 
 class DefaultPartitioner(StickyPartitioner):
-    """What Kafka's Java client does by default (2.4 to 3.2): murmur2 for keys, sticky for the rest.
+    """What Kafka's Java client does by default (2.4 to 3.2): the hash for keys, sticky for the rest.
 
-    The same choice as `StickyPartitioner`. If you do not know which, use this.
+    The hash is murmur2, with confluent-kafka that of its ``partitioner`` setting. The same choice as
+    `StickyPartitioner`.
     """
 
 

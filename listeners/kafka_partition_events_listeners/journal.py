@@ -41,7 +41,7 @@ from kafka_partition_events_listeners.cloudevents_listener import Labels, Observ
 NODES: Final = "nodes"
 TOPIC: Final = "topic/"
 MAX_WAITING: Final = 100_000
-"""How many events wait at most after a write that failed. Churn goes first, then the oldest."""
+"""How many events wait at most after a write that failed. The oldest go."""
 PAUSE_S: Final = 5.0
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)

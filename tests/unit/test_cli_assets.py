@@ -98,7 +98,7 @@ def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None
     lines = [line for line in text.splitlines() if not line.startswith(prose)]
     (tmp_path / "all.toml").write_text("\n".join(line.removeprefix("# ") for line in lines))
     settings = load_config(tmp_path / "all.toml", {}).settings
-    assert [sink.name for sink in settings.sinks] == ["journal", "hook", "alerts"]
+    assert [sink.name for sink in settings.sinks] == ["events", "hook", "alerts"]
     assert settings.kafka.properties["sasl.password"] == "https://pager.example/x"
     assert settings.http.client_ca == "/etc/kpe/clients-ca.pem"
 

@@ -196,6 +196,15 @@ class TestFollow:
         front.deliveries.snapshot(gone)
         assert front.deliveries.stats.outstanding == {}
 
+    def test_forgets_them_for_each_producer(self) -> None:
+        front = Front()
+        producer = front.deliveries.new_producer()
+        front.deliveries.sent("u", 0, 2, producer=producer)
+        front.deliveries.answered("u", 0, 0.005, producer=producer)
+        assert front.deliveries._by_producer[producer]
+        front.deliveries.snapshot(cluster_of({"t": list(LEADERS)}, brokers=[1, 2, 3]))
+        assert not front.deliveries._by_producer[producer]
+
 
 def test_a_replica_is_told_with_those_that_wait_for_it_each_once() -> None:
     front = Front()
@@ -272,6 +281,15 @@ class TestAProducerThatEnds:
         front.deliveries.producer_ended(theirs)
         assert front.outstanding() == {}
         front.deliveries.producer_ended(theirs)
+
+    def test_settles_nothing_of_others_by_what_is_reported_after_its_end(self) -> None:
+        front = Front()
+        mine, theirs = front.deliveries.new_producer(), front.deliveries.new_producer()
+        for producer in (mine, theirs):
+            front.deliveries.sent("t", 0, 1, producer=producer)
+        front.deliveries.producer_ended(mine)
+        front.deliveries.answered("t", 0, 0.005, producer=mine)
+        assert front.outstanding() == {("t", 0): 1}
 
     def test_leaves_no_broker_suspect_by_what_nothing_is_reported_of(self) -> None:
         front = Front(DetectorPolicy())

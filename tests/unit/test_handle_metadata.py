@@ -111,6 +111,34 @@ def test_who_was_released_touches_the_handle_no_more(handle: Any) -> None:
     assert handle.asked == []
 
 
+def test_a_signal_handler_may_close_the_producer_while_it_asks(
+    handle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, real = of(handle, EVERYTHING), handle.list_topics
+
+    def interrupted(topic: str | None, timeout: float) -> Any:
+        assert one._calling.acquire(blocking=False), "it would wait for itself"
+        one._calling.release()
+        one.release()
+        return real(topic, timeout)
+
+    monkeypatch.setattr(Handle, "list_topics", lambda _self, *words: interrupted(*words))
+    one.ask_for("t0", AT_LEISURE)
+    assert one.ended
+
+
+def test_a_handle_that_knows_fewer_partitions_than_the_poller_lags(handle: Any) -> None:
+    poller: Any = SimpleNamespace(cluster=None)
+    one = HandleMetadata(handle, cast("Any", EVERYTHING), poller)
+    assert not one.lags("t0"), "nobody knows more"
+    for count in (1, 2):
+        poller.cluster = cluster_of({"t0": [1] * count})
+        assert one.lags("t0")
+        handle.there["t0"] = count
+        assert one.learn(poller.cluster.by_topic, AT_LEISURE)
+        assert not one.lags("t0")
+
+
 def test_a_thread_that_produces_may_let_it_learn_of_a_topic_while_the_poller_does(handle: Any) -> None:
     class Written:
         """The other thread comes when the first one looks in here."""

@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent.tracers import Handle
+from kafka_partition_events.clients.flight import keyed
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
@@ -179,6 +180,22 @@ def test_a_partition_that_no_handle_has_heard_of_is_left_to_the_client(
     rig.produce(b"key", b"key")
     assert rig.queued == (2, 0)
     assert rig.keys.waiting == 0
+
+
+def test_a_record_that_comes_to_no_hand_over_is_not_counted(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its key would wait for it for ever, and the producer's end for the key."""
+
+    def interrupted(*_: object) -> Record:
+        raise KeyboardInterrupt
+
+    rig = make(keys=MOVE)
+    rig.suspect()
+    monkeypatch.setattr(keyed._KeyedRecord, "to_send", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rig.produce(b"key")
+    assert not rig.producer._flight.keyed.order.counts_some("t")
 
 
 class TestARecordThatWaits:

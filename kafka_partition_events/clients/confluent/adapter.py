@@ -82,8 +82,10 @@ class ConfluentAdapter:
             self.flight.send(record)
 
     def must_wait(self, topic: str, key: str | bytes | None) -> bool:
-        """Return whether a record waits for its topic's metadata."""
-        return self._chooser.must_place(topic, key) and not self._chooser.knows(topic)
+        """Return whether a record waits for its topic's metadata, the partitioner's or the handle's."""
+        if not self._chooser.must_place(topic, key):
+            return False
+        return not self._chooser.knows(topic) or self._metadata.lags(topic)
 
     def send_batch(self, topic: str, messages: list[_Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.

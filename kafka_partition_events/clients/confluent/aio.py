@@ -175,7 +175,7 @@ class AsyncPartitioningProducer:
     async def _wait_until_known(self, topic: str, key: str | bytes) -> None:
         """Wait until a topic is known, if the key can't be placed else, and behind those that wait for that.
 
-        Whoever returns goes on without a pause, so that none overtakes another.
+        One that returns goes on without a pause, so that none overtakes another.
         """
         must_wait, now = self._producer._adapter.must_wait, self._reports.loop.time  # noqa: SLF001 - ours
         if topic not in self._unknown and not must_wait(topic, key):

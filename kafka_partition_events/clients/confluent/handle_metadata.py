@@ -47,7 +47,7 @@ class HandleMetadata:
         self._chooser, self._poller = chooser, poller
         self._producer: Callable[[], Producer | None] = weakref.ref(producer)
         self._known: dict[str, tuple[int, str | None]] = {}
-        self._calling = threading.Lock()
+        self._calling = threading.RLock()  # a signal handler may close the producer in here
         self._released = threading.Event()
         forget_in_children(self, HandleMetadata._forget)
 
@@ -82,6 +82,12 @@ class HandleMetadata:
                     if name in new and count >= len(new[name].partitions):
                         self._known[name] = count, new.pop(name).topic_id
         return not new
+
+    def lags(self, topic: str) -> bool:
+        """Return whether the poller has found more partitions of a topic than the handle is known to have."""
+        cluster = self._poller.cluster
+        info = None if cluster is None else cluster.by_topic.get(topic)
+        return info is not None and self._is_news(info)
 
     def wait_for_topic(self, topic: str, timeout: float) -> None:
         """Return when partitioner and handle know the topic; one that is missing is created where it may be.

@@ -101,8 +101,10 @@ class Detour(Generic[H]):
             self.open = None
             # A thread that has taken `open` a moment ago may just be handing a record over.
             self._wait(GRACE_S)
-        self._close(handle)
-        self._thread = None
+        try:
+            self._close(handle)
+        finally:  # it may raise: the application's callbacks run in there
+            self._thread = None
 
     def _wait(self, seconds: float) -> None:
         """Wait for so long, or until the producer ends; with the lock, which is released meanwhile."""

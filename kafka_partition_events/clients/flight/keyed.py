@@ -90,15 +90,18 @@ class KeyedRecords:
             if placed is None:
                 return False, None
             place, mark, after = placed
-            spans.placed(home, place.partition, held=held)
             attempt = Attempt(
                 topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
             )
             try:
+                spans.placed(home, place.partition, held=held)
                 return True, self._flight.hand_over(it.to_send(after), attempt, route)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
-            except Exception as error:
+            except BaseException as error:
+                self.order.reported(attempt, None)  # also what did not come to a hand-over counts no more
+                if not isinstance(error, Exception):
+                    raise
                 if it.rescuable is not None and not was_sent and self._flight.client.is_too_large(error):
                     self._let_go(it, unheld=True)  # our header is never why a record can't be sent
                     continue

@@ -181,7 +181,7 @@ OUTBOX_AGE = Family("outbox_oldest_record_age_seconds", "Age of the oldest one t
 OUTBOX_DROPPED = Family(
     "outbox_dropped_total", "Records that went before the sink had them.", ("sink", "reason")
 )
-DELIVERIES = Family("sink_deliveries_total", "Records that the target took.", ("sink",))
+DELIVERIES = Family("sink_deliveries_total", "Records that were taken, or not asked for.", ("sink",))
 DELIVERY_FAILURES = Family("sink_delivery_failures_total", "Attempts that failed.", ("sink", "reason"))
 DELIVERY_DELAY = Family(
     "sink_delivery_delay_seconds",

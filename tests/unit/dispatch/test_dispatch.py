@@ -142,6 +142,25 @@ class TestClosing:
         mailbox.close(wait=WAIT_S)
         assert sequences(listener) == [1, 2, 3, 4, 5]
 
+    def test_draining_delivers_what_was_queued_just_before(
+        self, open_mailbox: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The worker has found nothing, and does not know yet that it is closed."""
+        listener, at_once = RecordingListener(), [news(2)]
+        mailbox = open_mailbox(listener)
+        take = mailbox._take
+
+        def interrupted() -> Batch | None:
+            if (batch := take()) is None and at_once:
+                mailbox.put(at_once.pop())
+                mailbox.close(drain=True)
+            return batch
+
+        monkeypatch.setattr(mailbox, "_take", interrupted)
+        mailbox.put(news(1))
+        assert mailbox._closed.wait(WAIT_S)
+        assert sequences(listener) == [1, 2]
+
     def test_after_it_nothing_is_waited_for(self, open_mailbox: Open) -> None:
         listener = Blocking()
         mailbox = open_mailbox(listener)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -129,6 +130,27 @@ def test_one_of_a_producer_that_was_dropped_is_closed_soon(rig: Rig) -> None:
     rig.pass_time(CHECK_S)
     rig.clock.advance(GRACE_S)
     assert rig.closed.acquire(timeout=10)
+
+
+def test_another_one_is_made_after_one_whose_end_has_raised(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+
+    def close(handle: Numbered) -> None:
+        raise ValueError(f"error_cb of handle {handle}")
+
+    rig.detour._close = close
+    rig.opened()
+    thread = rig.detour._thread
+    assert thread is not None
+    rig.pass_time(IDLE_S)
+    rig.clock.advance(GRACE_S)
+    thread.join(10)
+    assert [str(it.exc_value) for it in raised] == ["error_cb of handle 1"]
+    rig.detour._close = lambda _handle: None
+    assert rig.opened() == 2
 
 
 def test_closing_closes_it_for_good(rig: Rig) -> None:
