@@ -35,10 +35,13 @@ def main() -> None:
         "ordered.max.wait.ms": 60_000,  # then it is handed out all the same, and a warning is logged
     }
     kept, written = 0, 0
+    begins: dict[int, int] = {}  # where this run begins in each partition; below 0: at the log's start
     last: float | None = None  # who joins its group late has read nothing so far
 
-    def on_assign(_consumer: OrderedConsumer, _partitions: list[TopicPartition]) -> None:
+    def on_assign(consumer: OrderedConsumer, partitions: list[TopicPartition]) -> None:
         nonlocal last
+        for each in consumer.committed(partitions, timeout=10):
+            begins.setdefault(each.partition, each.offset)
         last = time.monotonic()
 
     with OrderedConsumer(settings) as consumer:
@@ -51,7 +54,7 @@ def main() -> None:
             kept += 1
         for partition in consumer.assignment():
             low, high = consumer.get_watermark_offsets(partition, timeout=10)
-            written += high - low
+            written += high - max(low, begins[partition.partition])
     print(f"kept {kept}, dropped {written - kept}")
 
 

@@ -14,10 +14,7 @@ if TYPE_CHECKING:
     from kafka_partition_events_listeners.kafka_sink import KafkaSink
     from kafka_partition_events_listeners.opentelemetry_registry import OpenTelemetryRegistry
     from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
-    from kafka_partition_events_listeners.prometheus.pipeline import (
-        PipelineCollector,
-        PipelineReading,
-    )
+    from kafka_partition_events_listeners.prometheus.pipeline import PipelineCollector, PipelineReading
     from kafka_partition_events_listeners.sink_listener import SinkListener, SinkStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
     from kafka_partition_events_listeners.webhook.sink import WebhookSink
@@ -62,11 +59,14 @@ _EXTRA = {
     "cloudevents_listener": "events",
     "journal": "events",
     "kafka_sink": "events",
+    "opentelemetry_registry": "metrics",
     "prometheus.listener": "metrics",
     "prometheus.pipeline": "metrics",
     "sink_listener": "events",
     "webhook.sink": "webhook",
 }
+_BESIDE_EXTRA = {"opentelemetry_registry": " opentelemetry-api"}
+"""What no extra brings."""
 
 
 def __getattr__(name: str) -> Any:
@@ -79,7 +79,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if home not in _EXTRA:
             raise
-        hint = f"{name} needs {error.name}: pip install 'kafka-partition-events[{_EXTRA[home]}]'"
+        packages = f"'kafka-partition-events[{_EXTRA[home]}]'{_BESIDE_EXTRA.get(home, '')}"
+        hint = f"{name} needs {error.name}: pip install {packages}"
         raise ModuleNotFoundError(hint, name=error.name) from error
 
 

@@ -17,12 +17,7 @@ class Authority:
         return str(self.directory / f"{self._name}.pem")
 
     def issue(
-        self,
-        name: str,
-        *,
-        of: str = "IP:127.0.0.1",
-        days: int = 2,
-        subject: str | None = None,
+        self, name: str, *, of: str = "IP:127.0.0.1", days: int = 2, subject: str | None = None
     ) -> tuple[str, str]:
         """Return the paths of a certificate and its key; they replace those of that name.
 
@@ -46,12 +41,7 @@ class Authority:
         return context
 
     def _pair(self, name: str) -> tuple[str, ...]:
-        return (
-            "-keyout",
-            str(self.directory / f"{name}.key"),
-            "-out",
-            str(self.directory / f"{name}.pem"),
-        )
+        return ("-keyout", str(self.directory / f"{name}.key"), "-out", str(self.directory / f"{name}.pem"))
 
     def _run(self, *command: str) -> None:
         subprocess.run([self._openssl, *command], check=True, capture_output=True, timeout=60)

@@ -49,7 +49,7 @@ class StoryClient:
     unseen: tuple[str, ...] = ()
     news: Iterator[Callable[[], Any]] = field(factory=lambda: iter(()))
     sent: list[Command] = field(factory=list)
-    topic_is_compacted: bool = False
+    topic_is_compacted: bool | None = False
     reads: int = 0
     closed: bool = False
     opened: tuple[Mapping[str, str], str] | None = None
@@ -77,7 +77,7 @@ class StoryClient:
             raise MetadataFetchError("can't look at consumer groups: not for us")
         return {group.group_id: group for group in self.readers} | dict.fromkeys(self.unseen)
 
-    def is_compacted(self, topic: str) -> bool:
+    def is_compacted(self, topic: str) -> bool | None:
         return self.topic_is_compacted
 
     def close(self) -> None:

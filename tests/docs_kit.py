@@ -13,8 +13,7 @@ HISTORY: Final = "decisions"
 """Pages that say what was thought at the time. Their code is not held to be true now."""
 
 ELSEWHERE: Final = {
-    **dict.fromkeys(("producers.md", "testing.md", "cli.md"), "tests/integration/test_readme.py does it"),
-    "spark-partition-column.md": "tests/integration/spark/test_partition_column_kafka.py does it, with Spark",
+    "spark-partition-column.md": "tests/integration/spark/test_partition_column_kafka.py does it, with Spark"
 }
 """Pages whose Python is run elsewhere as a whole."""
 
@@ -59,6 +58,11 @@ class Block:
     def needs_kafka(self) -> bool:
         """Whether it takes brokers."""
         return "localhost:9092" in self.code or "KafkaCluster(" in self.code
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it reads until it is stopped."""
+        return "while True:" in self.code or "in consumer:" in self.code
 
 
 def pages() -> Iterator[Path]:

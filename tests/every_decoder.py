@@ -193,11 +193,7 @@ DECODERS: Final[dict[str, Decoder]] = {
         of=text(decoded), refuses=(SparkJobError,), real=[encoded(FLEET).encode()]
     ),
     "offsets of a query": Decoder(of=text(offsets_in), real=[b'{"orders": {"0": 12, "1": 4}}']),
-    "Retry-After": Decoder(
-        of=header(retry_after_s),
-        real=[b"120"],
-        most=65_536,
-    ),
+    "Retry-After": Decoder(of=header(retry_after_s), real=[b"120"], most=65_536),
     **{
         f"option --{name}": Decoder(
             of=text(partial(option, use)), refuses=(CliError,), real=real, most=65_536
@@ -205,11 +201,7 @@ DECODERS: Final[dict[str, Decoder]] = {
         for name, use, real in (
             ("for", options.parse_duration, [b"10m", b"1.5h"]),
             ("topics", TopicFilter, [b"orders|payments", b"a{1,3}.*"]),
-            (
-                "since",
-                partial(parse_moment, now=NOW),
-                [b"2h", b"2026-11-20T10:00:00Z", b"2026-11-20"],
-            ),
+            ("since", partial(parse_moment, now=NOW), [b"2h", b"2026-11-20T10:00:00Z", b"2026-11-20"]),
             ("days", parse_days, [b"2026-11-01..2026-11-07"]),
             ("target", parse_target, [b"99.9%"]),
         )

@@ -61,11 +61,7 @@ class Feed:
         """What must be counted of it when nothing came late."""
         read, bad = len(self.records), self.junk + self.unknown
         return Counts(
-            read=read,
-            good=read - bad,
-            unparsed=self.junk,
-            unknown=self.unknown,
-            doubles=self.doubles,
+            read=read, good=read - bad, unparsed=self.junk, unknown=self.unknown, doubles=self.doubles
         )
 
     def _looks(self, topics: int, partitions: int, days: float) -> list[tuple[datetime, Cluster]]:

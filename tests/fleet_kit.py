@@ -25,10 +25,7 @@ WRITTEN = datetime(2026, 11, 22, 23, tzinfo=UTC)
 """When the records were that tests write to bronze themselves."""
 BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """An environment for processes with a JVM that are over before it has warmed up."""
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For sessions of fleet pipelines. A refresh has many plans for few rows: compiling them takes longer than
 interpreting. The computations that they are held against compile, as everybody's sessions do."""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}

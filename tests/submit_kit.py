@@ -29,12 +29,7 @@ def submit(*arguments: str, env: Mapping[str, str] = BRIEF_JVM) -> "subprocess.C
         text=True,
         check=False,
         timeout=300,
-        env={
-            **os.environ,
-            **env,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        },
+        env={**os.environ, **env, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
     )
 
 

@@ -62,9 +62,7 @@ class Fleet:
 
     def _duties(self, index: int, rng: random.Random) -> ProducerDuties:
         lease = Lease(
-            instance_id=f"orders-api-{index:05}",
-            incarnation=f"{rng.getrandbits(128):032x}",
-            lease_seq=0,
+            instance_id=f"orders-api-{index:05}", incarnation=f"{rng.getrandbits(128):032x}", lease_seq=0
         )
         return ProducerDuties(lease, self._ledger, rng=rng)
 

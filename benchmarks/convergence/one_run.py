@@ -148,14 +148,7 @@ def tracker(config: dict[str, str], prefix: str) -> Iterator[SupervisedProcess]:
 
 
 def _request(config: dict[str, str], prefix: str, cluster_id: str, topic: str) -> None:
-    spec = Spec(
-        cluster_id=cluster_id,
-        topic=topic,
-        from_count=_FROM,
-        to_count=_TO,
-        execute=True,
-        gate=True,
-    )
+    spec = Spec(cluster_id=cluster_id, topic=topic, from_count=_FROM, to_count=_TO, execute=True, gate=True)
     command = Command(change_id=topic, verb=Verb.REQUEST, actor="bench", spec=spec)
     producer = Producer({**config, "acks": "all", "log_level": 2})
     producer.produce(f"{prefix}commands", encode(command), key_of(command))

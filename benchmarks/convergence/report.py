@@ -29,6 +29,9 @@ Most of the time is made of intervals: up to 36 s until the last agent reads, up
 does, 5 s over which news is spread. Bytes are keys and values, without compression.
 """
 
+_ROUND: Final = "One round of each."
+_ROUNDS: Final = "The median, and the least and the most of several rounds."
+
 
 @frozen
 class _Column:
@@ -88,7 +91,7 @@ def render_page(page: str, results: Mapping[str, Result[Run]], _images: str) -> 
     parts = [
         _INTRODUCTION,
         f"## Measured\n\n{render(results)}",
-        f"The median, and the least and the most of several rounds. All changes ended {' or '.join(ends)}.\n",
+        f"{_ROUNDS if last.rounds > 1 else _ROUND} All changes ended {' or '.join(ends)}.\n",
         f"{machine_line(last.environment, last.rounds)}\n",
     ]
     return with_section(page, BEGIN, END, "\n".join(parts))

@@ -52,10 +52,7 @@ PARTS: Mapping[str, Part] = {
         "benchmarks.spark.partition_column",
         "Keys to partitions in Spark: M keys for each CPU second of the JVM and its Python workers",
     ),
-    "whatif": Part(
-        "benchmarks.spark.whatif",
-        "What-if: M keys/s on 2 cores, four scenarios at once",
-    ),
+    "whatif": Part("benchmarks.spark.whatif", "What-if: M keys/s on 2 cores, four scenarios at once"),
     "fleet": Part("benchmarks.spark.fleet", "The fleet pipeline, from a topic of events to gold tables"),
 }
 

@@ -61,7 +61,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
 def _sample(spark: SparkSession, path: Path, keys: int) -> DataFrame:
     """Return user ids of 6 to 13 bytes, in a file: making them up would cost more."""
     ids = spark.range(0, keys, 1, 4).select(
-        F.concat(F.lit("user_"), (F.col("id") * 7919 % (100 * _M)).cast("string")).alias("key"),
+        F.concat(F.lit("user_"), (F.col("id") * 7919 % (100 * _M)).cast("string")).alias("key")
     )
     ids.write.parquet(str(path))
     return spark.read.parquet(str(path))
@@ -86,11 +86,7 @@ def rows_of(rounds: Sequence[Round], keys: int) -> Iterator[Row]:
     def by_peer(name: str, peer: str) -> Spread:
         return Spread.of([found[peer].wall_s / found[name].wall_s for found in rounds])
 
-    for name, peer, least in (
-        (SCAN, None, None),
-        (MODULO, APART, 10.0),
-        (MANY, SCAN, None),
-    ):
+    for name, peer, least in ((SCAN, None, None), (MODULO, APART, 10.0), (MANY, SCAN, None)):
         yield Row(
             what=f"what-if: {name}",
             unit="M keys/s on 2 cores",

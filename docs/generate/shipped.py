@@ -38,21 +38,12 @@ _NARROWER: Final[Mapping[str, Mapping[str, Any]]] = {  # what the types cannot s
     "at": {"$ref": f"{_COMMON}time"},
     "changes": {"minItems": 1, "maxItems": MOST_CHANGES},
 }
-_CONTROL: Final = {
-    "command": "commands",
-    "change": "changes",
-    "lease": "leases",
-}
+_CONTROL: Final = {"command": "commands", "change": "changes", "lease": "leases"}
 
 
 def digest_schema(name: str) -> Mapping[str, Any]:
     """Return the schema of the data of version 2 of an event, made of `Digest`."""
-    return {
-        "$schema": _DIALECT,
-        "$id": f"urn:kpe:schema:{name}:2",
-        "title": name,
-        **_schema_of(Digest),
-    }
+    return {"$schema": _DIALECT, "$id": f"urn:kpe:schema:{name}:2", "title": name, **_schema_of(Digest)}
 
 
 def _schema_of(type_: Any) -> dict[str, Any]:
@@ -122,10 +113,7 @@ def _message(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     if name.startswith("control."):
         return {"name": name, "title": schema["title"], "payload": own}
     type_ = {"const": f"{TYPE_PREFIX}.{name if name.endswith('.v2') else f'{name}.v1'}"}
-    payload = {
-        "allOf": [{"$ref": "schemas/envelope.json"}],
-        "properties": {"type": type_, "data": own},
-    }
+    payload = {"allOf": [{"$ref": "schemas/envelope.json"}], "properties": {"type": type_, "data": own}}
     headers = {header: {"const": value.decode()} for header, value in RECORD_HEADERS.items()}
     return {
         "name": name,

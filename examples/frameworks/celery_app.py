@@ -23,8 +23,10 @@ def close(**_: Any) -> None:
     producer.close()
 
 
-@app.task(acks_late=True)
+@app.task(acks_late=True, autoretry_for=(Exception,), retry_backoff=True, max_retries=None)
 def order(text: str) -> None:
-    producer.produce("orders", text)
-    if producer.flush(30):  # the task is done when Kafka has the record
-        raise TimeoutError("not delivered within 30 s")
+    outcomes: list[Any] = []
+    producer.produce("orders", text, on_delivery=lambda error, _message: outcomes.append(error))
+    producer.flush(30)
+    if outcomes != [None]:  # the task is done when Kafka has the record; until then Celery runs it again
+        raise RuntimeError(f"not delivered: {outcomes or 'no outcome within 30 s'}")

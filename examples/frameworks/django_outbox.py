@@ -18,9 +18,15 @@ class Outbox(models.Model):
 
 
 def relay(producer: PartitioningProducer) -> None:
-    """Send what is not delivered yet, oldest first. What fails is sent by the next call: at least once."""
+    """Send what is not delivered yet, oldest first. What fails is sent by the next call: at least once.
+
+    Of each key one row is sent, so that none comes before an earlier one that has failed.
+    """
+    keys = set()
     for row in Outbox.objects.filter(delivered=False).order_by("pk")[:1000]:
-        producer.produce("orders", row.value, row.key, on_delivery=partial(_done, row.pk))
+        if row.key is None or row.key not in keys:
+            keys.add(row.key)
+            producer.produce("orders", row.value, row.key, on_delivery=partial(_done, row.pk))
     producer.flush()
 
 

@@ -36,11 +36,7 @@ def write_stream(spark: SparkSession, bootstrap_servers: str, topic: str, batche
     done = threading.Event()
 
     def write(rows: DataFrame, batch: int) -> None:
-        written = write_to_kafka(
-            rows,
-            topic=topic,
-            cluster=bootstrap_servers,
-        )
+        written = write_to_kafka(rows, topic=topic, cluster=bootstrap_servers)
         print(f"batch {batch}: {len(written.offline)} partitions offline", flush=True)
         if batch + 1 >= batches:
             done.set()

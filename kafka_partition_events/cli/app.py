@@ -10,12 +10,7 @@ from typing import Annotated, Any, ClassVar, Final
 import typer
 
 import kafka_partition_events
-from kafka_partition_events.cli.common.errors import (
-    EXIT_ERROR,
-    EXIT_UNKNOWN,
-    one_line,
-    plainly,
-)
+from kafka_partition_events.cli.common.errors import EXIT_ERROR, EXIT_UNKNOWN, one_line, plainly
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
 from kafka_partition_events.cli.common.output import abandon_stdout, report, write_line
 from kafka_partition_events.cli.common.stopping import sigterm_as_ctrl_c

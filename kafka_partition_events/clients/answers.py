@@ -60,10 +60,7 @@ def grown(cluster: Any, response: Any) -> list[str]:
 
 
 def observation(
-    response: Any,
-    node_id: int | str,
-    requested: frozenset[str] | None,
-    error_of: ErrorOf,
+    response: Any, node_id: int | str, requested: frozenset[str] | None, error_of: ErrorOf
 ) -> Observation:
     """Return what a node has answered, to a question for those topics (None: all)."""
     return Observation(

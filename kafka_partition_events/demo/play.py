@@ -31,12 +31,7 @@ class Play:
     """Plays the scenes, one after the other."""
 
     def __init__(
-        self,
-        cluster: KafkaCluster,
-        loads: Sequence[Load],
-        progress: DemoProgress,
-        seconds: float,
-        rate: int,
+        self, cluster: KafkaCluster, loads: Sequence[Load], progress: DemoProgress, seconds: float, rate: int
     ) -> None:
         """Make it.
 

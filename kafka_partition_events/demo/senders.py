@@ -11,12 +11,7 @@ from typing import Any, Protocol
 
 from attrs import define, field
 
-from kafka_partition_events.demo.plan import (
-    DELIVERY_LIMIT_MS,
-    LINGER_MS,
-    REQUEST_LIMIT_MS,
-    Part,
-)
+from kafka_partition_events.demo.plan import DELIVERY_LIMIT_MS, LINGER_MS, REQUEST_LIMIT_MS, Part
 from kafka_partition_events.demo.tape import Tape
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.listener import PartitionChangeListener

@@ -237,9 +237,7 @@ def _unexplained(rule: HashRule, placements: Iterable[Placement]) -> list[Placem
 
 
 def _findings(
-    placements: Sequence[Placement],
-    partitions: int,
-    rules: Sequence[HashRule],
+    placements: Sequence[Placement], partitions: int, rules: Sequence[HashRule]
 ) -> tuple[HashFinding, ...]:
     """Return who placed what, without rules that the others turn out to explain altogether."""
     if not rules:

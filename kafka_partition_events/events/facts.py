@@ -213,10 +213,7 @@ def _partition(info: PartitionInfo) -> PartitionState:
 
 def _broker_facts(old: Node | None, new: Node | None) -> Facts:
     (id_,) = {node.id for node in (old, new) if node is not None}
-    return Facts(
-        subject=f"broker/{id_}",
-        data={"broker": id_, "before": _node(old), "after": _node(new)},
-    )
+    return Facts(subject=f"broker/{id_}", data={"broker": id_, "before": _node(old), "after": _node(new)})
 
 
 def _node(node: Node | None) -> dict[str, Any] | None:

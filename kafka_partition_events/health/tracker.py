@@ -247,17 +247,13 @@ class DeliveryTracker:
         return self._play(lambda now: self._detector.failed(it, now) if (it := self._settled(*key)) else ())
 
     def _settled(self, topic: str, partition: int, handle: int, producer: int) -> InFlight | None:
-        """Return where a record is in flight that its producer has no more; None: it is not tracked.
-
-        Nor is what a producer reports that has ended: it was taken along then.
-        """
+        """Return where a record is in flight that its producer has no more; None: it is not tracked."""
         if (it := self._in_flight.get((handle, topic, partition))) is None or not it.sent_at:
             return None
-        if producer and producer not in self._by_producer:
-            return None
-        if own := self._by_producer.get(producer):
+        own = self._by_producer.get(producer)
+        if own:
             own[it] -= 1
-        return it
+        return it if own is not None or not producer else None  # what has ended took along what it had
 
     def throttled(self, broker: int, seconds: float) -> None:
         """Take note that a broker throttles the client for so long, for a quota: that is no silence."""

@@ -14,13 +14,7 @@ from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, Topi
 _Unstamped = Callable[..., ev.Event]
 
 
-def diff(
-    old: Cluster,
-    new: Cluster,
-    *,
-    first_sequence: int = 1,
-    **common: Any,
-) -> tuple[ev.Event, ...]:
+def diff(old: Cluster, new: Cluster, *, first_sequence: int = 1, **common: Any) -> tuple[ev.Event, ...]:
     """Return what happened between two snapshots, in an order that can be replayed.
 
     Brokers that joined or changed come first; then topics removed, what happened to those that stayed, topics

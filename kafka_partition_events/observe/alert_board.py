@@ -12,15 +12,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.observe.alerts import (
-    BLIND,
-    RECREATED_S,
-    Alert,
-    Cause,
-    Wrong,
-    alerts,
-    wrong_in,
-)
+from kafka_partition_events.observe.alerts import BLIND, RECREATED_S, Alert, Cause, Wrong, alerts, wrong_in
 
 _BLIND: Final = Cause(BLIND)
 

@@ -26,11 +26,7 @@ from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.probes import silent_after, why_not_live, why_not_ready
 from kafka_partition_events.observe.settings import AlertmanagerSinkSettings, HttpWay, Kafka, Settings
 from kafka_partition_events.observe.sinks import SinkRunner, described_target
-from kafka_partition_events.observe.sources import (
-    NarrowedSource,
-    open_link,
-    open_source,
-)
+from kafka_partition_events.observe.sources import NarrowedSource, open_link, open_source
 from kafka_partition_events.outbox import ReaderStats, SqliteOutbox
 from kafka_partition_events.outbox.sqlite_file import held_alone
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot

@@ -69,9 +69,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def conditions(
-    since: datetime | None,
-    until: datetime | None,
-    names: Sequence[str] | None,
+    since: datetime | None, until: datetime | None, names: Sequence[str] | None
 ) -> tuple[str, list[str | int]]:
     """Return the condition of `SqliteOutbox.history`, and its parameters but for the first."""
     terms: list[tuple[str, list[str | int]]] = [("seq > ?", [])]

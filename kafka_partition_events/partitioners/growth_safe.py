@@ -23,11 +23,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
     """
 
     def __init__(
-        self,
-        *,
-        mapping: KeyMapping,
-        rack: str | None = None,
-        **options: Unpack[PartitionerOptions],
+        self, *, mapping: KeyMapping, rack: str | None = None, **options: Unpack[PartitionerOptions]
     ) -> None:
         """Make a partitioner.
 

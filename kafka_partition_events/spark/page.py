@@ -9,13 +9,7 @@ from importlib.resources import files
 
 
 def page(
-    package: str,
-    *,
-    title: str,
-    heading: str,
-    under: str,
-    figures: Mapping[str, str],
-    sections: Iterable[str],
+    package: str, *, title: str, heading: str, under: str, figures: Mapping[str, str], sections: Iterable[str]
 ) -> str:
     """Return the whole page.
 

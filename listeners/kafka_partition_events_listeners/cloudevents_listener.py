@@ -20,11 +20,7 @@ class ObservingListener(PartitionChangeListener):
     """Hands each event to `on_observed`, with what its observer adds to it. One poller at a time."""
 
     def __init__(
-        self,
-        *,
-        observer: str | None = None,
-        labels: Labels | None = None,
-        clock: Clock | None = None,
+        self, *, observer: str | None = None, labels: Labels | None = None, clock: Clock | None = None
     ) -> None:
         """Make a listener.
 

@@ -35,13 +35,7 @@ def test_an_alert_arrives(tmp_path: Path) -> None:
     )
     process = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
     posting = AlertmanagerSink(
-        sink.urls,
-        name="am",
-        read=lambda: found,
-        repeat_interval=60.0,
-        settle=5.0,
-        way=Way(),
-        clock=Clock(),
+        sink.urls, name="am", read=lambda: found, repeat_interval=60.0, settle=5.0, way=Way(), clock=Clock()
     )
     try:
         waiting(10)(lambda: listens(port), "the receiver listens")

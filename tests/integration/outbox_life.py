@@ -11,13 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from kafka_partition_events.outbox import (
-    Deliverer,
-    DeliveryError,
-    Entry,
-    RetryPolicy,
-    SqliteOutbox,
-)
+from kafka_partition_events.outbox import Deliverer, DeliveryError, Entry, RetryPolicy, SqliteOutbox
 
 KEYS = ("k0", "k1", "k2", "k3")
 BEGAN = datetime.now(UTC)

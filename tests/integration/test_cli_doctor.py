@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-)
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 
 from kafka_partition_events.testing import KafkaCluster

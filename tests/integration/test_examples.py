@@ -119,6 +119,8 @@ def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once
     assert counts, told
     assert int(counts[1]) == taken
     assert int(counts[2]) > 0
+    again = ran("ordered_consumer.py", cluster, topic, "--idle-seconds=1")
+    assert "kept 0, dropped 0" in again, "what its group has read is not dropped"
 
 
 def test_an_applications_own_producer_is_tested_on_a_bad_network() -> None:

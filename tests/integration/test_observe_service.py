@@ -10,14 +10,7 @@ from attrs import evolve
 
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
-from kafka_partition_events.observe.settings import (
-    Client,
-    Http,
-    Kafka,
-    Observer,
-    Outbox,
-    Settings,
-)
+from kafka_partition_events.observe.settings import Client, Http, Kafka, Observer, Outbox, Settings
 from kafka_partition_events.outbox import SqliteOutbox
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe

@@ -79,9 +79,7 @@ def end(thread: threading.Thread) -> None:
 def test_whichever_thread_ends_is_told_of(settings: Settings, mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("kpe.changes", 1)
     everything = evolve(
-        settings,
-        kafka=Kafka(bootstrap_servers=mock_cluster.bootstrap_servers),
-        control=Control(enabled=True),
+        settings, kafka=Kafka(bootstrap_servers=mock_cluster.bootstrap_servers), control=Control(enabled=True)
     )
     with running(everything) as observer:
         found = threads()

@@ -125,10 +125,7 @@ def monitoring(prometheus: str, cluster: KafkaCluster, tmp_path: Path) -> Iterat
 
 @pytest.mark.kafka
 def test_a_killed_broker_is_scraped_until_it_is_back(cluster: KafkaCluster, monitoring: Monitoring) -> None:
-    monitoring.wait_until(
-        "scraped, and all is well",
-        lambda: bool(monitoring.query("kpe_brokers == 3")),
-    )
+    monitoring.wait_until("scraped, and all is well", lambda: bool(monitoring.query("kpe_brokers == 3")))
 
     cluster.kill(3)
     monitoring.wait_until(  # what fires the shipped rules `kpe observe` exposes: see test_alertmanager.py

@@ -326,10 +326,7 @@ class TestRoles:
     def test_an_observer_without_one_of_its_rights(
         self, world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with (
-            world.denied(SCRAM_512, "TOPIC", "kpe.events", "WRITE"),
-            observing(world, SCRAM_512, tmp_path),
-        ):
+        with world.denied(SCRAM_512, "TOPIC", "kpe.events", "WRITE"), observing(world, SCRAM_512, tmp_path):
             world.cluster.create_topic("newer", 1)
             wanted = lacks("WRITE", "topic", "kpe.events", f"User:{ALLOWED}")
             wait_until(lambda: bool(re.search(wanted, caplog.text)), "the sink tells")

@@ -66,12 +66,7 @@ SPARK = (
     "fleet_tables",
     "spark_whatif",
 )
-PYTHON = (
-    "confluent_producer",
-    "kafka_python_clients",
-    "feedback",
-    "observers/metadata_of_missing_topics",
-)
+PYTHON = ("confluent_producer", "kafka_python_clients", "feedback", "observers/metadata_of_missing_topics")
 
 LAST_LINE = re.compile(r"=+ (?=.*\d+ (?:passed|failed|error))(?P<counts>.*) in [\d.]+s.* =+$")
 

@@ -62,9 +62,7 @@ def test_a_picture_of_it_is_the_file_itself_not_the_page_around_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    sorted({*URL.findall(PAGE), *PACKAGE["urls"].values()}),
-    ids=lambda url: url[len(REPOSITORY) :],
+    "url", sorted({*URL.findall(PAGE), *PACKAGE["urls"].values()}), ids=lambda url: url[len(REPOSITORY) :]
 )
 def test_a_link_is_absolute_and_leads_to_something(url: str) -> None:
     if url in {REPOSITORY, f"{REPOSITORY}/issues"}:

@@ -18,14 +18,7 @@ from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, growth, le
 from tests.property.examples import scaled
 
 NAMES = st.sampled_from(["a", "b", "ab", "c"])
-specs = st.sampled_from(
-    [
-        growth(),
-        gated(execute=True),
-        gated(execute=True),
-        gated(deadline_s=120.0),
-    ]
-)
+specs = st.sampled_from([growth(), gated(execute=True), gated(execute=True), gated(deadline_s=120.0)])
 
 
 class OneChange(RuleBasedStateMachine):

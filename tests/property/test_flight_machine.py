@@ -162,11 +162,7 @@ class FlightMachine(RuleBasedStateMachine):
         self.reports = Reports(self.partitioner)
         self.library: Any = Library(self.partitioner)
         self.flight = Flight(
-            self.partitioner,
-            cast("Any", self.library),
-            self.reports,
-            rescue,
-            clock=lambda: self.now,
+            self.partitioner, cast("Any", self.library), self.reports, rescue, clock=lambda: self.now
         )
         self.library.flight = self.flight
         self.number = 0
@@ -245,8 +241,7 @@ class FlightMachine(RuleBasedStateMachine):
         self.library.refusals.clear()
 
     @rule(
-        how=st.sampled_from(["arrives", "times out"]),
-        another=st.sampled_from(["reports", "searches", None]),
+        how=st.sampled_from(["arrives", "times out"]), another=st.sampled_from(["reports", "searches", None])
     )
     def some_wait_untracked(self, how: str, another: str | None) -> None:
         """One is tracked wherever some wait; another thread may report just that, or search as well."""

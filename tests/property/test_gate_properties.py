@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.events import Rejection
-from kafka_partition_events.metadata.reconcile import (
-    CONFIRMED,
-    REWOUND,
-    Memory,
-    Reconciliation,
-    reconcile,
-)
+from kafka_partition_events.metadata.reconcile import CONFIRMED, REWOUND, Memory, Reconciliation, reconcile
 from kafka_partition_events.metadata.source import Observation
 from tests.property.worlds import observations
 

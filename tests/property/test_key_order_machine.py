@@ -171,9 +171,7 @@ class Producers(RuleBasedStateMachine):
                     assert isinstance(event, KeysMoved | KeysReturned | RecordsRescued)
 
         partitioner: Any = SimpleNamespace(
-            ignores_keys=False,
-            keying=Keys("murmur2"),
-            route=lambda _topic: self.route,
+            ignores_keys=False, keying=Keys("murmur2"), route=lambda _topic: self.route
         )
         reports: Any = Reports()
         hedges = self.rescue == "hedge"

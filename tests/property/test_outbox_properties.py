@@ -19,9 +19,7 @@ MAX_BYTES = 120 * 1024
 
 batches = st.lists(
     st.builds(
-        lambda number, size: entry(str(number), body=b"x" * size),
-        st.integers(0, 99),
-        st.integers(0, 3000),
+        lambda number, size: entry(str(number), body=b"x" * size), st.integers(0, 99), st.integers(0, 3000)
     ),
     max_size=15,
 )

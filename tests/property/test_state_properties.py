@@ -10,14 +10,7 @@ from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.metadata.state import (
-    JITTER,
-    Moment,
-    PollState,
-    StepResult,
-    Timing,
-    step,
-)
+from kafka_partition_events.metadata.state import JITTER, Moment, PollState, StepResult, Timing, step
 from tests.property.worlds import NAMES, observations, snapshots
 from tests.replay import apply
 

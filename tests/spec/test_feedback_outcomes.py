@@ -203,11 +203,7 @@ def test_replicas_on_a_busy_machine_a_brown_out_is_found_as_well(seed: int) -> N
     while at < 11:
         at += rng.expovariate(2.0)
         stops.append(Pause(at=at, seconds=rng.uniform(0.005, 0.06)))
-    busy = {
-        "pauses": stops,
-        "latency": noisy(0.9, 0, median=0.006),
-        "copying": noisy(0.9, 0, median=0.003),
-    }
+    busy = {"pauses": stops, "latency": noisy(0.9, 0, median=0.006), "copying": noisy(0.9, 0, median=0.003)}
     brown_out = {3: Frozen(since=3, until=9)}
     outcome = six(seed=seed, since=3, seconds=11, rate=2_000, ways=3, faults=brown_out, **busy).run()
     assert outcome.late_share <= 0.05

@@ -41,11 +41,7 @@ class TestRequest:
         assert (change["format"], change["state"], change["why"]) == ("kpe.change", "requested", "INC-1")
         (command,) = desk.sent
         assert command == Command(
-            change_id=change["change_id"],
-            verb=Verb.REQUEST,
-            actor="alice",
-            reason="INC-1",
-            spec=growth(),
+            change_id=change["change_id"], verb=Verb.REQUEST, actor="alice", reason="INC-1", spec=growth()
         )
         assert re.fullmatch("orders-12-[0-9a-f]{8}", command.change_id)
         assert desk.closed
@@ -68,7 +64,7 @@ class TestRequest:
     def test_the_same_id_twice_requests_it_once(self, desk: StoryClient, capsys: Captured) -> None:
         assert [desk.kpe(*REQUEST, "--to", "12", "--id", "mine") for _ in range(2)] == [0, 0]
         assert list(desk.story.ledger.changes) == ["mine"]
-        note = "kpe: note: mine was requested before; for another try take another --id\n"
+        note = "kpe: note: mine was requested before; for another try take another id\n"
         assert capsys.readouterr().err == note
 
     def test_nobody_answers(self, capsys: Captured) -> None:

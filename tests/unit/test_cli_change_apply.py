@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.control.protocol.vocabulary import State
 from tests.change_kit import StoryClient, documents
@@ -40,6 +41,36 @@ def test_twice_is_once(file: Path, capsys: Captured) -> None:
     assert apply(client, file, "--yes") == 0
     assert len(client.sent) == 1
     assert [document["change_id"] for document in documents(capsys.readouterr().out)] == ["orders-12"] * 2
+
+
+@pytest.mark.parametrize("again", [["apply"], ["request", "--topic", "orders", "--to", "12"]])
+def test_what_came_to_nothing_is_no_success_the_second_time(again: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "change.yaml"
+    file.write_text("id: mine\ntopic: orders\nto: 12\n", encoding="utf-8")
+    words = ["change", *again, *(["-f", str(file)] if again == ["apply"] else ["--id", "mine"])]
+    for state in (State.REJECTED, State.CANCELLED, State.EXPIRED):
+        client = StoryClient()
+        assert apply(client, file) == 0
+        client.story.ledger.take_change(evolve(client.story.ledger.changes["mine"], state=state, revision=2))
+        assert client.kpe(*words) == 1
+        assert client.story.ledger.changes["mine"].state is state
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [("gate: true", ""), ("execute: true", ""), ("deadline: 30m", "deadline: 5m"), ("to: 12", "to: 18")],
+)
+def test_an_id_that_stands_for_another_request_is_an_error(
+    file: Path, capsys: Captured, line: str, other: str
+) -> None:
+    client = StoryClient()
+    assert apply(client, file, "--yes") == 0
+    capsys.readouterr()
+    file.write_text(REQUEST.replace(line, other), encoding="utf-8")
+    assert apply(client, file, "--yes") == 2
+    told = capsys.readouterr()
+    assert (len(client.sent), told.out) == (1, "")
+    assert "orders-12 is another change already; request this one under an id of its own" in told.err
 
 
 def test_a_dry_run_writes_nothing(file: Path, capsys: Captured) -> None:

@@ -41,6 +41,11 @@ class TestPlan:
         (plan,) = documents(capsys.readouterr().out)
         assert "groups that can't be seen: audit" in plan["unverified"]
 
+    def test_a_topic_whose_settings_must_not_be_seen_may_be_compacted(self, capsys: Captured) -> None:
+        assert StoryClient(topic_is_compacted=None).kpe(*self.PLAN) == 0
+        (plan,) = documents(capsys.readouterr().out)
+        assert "whether the topic is compacted is not known" in plan["unverified"]
+
     def test_blocked(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN, "--from", "7") == 4
         (plan,) = documents(capsys.readouterr().out)

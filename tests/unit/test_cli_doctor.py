@@ -162,11 +162,7 @@ def grown(*counts: int) -> KeySample:
 
 
 @pytest.mark.parametrize(
-    ("counts", "told"),
-    [
-        ((12,), " rendezvous-murmur2 "),
-        ((6, 12), " rendezvous-murmur2 of 6 partitions "),
-    ],
+    ("counts", "told"), [((12,), " rendezvous-murmur2 "), ((6, 12), " rendezvous-murmur2 of 6 partitions ")]
 )
 def test_the_table_of_rendezvous(counts: tuple[int, ...], told: str, capsys: Captured) -> None:
     assert run([*COMMAND, "--output", "table"], Topic(grown(*counts)).services()) == 0

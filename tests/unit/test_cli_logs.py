@@ -35,13 +35,7 @@ def say_all() -> None:
 
 @pytest.mark.parametrize(
     ("level", "verbose", "said"),
-    [
-        ("debug", False, 5),
-        ("info", False, 4),
-        ("warning", False, 3),
-        ("error", False, 2),
-        ("error", True, 5),
-    ],
+    [("debug", False, 5), ("info", False, 4), ("warning", False, 3), ("error", False, 2), ("error", True, 5)],
 )
 def test_a_level_holds_and_verbose_wins(level: Any, verbose: bool, said: int, capsys: Captured) -> None:
     configure_logs(verbose=verbose, log=evolve(Log(format="json"), level=level))

@@ -3,10 +3,7 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.options import (
-    check_out,
-    parse_pairs,
-)
+from kafka_partition_events.cli.common.options import check_out, parse_pairs
 from kafka_partition_events.cli.common.topic_filter import TopicFilter
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.testing.scripted import cluster_of

@@ -36,11 +36,7 @@ def _change(cls: type[ev.PartitionEvent], old: PartitionInfo, **changed: object)
             "12 -> 6 partitions, known by its smaller size",
         ),
         (_change(ev.PartitionOffline, ONLINE, leader=None), "orders-3", "leader 2 -> none"),
-        (
-            _change(ev.PartitionOffline, evolve(ONLINE, leader=None)),
-            "orders-3",
-            "no leader; replicas on 2,3",
-        ),
+        (_change(ev.PartitionOffline, evolve(ONLINE, leader=None)), "orders-3", "no leader; replicas on 2,3"),
         (_change(ev.PartitionOnline, evolve(ONLINE, leader=None), leader=3), "orders-3", "leader none -> 3"),
         (_change(ev.LeaderChanged, ONLINE, leader=3), "orders-3", "leader 2 -> 3"),
         (
@@ -52,11 +48,7 @@ def _change(cls: type[ev.PartitionEvent], old: PartitionInfo, **changed: object)
         (_change(ev.ReplicasChanged, ONLINE, replicas=(3, 1)), "orders-3", "replicas 2,3 -> 3,1"),
         (ev.BrokerAdded(new=Node(4, "h", 9092, "r1")), "broker 4", "h:9092, rack r1"),
         (ev.BrokerRemoved(old=Node(4, "h", 9092)), "broker 4", "was h:9092"),
-        (
-            ev.BrokerChanged(old=Node(4, "h", 1), new=Node(4, "i", 2)),
-            "broker 4",
-            "h:1 -> i:2",
-        ),
+        (ev.BrokerChanged(old=Node(4, "h", 1), new=Node(4, "i", 2)), "broker 4", "h:1 -> i:2"),
         (ev.MetadataUnavailable(error="no\nanswer"), "cluster", "no answer"),
         (
             ev.MetadataRecovered(attempts=1, blind_s=1.26),

@@ -53,6 +53,24 @@ class TestOptions:
         assert run(["spark", "fleet", "--out", "x", *arguments]) == 2
         assert told in " ".join(capsys.readouterr().err.split())
 
+    @pytest.mark.parametrize(
+        ("more", "cure"),
+        [
+            ([], "or say how many partitions it has and how keys are placed: --partitions N --hash murmur2"),
+            (["--partitions", "12"], "or say how keys are placed, so that none is compared: --hash murmur2"),
+        ],
+    )
+    def test_a_login_that_java_alone_understands_is_named_with_the_cure(
+        self, more: Sequence[str], cure: str, tmp_path: Path, capsys: Captured
+    ) -> None:
+        (file := tmp_path / "jaas").write_text("not-to-be-shown", encoding="utf-8")
+        asked = ["spark", "whatif", "-b", "x:1", "--topic", "orders", "--to", "13", *more]
+        assert run([*asked, "-X", f"sasl.jaas.config_file={file}"]) == 2
+        told = capsys.readouterr().err
+        assert "JAAS" in told
+        assert cure in told
+        assert "not-to-be-shown" not in told
+
     @pytest.mark.parametrize("command", [["spark"], ["spark", "fleet"]])
     def test_help_has_examples(self, command: Sequence[str], capsys: Captured) -> None:
         assert run([*command, "--help"]) == 0
@@ -99,10 +117,7 @@ class TestProgress:
         )
         told.report(done)
         made = "refreshed: 2026-11-01, 2026-11-03 to 2026-11-05 (2.0 s); in all 7 read, 7 good"
-        assert lines == [
-            "starting",
-            f"ingest: 7 read, 7 good; control: 2 read, 0 good, 1 unparsed; {made}",
-        ]
+        assert lines == ["starting", f"ingest: 7 read, 7 good; control: 2 read, 0 good, 1 unparsed; {made}"]
         assert json.loads(json.dumps(done.as_json())) == {
             "days": ["2026-11-01..2026-11-01", "2026-11-03..2026-11-05"],
             "until": "2026-11-05T01:00:00Z",

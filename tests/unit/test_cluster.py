@@ -4,13 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_partition_events.metadata.cluster import (
-    EMPTY,
-    Cluster,
-    PartitionInfo,
-    TopicInfo,
-    TopicPartition,
-)
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.testing.scripted import cluster_of
 
 

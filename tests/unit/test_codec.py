@@ -70,11 +70,7 @@ def _damaged(path: str, value: object) -> dict[str, object]:
         ("topics.1.name", KeyError, "topics[1].name is missing"),
         ("topics.1.topic_id", 4, "topics[1].topic_id must be text or null, not a whole number"),
         ("topics.1.partitions.0.partition", 3, "topics[1].partitions: ids are not 0 to 1 in order"),
-        (
-            "topics.1.partitions.0.leader",
-            "x",
-            "topics[1].partitions[0].leader must be a whole number or",
-        ),
+        ("topics.1.partitions.0.leader", "x", "topics[1].partitions[0].leader must be a whole number or"),
         ("topics.1.partitions.0.isr", ["x"], "topics[1].partitions[0].isr must be a list of whole numbers"),
         ("taken_at", "noon", "taken_at: 'noon' is not an ISO-8601 time with a zone"),
         ("taken_at", "2024-01-31T12:00:00", "taken_at: '2024-01-31T12:00:00' is not"),

@@ -61,11 +61,7 @@ class Delivery:
         self.outbox.subscribe("scripted")
         append(self.outbox, *waiting)
         self.deliverer = Deliverer(
-            self.outbox,
-            self.sink,
-            retry=RetryPolicy(**policy),
-            clock=self.clock,
-            rng=HalfWay(),
+            self.outbox, self.sink, retry=RetryPolicy(**policy), clock=self.clock, rng=HalfWay()
         )
         self.deliverer.start()
 

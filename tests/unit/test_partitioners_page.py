@@ -1,4 +1,4 @@
-"""The partitioners of ten lines in docs/partitioners.md: each keeps the contract and does what it says."""
+"""The partitioners that pages show: each keeps the contract and does what it says."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from tests.docs_kit import blocks
 
 NAMES = (
     "WeightedPartitioner", "TenantPartitioner", "ShuffleShardedPartitioner", "LeastLoadedPartitioner",
-    "LagPartitioner",
+    "LagPartitioner", "VipFirst",
 )  # fmt: skip
 CUSTOMERS = [b"customer-%d" % number for number in range(400)]
 
 
 def shown(name: str) -> Any:
-    """Return the class of this name as the page shows it."""
-    (block,) = (b for b in blocks("python") if b.page == "partitioners.md" and f"class {name}" in b.code)
+    """Return the class of this name as its page shows it."""
+    (block,) = (b for b in blocks("python") if f"class {name}(" in b.code)
     names: dict[str, Any] = {"__name__": "docs"}
     exec(compile(block.code, str(block), "exec"), names)  # noqa: S102 - our own page
     return names[name]
@@ -48,6 +48,18 @@ class TestEach(PartitionerContract):
 
     def make(self) -> Partitioner:
         return self.factory()
+
+
+TestOfTheTestingPage = shown("TestMyPartitioner")
+
+
+def test_keys_of_vips_go_to_one_partition_and_no_client_places_them_by_their_hash() -> None:
+    partitioner, keys = made("VipFirst"), [b"vip-%d" % number for number in range(20)]
+    assert partitioner.requires_metadata("orders")
+    partitioner.apply_snapshot(cluster_of({"orders": [1, 2, 3]}))
+    assert {at for key in keys for at in placed(partitioner, 1, key)} == {0}
+    partitioner.apply_snapshot(cluster_of({"orders": [None, 2, 3]}))
+    assert {at for key in keys for at in placed(partitioner, 1, key)} == {0, 1, 2}, "offline: by their hash"
 
 
 def test_weights_are_those_of_leaders() -> None:

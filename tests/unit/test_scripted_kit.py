@@ -6,13 +6,7 @@ import pytest
 
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.testing import (
-    Hang,
-    ManualClock,
-    RecordingListener,
-    ScriptedSource,
-    observe,
-)
+from kafka_partition_events.testing import Hang, ManualClock, RecordingListener, ScriptedSource, observe
 
 WAIT_S = 10.0
 

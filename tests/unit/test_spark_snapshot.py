@@ -12,7 +12,7 @@ from kafka_partition_events.routing.hashing import key_hash
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import snapshot
-from kafka_partition_events.spark.partitioner.compared import refuse_others
+from kafka_partition_events.spark.partitioner.compared import newest, refuse_others
 from kafka_partition_events.spark.partitioner.snapshot import examine
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.scripted import cluster_of
@@ -80,10 +80,7 @@ def placed_by(hash_name: str, partitions: int) -> list[tuple[bytes, int]]:
             placed_by("crc32", 12),
             'by crc32 over 12 partitions, not by murmur2 over 12: .* hash_name="crc32";',
         ),
-        (
-            placed_by("crc32", 7),
-            r'Set hash_name="crc32", key_partitions=7; or hash_name="murmur2" to',
-        ),
+        (placed_by("crc32", 7), r'Set hash_name="crc32", key_partitions=7; or hash_name="murmur2" to'),
         (placed_by("murmur2", 7), r'Set hash_name="murmur2", key_partitions=7;'),
         (placed_by("fnv1a", 12), 'by fnv1a, which Spark does not have: .* set hash_name="murmur2"'),
         (
@@ -98,6 +95,11 @@ def test_keys_that_lie_elsewhere_are_told_with_what_to_set(
 ) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         refuse_others(placements, 12, "orders", HashRule("murmur2", 12))
+
+
+def test_a_setting_of_javas_client_alone_is_an_error_in_the_configuration() -> None:
+    with pytest.raises(ConfigurationError, match="librdkafka refuses a setting: Java TrustStores are not"):
+        newest({"bootstrap.servers": "x:1", "ssl.truststore.location": "/a/file"}, "orders")
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,7 @@ from structlog.testing import capture_logs
 from kafka_partition_events.listeners import StructlogListener
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.events import (
-    BrokerSuspected,
-    MetadataUnavailable,
-    Suspicion,
-)
+from kafka_partition_events.metadata.events import BrokerSuspected, MetadataUnavailable, Suspicion
 from kafka_partition_events.testing.scripted import cluster_of
 
 UP = cluster_of({"orders": [1, 2, 3]}, brokers=[1, 2, 3])

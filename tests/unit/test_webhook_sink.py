@@ -270,8 +270,7 @@ TOLD = (
 
 
 @pytest.mark.parametrize(
-    ("events", "posted"),
-    [(None, ["id-3", "id-4"]), (["leadership.*", "topic.*"], ["id-2"])],
+    ("events", "posted"), [(None, ["id-3", "id-4"]), (["leadership.*", "topic.*"], ["id-2"])]
 )
 def test_what_is_not_asked_for_and_what_was_found_at_first_sight_is_not_posted(
     events: list[str] | None, posted: list[str]

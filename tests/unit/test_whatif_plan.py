@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events import ConfigurationError
-from kafka_partition_events.spark.whatif.plan import (
-    MappingName,
-    Scenario,
-    combinations,
-    scenarios,
-    together,
-)
+from kafka_partition_events.spark.whatif.plan import MappingName, Scenario, combinations, scenarios, together
 from tests.whatif_kit import keys, partitioner_of, place_of, snapshot
 from tests.whatif_kit import placing as placing_by
 

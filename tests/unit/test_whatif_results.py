@@ -18,12 +18,7 @@ GROWN = Outcome(
     keyed=90,
     unkeyed=0,
 )
-KEPT = evolve(
-    GROWN,
-    scenario=Scenario(current=2, partitions=3, mapping="kept"),
-    after=(60, 30, 0),
-    moved=0,
-)
+KEPT = evolve(GROWN, scenario=Scenario(current=2, partitions=3, mapping="kept"), after=(60, 30, 0), moved=0)
 ANSWER = WhatIf(
     source="topic orders",
     outcomes=(GROWN, KEPT),
@@ -73,8 +68,7 @@ def test_it_is_told_in_a_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "words"),
-    [(0, "0"), (0.0004, "< 0.1%"), (0.077, "7.7%"), (0.9995, "> 99.9%"), (1, "100.0%")],
+    ("share", "words"), [(0, "0"), (0.0004, "< 0.1%"), (0.077, "7.7%"), (0.9995, "> 99.9%"), (1, "100.0%")]
 )
 def test_percent(share: float, words: str) -> None:
     assert percent(share) == words

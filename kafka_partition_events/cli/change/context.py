@@ -30,11 +30,7 @@ from kafka_partition_events.control.protocol.records import Change, Command
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import CHANGES, EVERYTHING
 from kafka_partition_events.control.protocol.vocabulary import Verb
-from kafka_partition_events.errors import (
-    ConfigurationError,
-    ControlTopicError,
-    MetadataFetchError,
-)
+from kafka_partition_events.errors import ConfigurationError, ControlTopicError, MetadataFetchError
 
 if TYPE_CHECKING:
     from kafka_partition_events.control.operate.client import ControlClient
@@ -180,6 +176,13 @@ def command_context(
         raise CliError(redacted(one_line(error), found.config)) from error
 
 
+def requested_before(change: Change) -> None:
+    """Say that a change was requested before, and end the program if it came to nothing."""
+    report(f"note: {change.change_id} was requested before; for another try take another id")
+    if change.state.final and not change.state.happened:
+        raise typer.Exit(EXIT_REFUSED)
+
+
 def give(at: CommandContext, command: Command) -> None:
     """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
 
@@ -193,10 +196,11 @@ def give(at: CommandContext, command: Command) -> None:
         if change is None:
             continue
         at.show(change)
-        if command.verb is Verb.REQUEST and change.answer_to(given) is None:
-            report(f"note: {command.change_id} was requested before; for another try take another --id")
         if refusal is not None:
             report(refused(refusal))
+        if command.verb is Verb.REQUEST and change.answer_to(given) is None:
+            requested_before(change)
+        if refusal is not None:
             raise typer.Exit(EXIT_REFUSED)
         return
     if at.output is Output.TABLE:

@@ -24,11 +24,7 @@ from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Cluster
 
 EXIT_BLOCKED: Final = 4
-EXIT_CODES: Final = {
-    Verdict.SAFE: 0,
-    Verdict.EXPOSED: EXIT_DIFFERENT,
-    Verdict.BLOCKED: EXIT_BLOCKED,
-}
+EXIT_CODES: Final = {Verdict.SAFE: 0, Verdict.EXPOSED: EXIT_DIFFERENT, Verdict.BLOCKED: EXIT_BLOCKED}
 
 
 @with_options
@@ -43,16 +39,17 @@ def plan_command(
     kpe change plan -b localhost:9092 --topic orders --to 24 | jq .verdict
 
     \b
-    - would the tracker refuse it, and why; would Kafka make a part of it only, because it is too much at once
+    - would the tracker refuse it, and why: by the rules that need no [policy], which only the tracker knows
     - which consumer groups may miss records: those with auto.offset.reset=latest, which can't be seen from
       outside, unless all their members run the rebalance hook or producers wait for them (--gate); which are
       Kafka Streams applications, which end with an error when their topic grows
     - is the topic compacted: a key that moves leaves its last value behind (kpe spark whatif counts how many
       keys move, kpe doctor partitioner how they are placed)
 
-    Exit codes, the gravest that applies: 0 safe; 1 records may be missed or left behind; 4
-    blocked, as in the first line. 2 is an error: no such topic, wrong address, no control
-    topics, unknown option. Then there is no plan on stdout.
+    Exit codes, the gravest that applies: 0 nothing was found against it; read what is not verified before you
+    rely on it; 1 records may be missed or left behind; 4 blocked, as in the first line. 2 is an error, and
+    stdout is empty: no such topic, one whose number of partitions is a contract, fewer partitions, or more
+    than 10,000 at once; wrong address, no control topics, unknown option.
     """  # noqa: D301
     with command_context(context, where, output) as at:
         cluster = read_cluster(at.services, at.where.config)
@@ -101,12 +98,7 @@ _INVISIBLE = (
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return a plan as one JSON object."""
     unverified = [*plan.unverified, _INVISIBLE]
-    return {
-        "kind": "change_plan",
-        "verdict": plan.verdict.value,
-        **asdict(plan),
-        "unverified": unverified,
-    }
+    return {"kind": "change_plan", "verdict": plan.verdict.value, **asdict(plan), "unverified": unverified}
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

@@ -16,9 +16,10 @@ from kafka_partition_events.cli.change.context import (
     command_context,
     confirm,
     give,
+    requested_before,
 )
 from kafka_partition_events.cli.change.plan import exposure, make_plan
-from kafka_partition_events.cli.change.spec import Wanted, spec_of
+from kafka_partition_events.cli.change.spec import Wanted, is_wanted, spec_of
 from kafka_partition_events.cli.change.text import document, subject
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.options import with_options
@@ -65,9 +66,9 @@ def request_command(
     Without --execute you let the topic grow yourself. Kafka can't shrink a topic: with --execute it asks
     first, unless --yes is given, and says what `kpe change plan` says where records may be missed.
 
-    Exit codes: 0 the tracker has taken it; 1 refused, and why, or you said no; 2 no such topic, no terminal
-    to ask on and no --yes, wrong option or address, no control topics; 3 it was written, and no tracker has
-    answered.
+    Exit codes: 0 the tracker has taken it; 1 refused, and why, or you said no, or it was requested before and
+    is rejected, cancelled or expired; 2 no such topic, no terminal to ask on and no --yes, wrong option or
+    address, no control topics; 3 it was written, and no tracker has answered.
     """  # noqa: D301
     with command_context(context, where, options.output) as at:
         _request(at, wanted, id_, options, yes=yes)
@@ -98,16 +99,17 @@ def apply_command(
     execute: true
     deadline: 30m
 
-    Exit codes: 0 the tracker has taken it, now or before; 1 refused, and why, or you said no; 2 the file is
-    wrong, no such topic, no control topics, wrong address; 3 written, and no tracker has answered.
+    Exit codes: 0 the tracker has taken it, now or before; 1 refused, and why, or you said no, or it was
+    requested before and is rejected, cancelled or expired; 2 the file is wrong or its id stands for another
+    request, no such topic, no control topics, wrong address; 3 written, and no tracker has answered.
     """  # noqa: D301
     id_, wanted = read_request(request_file)
     with command_context(context, where, options.output) as at:
-        known = at.client.ledger.changes.get(id_)
-        same = known is not None and (known.spec.topic, known.spec.to_count) == (wanted.topic, wanted.to)
-        if known is not None and same:  # the cluster may be beyond what the file begins with
+        if (known := at.client.ledger.changes.get(id_)) is not None:  # and the topic may have grown since
+            if not is_wanted(known.spec, wanted):
+                raise CliError(f"{id_} is another change already; request this one under an id of its own")
             at.show(known)
-            report(f"note: {id_} was requested before")
+            requested_before(known)
             return
         _request(at, wanted, id_, options, yes=yes, dry_run=dry_run)
 

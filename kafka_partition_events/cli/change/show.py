@@ -40,11 +40,7 @@ def ls_command(
 
 @with_options
 def show_command(
-    context: typer.Context,
-    change_id: ChangeId,
-    *,
-    output: OutputChoice = None,
-    where: ControlOptions,
+    context: typer.Context, change_id: ChangeId, *, output: OutputChoice = None, where: ControlOptions
 ) -> None:
     """Show one change: its state, who has followed, what is not verified, which commands were refused.
 

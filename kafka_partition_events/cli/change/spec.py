@@ -27,13 +27,19 @@ class Wanted:
         typer.Option("--gate", help="Let producers wait until groups have a position on new partitions."),
     ] = False
     deadline: Annotated[
-        str,
-        typer.Option(metavar="DURATION", help="After it has happened, all must follow within this time."),
+        str, typer.Option(metavar="DURATION", help="After it has happened, all must follow within this time.")
     ] = "10m"
     execute: Annotated[
         bool,
         typer.Option("--execute", help="Let the tracker create the partitions when producers are ready."),
     ] = False
+
+
+def is_wanted(spec: Spec, wanted: Wanted) -> bool:
+    """Return whether a specification is what is wanted, of whatever cluster; pure."""
+    found = spec.topic, spec.to_count, spec.gate, spec.execute, spec.deadline_s
+    asked = wanted.topic, wanted.to, wanted.gate, wanted.execute, parse_duration(wanted.deadline)
+    return found == asked and wanted.from_ in {None, spec.from_count}
 
 
 def spec_of(wanted: Wanted, cluster: Cluster, prefix: str) -> Spec:

@@ -25,12 +25,7 @@ _LONG_ENOUGH: Final = 4
 _FIRST: Final = ("timestamp", "level", "event")
 
 
-def configure_logs(
-    *,
-    verbose: bool,
-    log: Log | None = None,
-    secrets: Collection[str] = (),
-) -> None:
+def configure_logs(*, verbose: bool, log: Log | None = None, secrets: Collection[str] = ()) -> None:
     """Configure structlog. The library never does; this is the application.
 
     Where JSON is wanted, everything else that Python writes to stderr becomes JSON, too: warnings, lines of

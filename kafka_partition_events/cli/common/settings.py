@@ -29,9 +29,7 @@ OF_CONTROL: Final = OF_A_CLUSTER | {"control"}
 
 
 def read_config(
-    file: str | None,
-    overrides: Mapping[str, str] | None = None,
-    sections: Collection[str] | None = None,
+    file: str | None, overrides: Mapping[str, str] | None = None, sections: Collection[str] | None = None
 ) -> "Config":
     """Return the configuration in force; if it is wrong, report every error, a line each, and exit.
 

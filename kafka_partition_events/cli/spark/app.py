@@ -32,7 +32,7 @@ spark_app = typer.Typer(cls=_SparkGroup, rich_markup_mode=None)
 def spark() -> None:
     """Compute from the events what happened to a fleet: outages, availability, churn, skew.
 
-    Needs Java 17 and the extra: pip install "kafka-partition-events[cli,events,spark]". Here it runs on this
+    Needs Java 17 and the extra: pip install "kafka-partition-events[cli,spark]". Here it runs on this
     machine. On a cluster, spark-submit runs the same command: see docs/fleet.md.
 
     \b

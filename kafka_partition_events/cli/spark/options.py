@@ -10,7 +10,7 @@ import typer
 
 from kafka_partition_events.cli.common.errors import CliError
 
-EXTRAS: Final = "cli,events,spark"
+EXTRAS: Final = "cli,spark"
 """What the pipeline needs."""
 
 CORES: Final = os.cpu_count() or 2

@@ -24,7 +24,9 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.services.services import Services, first_poll
 from kafka_partition_events.cli.spark.options import CORES, JavaOptions
+from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.diagnose.fingerprint import fingerprint
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.legible import legible
 from kafka_partition_events.spark.partitioner import HashName
@@ -156,9 +158,9 @@ def _partitions_of(source: Source, services: Services) -> int:
     """Return how many partitions the topic has."""
     if source.topic is None or source.bootstrap is None:
         raise CliError("a table or file does not say how many partitions there are: give --partitions N")
-    cure = "or say how many partitions it has: --partitions N"
+    cure = "or say how many partitions it has and how keys are placed: --partitions N --hash murmur2"
+    config = {**source.options, "bootstrap.servers": source.bootstrap}
     try:
-        config = {**source.options, "bootstrap.servers": source.bootstrap}
         poller, _ = first_poll(services, config)
     except CliError as error:
         raise CliError(f"{error}; {cure}") from error
@@ -171,8 +173,12 @@ def _partitions_of(source: Source, services: Services) -> int:
 
 def _compare(source: Source, topic: str) -> None:
     """Raise if the topic's newest keys were placed by another hash than the default."""
-    config = {**source.options, "bootstrap.servers": source.bootstrap}
-    names = fingerprint(*newest(config, topic)).hash_names
+    config = {**source.options, "bootstrap.servers": str(source.bootstrap)}
+    try:
+        names = fingerprint(*newest(config, topic)).hash_names
+    except ConfigurationError as error:
+        cure = "or say how keys are placed, so that none is compared: --hash murmur2"
+        raise CliError(f"{redacted(str(error), config)}; {cure}") from error
     if not names or "murmur2" in names:
         return
     cure = f"say --hash {names[0]}" if names[0] in get_args(HashName) else "say --hash murmur2 nonetheless"
@@ -247,14 +253,8 @@ def origin(answer: WhatIf) -> str:
     """Return what was counted, in a line."""
     first = answer.outcomes[0]
     whole = first.keyed + first.unkeyed
-    parts = [
-        answer.source,
-        counted(answer.current, "partition"),
-        counted(whole, "record"),
-        answer.hash_name,
-        f"counted in {answer.seconds:.1f} s",
-    ]
-    return ", ".join(parts)
+    counts = counted(answer.current, "partition"), counted(whole, "record")
+    return ", ".join([answer.source, *counts, answer.hash_name, f"counted in {answer.seconds:.1f} s"])
 
 
 def verdict(answer: WhatIf) -> str:

@@ -9,12 +9,7 @@ from aiokafka import AIOKafkaProducer
 
 from kafka_partition_events.clients.aiokafka.adapter import AiokafkaAdapter
 from kafka_partition_events.clients.aiokafka.calls import Calls
-from kafka_partition_events.clients.aiokafka.private import (
-    THEIRS,
-    is_started,
-    settings_of,
-    watch_connections,
-)
+from kafka_partition_events.clients.aiokafka.private import THEIRS, is_started, settings_of, watch_connections
 from kafka_partition_events.clients.aiokafka.second import SecondAccumulator, detour
 from kafka_partition_events.clients.aiokafka.source import AiokafkaMetadataSource, policies_over
 from kafka_partition_events.clients.attaching import AttachPlan

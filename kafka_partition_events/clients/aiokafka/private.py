@@ -104,9 +104,7 @@ def accumulator_of(producer: AIOKafkaProducer) -> Any:
 
 
 def take_records(
-    producer: AIOKafkaProducer,
-    began: Callable[[str], None],
-    add: Callable[[Record, float], Awaitable[Any]],
+    producer: AIOKafkaProducer, began: Callable[[str], None], add: Callable[[Record, float], Awaitable[Any]]
 ) -> None:
     """Have ``add`` place and append each record whose partition the application has not given.
 

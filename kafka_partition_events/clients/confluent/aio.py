@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -53,17 +53,14 @@ class _Line:
         self.waiting = 0  # how many are in it: between two of them the lock is free for a moment
         self._lock = asyncio.Lock()
 
-    async def __aenter__(self) -> None:
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
         self.waiting += 1
         try:
-            await self._lock.acquire()
-        except BaseException:
+            async with self._lock:
+                yield
+        finally:
             self.waiting -= 1
-            raise
-
-    async def __aexit__(self, *_exc: object) -> None:
-        self.waiting -= 1
-        self._lock.release()
 
 
 class AsyncPartitioningProducer:
@@ -165,7 +162,7 @@ class AsyncPartitioningProducer:
         report = partial(reports.put, future, callback or on_delivery or self._default)
         send = partial(producer.produce, topic, value, key, partition, report, None, timestamp, headers)
         if self._room.waiting or not self._sent(send):
-            async with self._room:
+            async with self._room.turn():
                 was_alone = False
                 while not self._sent(send, is_alone=was_alone):
                     was_alone = not reports.outstanding
@@ -183,7 +180,7 @@ class AsyncPartitioningProducer:
         deadline = now() + METADATA_WAIT_S
         line = self._unknown.setdefault(topic, _Line())
         try:
-            async with line:
+            async with line.turn():
                 if must_wait(topic, key):
                     await self.wait_for_topic(topic, max(0.0, deadline - now()))
         finally:

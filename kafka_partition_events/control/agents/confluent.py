@@ -241,11 +241,7 @@ class RebalanceHook:
         return positioned
 
     def _try_to_pin(
-        self,
-        consumer: Consumer,
-        new: list[TopicPartition],
-        deadline: float,
-        positioned: set[TopicPartition],
+        self, consumer: Consumer, new: list[TopicPartition], deadline: float, positioned: set[TopicPartition]
     ) -> set[str]:
         """Put those that have a commit now into a set; return the names of errors."""
         try:

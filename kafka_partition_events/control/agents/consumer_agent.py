@@ -26,19 +26,12 @@ class ConsumerAgent(ControlAgent):
     Thread-safe. For the process that made it.
     """
 
-    def __init__(
-        self,
-        link: AgentLink,
-        instance_id: str,
-        group: str,
-        *,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, link: AgentLink, instance_id: str, group: str, *, clock: Clock | None = None) -> None:
         """Make an agent; nothing is asked before `start`.
 
         Args:
             link: Reaches the control topics; the agent closes it.
-            instance_id: What this process is called over restarts; no two processes share one.
+            instance_id: Its name, the same after a restart; no other agent has it, in this process either.
             group: Its consumer group. For a reader that is in none: the name by which changes wait for it.
             clock: For tests.
         """

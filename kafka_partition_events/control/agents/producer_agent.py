@@ -50,7 +50,7 @@ class ProducerAgent(ControlAgent, PartitionChangeListener):
         Args:
             poller: Its partitioners get the limits.
             link: Reaches the control topics; the agent closes it.
-            instance_id: What this process is called over restarts; no two processes share one.
+            instance_id: Its name, the same after a restart; no other agent has it, in this process either.
             spread: Over how many seconds the news of a fleet is spread.
             clock: For tests.
         """

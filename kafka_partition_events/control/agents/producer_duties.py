@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from attrs import define, field
 
 from kafka_partition_events.control.agents.leases import Leaseholder, Report
-from kafka_partition_events.control.protocol.records import Change, TopicUse
+from kafka_partition_events.control.protocol.records import MOST_TOPICS, Change, TopicUse
 from kafka_partition_events.metadata.cluster import Cluster
 
 
@@ -72,7 +72,9 @@ class ProducerDuties(Leaseholder):
         self._grown_at = {id_: at for id_, at in self._grown_at.items() if id_ in here}
         self._armed = {id_: armed for id_, armed in self._armed.items() if id_ in here}
         known = {} if cluster is None else cluster.by_topic
-        mine = {change.spec.topic: change for change in here.values() if change.spec.topic in known}
+        # What a list lacks that may be cut passes for unarmed, so a long one names what is not used, too.
+        long = len(known) >= MOST_TOPICS
+        mine = {change.spec.topic: change for change in here.values() if long or change.spec.topic in known}
         view = self._view_of(cluster, used, mine, now)
         lease, again_at = self.report(view, now, busy=bool(mine))
         opening = (self.opens_itself_at(change) for change in mine.values() if self._holds(change, now))
@@ -81,12 +83,13 @@ class ProducerDuties(Leaseholder):
     def _view_of(
         self, cluster: Cluster | None, used: Mapping[str, int], mine: Mapping[str, Change], now: float
     ) -> tuple[TopicUse, ...]:
-        """Return the topics that are used, those with open changes first."""
+        """Return the topics that are used, and those of ``mine``; these first."""
         topics = {} if cluster is None else cluster.by_topic
-        names = sorted(name for name, info in topics.items() if not info.internal)
+        names = {name for name, info in topics.items() if not info.internal} | mine.keys()
         uses = []
-        for name in sorted(names, key=lambda name: name not in mine):
-            seen, change = len(topics[name].partitions), mine.get(name)
+        for name in sorted(names, key=lambda name: (name not in mine, name)):
+            info, change = topics.get(name), mine.get(name)
+            seen = 0 if info is None else len(info.partitions)
             held = change if change is not None and self._holds(change, now) else None
             if held is not None:
                 # By the snapshot that the routes were made from when limited: they hold what is newer.
@@ -94,7 +97,7 @@ class ProducerDuties(Leaseholder):
             uses.append(
                 TopicUse(
                     topic=name,
-                    topic_id=topics[name].topic_id,
+                    topic_id=None if info is None else info.topic_id,
                     seen=seen,
                     used=used.get(name, seen),
                     holds=None if held is None else held.change_id,

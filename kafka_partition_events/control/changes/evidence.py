@@ -20,7 +20,13 @@ from attrs import field, frozen
 from kafka_partition_events.control.protocol.bounds import MOST_ITEMS, MOST_TEXT
 from kafka_partition_events.control.protocol.ledger import Appended, Leases
 from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
-from kafka_partition_events.control.protocol.records import Change, GroupProgress, TopicUse, Totals
+from kafka_partition_events.control.protocol.records import (
+    MOST_TOPICS,
+    Change,
+    GroupProgress,
+    TopicUse,
+    Totals,
+)
 from kafka_partition_events.legible import legible
 
 _MOST_LISTED: Final = 5
@@ -56,8 +62,8 @@ class Evidence:
     Attributes:
         positioned: Whether every group that is waited for has a position on all new partitions.
         readers_known: Whether it is known which groups to wait for.
-        unarmed: How many live producers are not known to hold the gate. If there are none before the topic
-            grows, no one writes to its new partitions too early.
+        unarmed: How many live producers that may use the topic are not known to hold the gate. If there are
+            none before it grows, no one writes to its new partitions too early.
         totals: Producers.
         groups: The groups that are waited for.
         unverified: Why the numbers may not be complete.
@@ -78,9 +84,9 @@ class Evidence:
 
 def evidence(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) -> Evidence:
     """Return what is known of a change at a moment of the brokers' clock."""
-    live = [*live_producers(change, leases, now_ms)]
-    said = Counter(status_of(change, use) for use in live)
-    unarmed = sum(not (use.holds == change.change_id and use.armed) for use in live)
+    uses = [*_uses_of_producers(change, leases, now_ms)]
+    said = Counter(status_of(change, use) for use in uses if use.seen)
+    unarmed = sum(not (use.holds == change.change_id and use.armed) for use in uses)
     # From the growth on it is how many there were then.
     counted = change.totals.unarmed if change.state.happened else unarmed
     totals = Totals(**{status: said[status] for status in Status}, unarmed=counted)
@@ -112,10 +118,17 @@ class Status(StrEnum):
 
 def live_producers(change: Change, leases: Leases, now_ms: int) -> Iterator[TopicUse]:
     """Yield what the live producers that a change concerns say of its topic."""
+    return (use for use in _uses_of_producers(change, leases, now_ms) if use.seen)
+
+
+def _uses_of_producers(change: Change, leases: Leases, now_ms: int) -> Iterator[TopicUse]:
+    """Yield the same, and of those that may use the topic, or hold it without, a use that sees nothing."""
     spec = change.spec
     for appended in leases.values():
-        use = appended.record.use_of(spec.topic, spec.topic_id)
-        if appended.record.group is None and use is not None and not has_departed(appended, now_ms):
+        lease, use = appended.record, appended.record.use_of(spec.topic, spec.topic_id)
+        if use is None and len(lease.view) >= MOST_TOPICS:
+            use = TopicUse(topic=spec.topic, seen=0, used=0)  # it may have been cut off
+        if lease.group is None and use is not None and not has_departed(appended, now_ms):
             yield use
 
 
@@ -156,8 +169,11 @@ def positions_of_groups(
         group, use = appended.record.group, appended.record.use_of(spec.topic, spec.topic_id)
         if group is not None and use is not None and not has_departed(appended, now_ms):
             own[group] |= use.positioned
-    names = {one.group for one in change.groups} | (cluster.readers or set()) | own.keys()
-    return {name: own[name] | cluster.groups.get(name, NO_PARTITIONS) for name in sorted(names)[:MOST_ITEMS]}
+    # What brokers have shown comes first, now and in later rounds: no lease pushes it out.
+    names = dict.fromkeys(
+        [*sorted(cluster.readers or ()), *(one.group for one in change.groups), *sorted(own)]
+    )
+    return {name: own[name] | cluster.groups.get(name, NO_PARTITIONS) for name in [*names][:MOST_ITEMS]}
 
 
 # -- what is not known -------------------------------------------------------------------------------------

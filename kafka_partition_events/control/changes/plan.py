@@ -1,7 +1,8 @@
 """What a change would do, before it is requested. Pure.
 
-A plan asks the functions that will decide: `commands.obey` whether the tracker would take the change,
-`evidence` which instances and groups it concerns. It promises nothing: what comes later is not in it.
+A plan asks the functions that will decide: `commands.obey` whether the tracker would take the change (but
+for its policy), `evidence` which instances and groups it concerns. It promises nothing: what comes later is
+not in it.
 """
 
 from collections import Counter
@@ -12,12 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from kafka_partition_events.control.changes.commands import obey
-from kafka_partition_events.control.changes.evidence import (
-    ClusterView,
-    evidence,
-    is_up,
-    live_producers,
-)
+from kafka_partition_events.control.changes.evidence import ClusterView, evidence, is_up, live_producers
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.ledger import Leases, Ledger
 from kafka_partition_events.control.protocol.records import Command, Given
@@ -35,7 +31,7 @@ class Verdict(StrEnum):
     EXPOSED = "exposed"
     """Records may be missed, or left behind: a group, a producer or the topic itself is not made for it."""
     BLOCKED = "blocked"
-    """The tracker would refuse it, or Kafka would make a part of it only."""
+    """The tracker would refuse it, by the rules that need no policy."""
 
 
 class Safety(StrEnum):
@@ -84,7 +80,7 @@ class Plan:
 
     Attributes:
         spec: The change.
-        refusal: Why the tracker would refuse it; None if it would not.
+        refusal: Why the tracker would refuse it, by the rules that need no policy; None: by none of them.
         producers: How many producers with the library it concerns, that are live.
         exposed: Why records may be missed or left behind although every group is safe, in words.
         groups: The groups that read the topic, or did; None: they could not be asked for.
@@ -113,24 +109,26 @@ def plan(
     cluster: ClusterView,
     groups: Collection[Group] | None,
     *,
-    compacted: bool,
+    compacted: bool | None,
     now_ms: int,
 ) -> Plan:
     """Return what a request would do.
 
-    Groups are those that read the topic, or have offsets of it; None: they could not be asked for.
+    Groups are those that read the topic, or have offsets of it; None: they could not be asked for. So with
+    ``compacted``, whether the topic is.
     """
     request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
     change, refusal = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
     assert change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
+    unseen = ("whether the topic is compacted is not known",) if compacted is None else ()
     producers = sum(1 for _ in live_producers(change, ledger.leases, now_ms))
     return Plan(
         spec=spec,
         refusal=None if refusal is None else refusal.detail,
         producers=producers,
-        exposed=tuple(_exposed(spec, producers, compacted=compacted)),
+        exposed=tuple(_exposed(spec, producers, compacted=compacted is True)),
         groups=None if groups is None else tuple(_outlooks(spec, groups, ledger.leases, now_ms)),
-        unverified=evidence(change, ledger.leases, cluster, now_ms).unverified,
+        unverified=evidence(change, ledger.leases, cluster, now_ms).unverified + unseen,
     )
 
 

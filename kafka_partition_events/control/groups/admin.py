@@ -108,12 +108,7 @@ class GroupAdmin:
     ) -> list[ConfluentPartition]:
         """Ask for the offsets of one group; on a thread of its own."""
         consumer = Consumer(
-            {
-                "log_level": 2,
-                **connecting(self._config),
-                "enable.auto.commit": False,
-                "group.id": group,
-            }
+            {"log_level": 2, **connecting(self._config), "enable.auto.commit": False, "group.id": group}
         )
         try:
             return consumer.committed([ConfluentPartition(*tp) for tp in partitions], timeout=timeout)

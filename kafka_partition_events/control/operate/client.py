@@ -21,12 +21,7 @@ from kafka_partition_events.control.protocol.records import Command, Given
 from kafka_partition_events.control.protocol.topics import CURE
 from kafka_partition_events.errors import ControlTopicError
 
-_WRITING: Final = {
-    "acks": "all",
-    "enable.idempotence": True,
-    "linger.ms": 0,
-    "partitioner": "murmur2_random",
-}
+_WRITING: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 0, "partitioner": "murmur2_random"}
 _LIMIT_S: Final = 15.0
 
 
@@ -76,8 +71,8 @@ class ControlClient:
         """Return the groups of a topic with so many partitions; see `groups_of`."""
         return groups_of(self._groups, topic, count, _LIMIT_S)
 
-    def is_compacted(self, topic: str) -> bool:
-        """Return whether a topic is known to be compacted."""
+    def is_compacted(self, topic: str) -> bool | None:
+        """Return whether a topic is compacted; None: that can't be seen."""
         return self._topics.is_compacted(topic)
 
     def close(self) -> None:

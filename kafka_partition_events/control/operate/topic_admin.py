@@ -42,12 +42,13 @@ class ControlTopicAdmin:
             for name, config in configs.items()
         }
 
-    def is_compacted(self, topic: str) -> bool:
-        """Return whether any topic is known to be compacted."""
+    def is_compacted(self, topic: str) -> bool | None:
+        """Return whether any topic is compacted; None: that can't be seen."""
         try:
-            return "compact" in self._configs([topic]).get(topic, {}).get("cleanup.policy", "")
+            policy = self._configs([topic]).get(topic, {}).get("cleanup.policy")
         except (MetadataFetchError, TimeoutError):
-            return False
+            return None
+        return None if policy is None else "compact" in policy
 
     def create(self, topics: Iterable[ControlTopic]) -> None:
         """Create topics.

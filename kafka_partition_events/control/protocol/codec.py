@@ -30,11 +30,7 @@ from kafka_partition_events.legible import is_legible, legible
 
 VERSION: Final = 1
 
-FORMATS: Final = {
-    Command: "kpe.command",
-    Change: "kpe.change",
-    Lease: "kpe.lease",
-}
+FORMATS: Final = {Command: "kpe.command", Change: "kpe.change", Lease: "kpe.lease"}
 
 MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536}
 """How long a record may be. What is longer is not even parsed."""

@@ -203,7 +203,7 @@ class TopicUse:
     Attributes:
         topic: Its name.
         topic_id: Its id.
-        seen: How many partitions the instance sees,
+        seen: How many partitions the instance sees (0: it does not use the topic),
         used: and how many of them it uses.
         holds: The change at whose gate a producer waits.
         armed: Whether it did before it saw new partitions: then it has written to none of them.
@@ -226,13 +226,14 @@ class Lease:
     Each one says all there is to say, so none that is lost matters after the next one.
 
     Attributes:
-        instance_id: What the instance is called over restarts.
+        instance_id: The agent's name over restarts; of two agents with one name the later one counts.
         incarnation: A random id of this process.
         lease_seq: Counts this process's leases.
         born_ms: When its first lease was appended, as the delivery report says; None in the first one.
         group: A consumer's group; None: it is a producer.
         ttl_s: After how many seconds without a lease the instance counts as lost; 0: it has stopped.
-        view: The topics that it uses, those with open changes first; at most `MOST_TOPICS`.
+        view: The topics that it uses, those with open changes first; at most `MOST_TOPICS`. Where there may
+            be more, a producer names the topics of open changes that it does not use, too.
     """
 
     instance_id: str

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.gold.intervals import day_of
 from kafka_partition_events.spark.tables.counts import Counts
-from kafka_partition_events.spark.tables.state import Reading
+from kafka_partition_events.spark.tables.state import INGEST, Reading
 
 _NO_DAY: Final = date(2000, 1, 1)
 COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
@@ -42,8 +42,11 @@ class Came:
     reading: Reading
 
 
-def came(records: DataFrame, reading: Reading) -> Came:
-    """Count the rows of ``bronze/records``, or of ``silver/changes``, that a query has added."""
+def came(records: DataFrame, reading: Reading, query: str = INGEST) -> Came:
+    """Count the rows of ``bronze/records``, or of ``silver/changes``, that a query has added.
+
+    Of changes no offset counts as missing: their topic is compacted, and written in transactions.
+    """
     defects = (F.count_if(F.col("defect") == name).alias(name) for name in events.DEFECTS)
     found = (
         records.groupBy("partition")
@@ -60,7 +63,8 @@ def came(records: DataFrame, reading: Reading) -> Came:
     )
     counts = Counts(**{name: sum(row[name] for row in found) for name in ("read", "good", *events.DEFECTS)})
     next_, missing = _offsets(found, reading.next)
-    return Came(counts=evolve(counts, missing=missing), reading=evolve(reading, next=next_))
+    counts = evolve(counts, missing=missing if query == INGEST else 0)
+    return Came(counts=counts, reading=evolve(reading, next=next_))
 
 
 def _offsets(found: list[dict[str, Any]], before: Mapping[str, int]) -> tuple[Mapping[str, int], int]:

@@ -25,9 +25,8 @@ class IngestMetrics(Progress):
         self._read = Counter("records", "Records that were read.", **of_query)
         of_defect = {**how, "labelnames": ("query", "defect")}
         self._bad = Counter("quarantined_records", "Records that are no events of ours.", **of_defect)
-        self._missing = Counter(
-            "missing_offsets", "Offsets that were gone before they were read; markers, too.", **of_query
-        )
+        missing = "Offsets that were gone before they were read; markers, too; none of a compacted topic."
+        self._missing = Counter("missing_offsets", missing, **of_query)
         lag = "Offsets that were there when a batch was planned, and are in none yet."
         self._lag = Gauge("lag_offsets", lag, **of_query)
         self._refresh = Summary("refresh_duration_seconds", "How long it took to refresh tables.", **how)

@@ -76,12 +76,19 @@ def newest(config: Mapping[str, Any], topic: str) -> tuple[list[Placement], int]
     """Return the keys of a topic's newest records with their partitions, and how many partitions there are.
 
     What can't be read, for want of a right or of an online partition, is passed over, and logged.
+
+    Raises:
+        ConfigurationError: librdkafka refuses a setting.
     """
     from confluent_kafka import Consumer, KafkaException, TopicPartition  # noqa: PLC0415 - an extra
 
     found: list[Placement] = []
     deadline = time.monotonic() + _READ_S
-    with contextlib.closing(Consumer({**config, **_FIXED})) as consumer:
+    try:
+        reader = Consumer({**config, **_FIXED})
+    except KafkaException as error:
+        raise ConfigurationError(f"librdkafka refuses a setting: {error.args[0].str()}") from error
+    with contextlib.closing(reader) as consumer:
         try:
             partitions = len(consumer.list_topics(topic, timeout=_READ_S).topics[topic].partitions)
             each = math.ceil(_RECORDS / max(1, partitions))

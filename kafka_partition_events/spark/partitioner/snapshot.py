@@ -94,10 +94,7 @@ def _fetch(config: Mapping[str, Any], topic: str) -> Cluster:
     try:
         from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
 
-        from kafka_partition_events.clients.confluent.answers import (  # noqa: PLC0415
-            listed_topic,
-            nodes_of,
-        )
+        from kafka_partition_events.clients.confluent.answers import listed_topic, nodes_of  # noqa: PLC0415
         from kafka_partition_events.clients.confluent.connection import Connection  # noqa: PLC0415
     except ImportError as error:
         raise SparkJobError(

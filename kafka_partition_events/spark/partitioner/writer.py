@@ -10,12 +10,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.spark.partitioner import HashName
-from kafka_partition_events.spark.partitioner.column import (
-    KEY,
-    PARTITION,
-    Placing,
-    with_key,
-)
+from kafka_partition_events.spark.partitioner.column import KEY, PARTITION, Placing, with_key
 from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, settings_of
 
 _log = get_logger(__name__)

@@ -33,10 +33,7 @@ OF_LASTING: Final[Mapping[str, LastingTable]] = MappingProxyType(
     }
 )
 OF_EVENTS: Final[Mapping[str, tuple[str, EventTable]]] = MappingProxyType(
-    {
-        "leader_churn": ("leadership.moved", leader_churn),
-        "skew": ("cluster.summary", skew),
-    }
+    {"leader_churn": ("leadership.moved", leader_churn), "skew": ("cluster.summary", skew)}
 )
 """By name, the events that each counts, and how: each event once, as `events.distinct` returns it."""
 

@@ -53,13 +53,7 @@ class Refresher:
     """Keeps silver and gold up to date with what queries have written."""
 
     def __init__(
-        self,
-        tables: Tables,
-        kept: StateTable,
-        progress: Progress,
-        target: float = 0.999,
-        *,
-        at_once: int = 4,
+        self, tables: Tables, kept: StateTable, progress: Progress, target: float = 0.999, *, at_once: int = 4
     ) -> None:
         """Make it, on tables whose session has its time in UTC.
 
@@ -93,7 +87,7 @@ class Refresher:
             for query, last in taking.upto.items()
             if last > (before := mark.taken.get(query, 0))
         }
-        new = {query: came(rows_of, state.readings[query]) for query, rows_of in added.items()}
+        new = {query: came(rows, state.readings[query], query) for query, rows in added.items()}
         readings = {**state.readings, **{query: one.reading for query, one in new.items()}}
         counts = new[INGEST].counts if INGEST in new else Counts()
         if counts.read:

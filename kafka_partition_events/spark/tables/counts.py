@@ -17,7 +17,7 @@ class Counts:
         past: Events of an observer whose clock is behind.
         doubles: Observations of an event that another one in the same batches reported, too.
         missing: Offsets that were gone before they were read: by retention, or with a topic that was deleted.
-            Markers of transactions count as such, too.
+            Markers of transactions count as such, too. None is counted of change control's topic.
     """
 
     read: int = 0

@@ -42,13 +42,7 @@ def what_if(
         hot = _hottest(sample, scenarios, hash_name, hottest, keyed) if hottest and keyed else ()
     except SPARK_ERRORS as error:
         raise SparkJobError(f"Spark could not read {sample.name}: {reason(error)}") from error
-    return WhatIf(
-        source=sample.name,
-        outcomes=found,
-        hottest=hot,
-        hash_name=hash_name,
-        seconds=took,
-    )
+    return WhatIf(source=sample.name, outcomes=found, hottest=hot, hash_name=hash_name, seconds=took)
 
 
 def _hottest(

@@ -242,13 +242,7 @@ class Nodes:
             for each in more:
                 self.more_ports[each.name][broker] = each.port
             settings = broker_settings(
-                broker,
-                voters,
-                client=client,
-                inside=inside,
-                between=between,
-                more=more,
-                brokers=plan.brokers,
+                broker, voters, client=client, inside=inside, between=between, more=more, brokers=plan.brokers
             )
             self.brokers[broker] = node(f"broker-{broker}", own[broker], settings)
         if plan.links is not None:

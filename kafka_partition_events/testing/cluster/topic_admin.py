@@ -78,11 +78,7 @@ class TopicAdmin:
             KitError: Kafka refused.
         """
         client = self._client()
-        from confluent_kafka.admin import (  # type: ignore[attr-defined]  # noqa: PLC0415
-            AlterConfigOpType,
-            ConfigEntry,
-            ConfigResource,
-        )
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]  # noqa: PLC0415
 
         changes = [
             ConfigEntry(

@@ -120,11 +120,7 @@ class Links:
     """
 
     def __init__(
-        self,
-        clients: Mapping[int, tuple[int, int]],
-        brokers: Mapping[int, tuple[int, int]],
-        *,
-        log: Path,
+        self, clients: Mapping[int, tuple[int, int]], brokers: Mapping[int, tuple[int, int]], *, log: Path
     ) -> None:
         self._between = bool(brokers)
         self._brokers = tuple(sorted(clients))

@@ -15,12 +15,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from attrs import frozen
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from kafka_partition_events.durations import Durations
 from kafka_partition_events.log import get_logger

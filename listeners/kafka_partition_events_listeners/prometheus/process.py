@@ -43,9 +43,7 @@ def read_listeners(registrations: Iterable[Registration]) -> Iterable[Reading]:
 
 
 def read_partitioners(
-    partitioners: Sequence[Partitioner],
-    topics: Iterable[str],
-    max_topics: int,
+    partitioners: Sequence[Partitioner], topics: Iterable[str], max_topics: int
 ) -> Iterable[Reading]:
     """Return where records without a key go, and how many brokers are avoided; the worst for each topic.
 

@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from kafka_partition_events import (
-    DefaultPartitioner,
-    MetadataPoller,
-    MetadataSource,
-)
+from kafka_partition_events import DefaultPartitioner, MetadataPoller, MetadataSource
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.testing import KafkaCluster

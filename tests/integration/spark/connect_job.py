@@ -48,11 +48,7 @@ def records(spark: SparkSession, topic: str) -> list[Any]:
         .collect()
     )
     return [
-        [
-            None if row["key"] is None else row["key"].decode(),
-            row["value"].decode(),
-            row["partition"],
-        ]
+        [None if row["key"] is None else row["key"].decode(), row["value"].decode(), row["partition"]]
         for row in found
     ]
 

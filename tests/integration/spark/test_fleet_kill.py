@@ -78,11 +78,7 @@ def topic(kafka_cluster: "KafkaCluster") -> str:
 @pytest.mark.weekly  # at random; each write by itself: test_fleet_seams.py
 @pytest.mark.kafka
 def test_gold_after_kills_and_a_pause_is_what_the_batch_computation_makes_of_all(
-    spark: "SparkSession",
-    kafka_cluster: "KafkaCluster",
-    topic: str,
-    gold_of_the_story: Gold,
-    tmp_path: Path,
+    spark: "SparkSession", kafka_cluster: "KafkaCluster", topic: str, gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
     from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
 

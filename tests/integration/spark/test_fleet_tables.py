@@ -125,7 +125,7 @@ class TestState:
 
 def test_offsets_that_were_gone_before_they_were_read_are_counted(spark: "SparkSession") -> None:
     from kafka_partition_events.spark.ingest.batches import came  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.state import Reading  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.state import CONTROL, Reading  # noqa: PLC0415
 
     def batch(*places: tuple[int, int]) -> "DataFrame":
         rows = [("kpe.events", partition, offset, None, DAY) for partition, offset in places]
@@ -138,6 +138,10 @@ def test_offsets_that_were_gone_before_they_were_read_are_counted(spark: "SparkS
     second = came(batch((0, 12), (0, 13), (1, 0)), first.reading)
     assert (second.counts.read, second.counts.missing) == (3, 4)
     assert second.reading.next == {"0": 14, "1": 1}
+    # Of kpe.changes they are what compaction took, and markers of transactions.
+    control = came(batch((0, 12), (0, 14)), first.reading, CONTROL)
+    assert (control.counts.read, control.counts.missing) == (2, 0)
+    assert control.reading.next == {"0": 15}
 
 
 # -- observations -> events ------------------------------------------------------------------------------

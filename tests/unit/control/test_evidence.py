@@ -6,8 +6,10 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.control.changes.evidence import Status, positions_of_groups
+from kafka_partition_events.control.protocol.bounds import MOST_ITEMS
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
-from kafka_partition_events.control.protocol.records import TopicUse
+from kafka_partition_events.control.protocol.records import MOST_TOPICS, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import State
 from tests.control_kit import NEW, Story, gated, grown, growth
 
 HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))
@@ -56,6 +58,21 @@ class TestWhichGroups:
         story.tick()
         assert self.groups(story) == []
 
+    def test_no_lease_pushes_out_one_that_brokers_have_shown(self) -> None:
+        story = Story()
+        story.request(gated())
+        story.tick()
+        for number in range(MOST_ITEMS):
+            story.lives([f"x{number}"], group=f"!{number:04}")
+        assert story.tick() is State.REQUESTED
+        story.sees(readers=frozenset({"zoo"}))
+        story.tick()
+        assert self.groups(story)[:2] == ["zoo", "billing"]
+        assert len(self.groups(story)) == MOST_ITEMS
+        story.sees(readers=frozenset())
+        story.tick()
+        assert {"zoo", "billing"} < {*self.groups(story)}
+
 
 class TestWhichProducers:
     def counted(self, **fields: object) -> int:
@@ -100,6 +117,22 @@ class TestArmed:
         story.tick()
         assert story.change.totals.unarmed == 1
         assert story.change.unverified == ("producers that did not hold the gate when the topic grew: 1",)
+
+    def test_a_list_of_topics_that_may_be_cut_says_nothing_of_one_that_is_not_in_it(self) -> None:
+        others = tuple(TopicUse(topic=f"t{n}", seen=1, used=1) for n in range(MOST_TOPICS))
+        story = Story()
+        story.lives("a", view=others)
+        story.lives("b", view=others[1:])
+        story.lives("c", view=others, group="billing")
+        story.lives("d", view=others, ttl_s=0.0)
+        story.request(gated())
+        assert (story.evidence.unarmed, story.evidence.totals.live) == (1, 0)
+
+    def test_a_producer_that_holds_and_does_not_use_the_topic_is_armed_and_not_waited_for(self) -> None:
+        story = Story()
+        story.request(gated())
+        story.says("a", Status.HELD, seen=0)
+        assert (story.evidence.unarmed, story.evidence.totals.live) == (0, 0)
 
 
 class TestWhatIsNotKnown:

@@ -32,7 +32,7 @@ class Groups(GroupAdmin):
             else:
                 future.set_result(answer)
         client = SimpleNamespace(
-            describe_consumer_groups=lambda ids, request_timeout: {id_: futures[id_] for id_ in ids},
+            describe_consumer_groups=lambda ids, request_timeout: {id_: futures[id_] for id_ in ids}
         )
         self._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
         self._answers = futures

@@ -20,9 +20,7 @@ def reading(
     assigned: frozenset[int] = frozenset(), positioned: frozenset[int] = frozenset()
 ) -> ConsumerReading:
     return ConsumerReading(
-        counts={"orders": 6},
-        assigned=of_orders(assigned),
-        positioned=of_orders(positioned),
+        counts={"orders": 6}, assigned=of_orders(assigned), positioned=of_orders(positioned)
     )
 
 

@@ -55,11 +55,7 @@ RECORDS: list[Any] = [
     lease("a", seen=12, used=4, born_ms=9, group="g"),
     lease("b", holds=ONE, armed=True, positioned=PartitionSet.of(NEW)),
 ]
-NAMES = {
-    Command: "control.command",
-    Change: "control.change",
-    Lease: "control.lease",
-}
+NAMES = {Command: "control.command", Change: "control.change", Lease: "control.lease"}
 
 
 def document(record: Any) -> dict[str, Any]:
@@ -169,11 +165,7 @@ def test_a_lease_with_fifty_topics_stays_small() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words_there_are"),
-    [
-        ("verb", vocabulary.Verb),
-        ("state", vocabulary.State),
-    ],
+    ("name", "words_there_are"), [("verb", vocabulary.Verb), ("state", vocabulary.State)]
 )
 def test_schemas_list_the_words_that_there_are(name: str, words_there_are: type[StrEnum]) -> None:
     assert schemas()["control"]["$defs"][name]["enum"] == [word.value for word in words_there_are]

@@ -10,10 +10,11 @@ from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.changes.transitions import is_due
 from kafka_partition_events.control.protocol.codec import decode, encode
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
-from kafka_partition_events.control.protocol.records import Change, Lease, TopicUse
+from kafka_partition_events.control.protocol.records import MOST_TOPICS, Change, Lease, TopicUse
 from kafka_partition_events.control.protocol.vocabulary import State
-from kafka_partition_events.metadata.cluster import TopicPartition
-from tests.control_kit import NEW, TOPIC, Story, gated, growth, lease
+from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.control_kit import CLUSTER, NEW, TOPIC, Story, gated, growth, lease
 
 
 class TestAGroupThatLeavesWhileTheTopicGrows:
@@ -62,6 +63,27 @@ def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic()
     assert not is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
     story.sees(readers=frozenset())
     assert is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
+
+
+def test_the_tracker_grows_nothing_before_a_producer_of_many_topics_holds_the_gate() -> None:
+    story = Story()
+    topics = {f"a{n}": [1] for n in range(MOST_TOPICS)}
+    agent = ProducerDuties(lease("a", view=(), lease_seq=0), spread=0.0)
+    seen = cluster_of({**topics, TOPIC: [1] * 6}, cluster_id=CLUSTER), cluster_of(topics, cluster_id=CLUSTER)
+
+    def is_due_when_it_has_said(at: float, cluster: Cluster) -> bool:
+        said, _ = agent.says(cluster, {}, at)
+        assert said is not None
+        story.ledger.take_lease(said, story.now_ms)
+        return is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
+
+    story.request(gated(execute=True))
+    assert not is_due_when_it_has_said(0.0, seen[0]), "it has not read the change, and may write to the topic"
+    agent.ledger.take_change(story.change)
+    assert is_due_when_it_has_said(10.0, seen[0])
+    assert story.evidence.totals.held == 1
+    assert is_due_when_it_has_said(20.0, seen[1]), "it does not use the topic, and holds the gate of it"
+    assert story.evidence.totals.live == 0
 
 
 @pytest.mark.parametrize(

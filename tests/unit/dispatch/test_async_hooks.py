@@ -102,8 +102,7 @@ class TestTheContract:
         assert listener.calls == ["map", "added", "settled"]
 
     @pytest.mark.parametrize(
-        "error",
-        [ZeroDivisionError("own"), SystemExit(3), TimeoutError("hers"), asyncio.CancelledError()],
+        "error", [ZeroDivisionError("own"), SystemExit(3), TimeoutError("hers"), asyncio.CancelledError()]
     )
     @on_a_loop
     async def test_one_that_raises_loses_that_event_only(

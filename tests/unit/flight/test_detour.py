@@ -9,14 +9,7 @@ import structlog
 from attrs import evolve
 
 from kafka_partition_events import Node
-from kafka_partition_events.clients.flight.detour import (
-    CHECK_S,
-    GRACE_S,
-    IDLE_S,
-    RETRY_S,
-    Detour,
-    healthy,
-)
+from kafka_partition_events.clients.flight.detour import CHECK_S, GRACE_S, IDLE_S, RETRY_S, Detour, healthy
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 
@@ -40,12 +33,7 @@ class Rig:
         self.tried = 0
         self.closed = threading.Semaphore(0)
         self.owner: object = self
-        self.detour = Detour(
-            self.make,
-            lambda _handle: self.closed.release(),
-            lambda: self.owner,
-            self.clock,
-        )
+        self.detour = Detour(self.make, lambda _handle: self.closed.release(), lambda: self.owner, self.clock)
 
     def make(self) -> Numbered:
         self.tried += 1

@@ -5,13 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.clients.flight.key_log import (
-    NOTHING,
-    PENDING,
-    UNVOUCHED,
-    KeyLog,
-    Mark,
-)
+from kafka_partition_events.clients.flight.key_log import NOTHING, PENDING, UNVOUCHED, KeyLog, Mark
 
 
 @pytest.fixture

@@ -4,17 +4,7 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
-from tests.unit.journal.shelf import (
-    FULL,
-    Shelf,
-    World,
-    answer,
-    at,
-    between,
-    bodies,
-    snapshot,
-    tell,
-)
+from tests.unit.journal.shelf import FULL, Shelf, World, answer, at, between, bodies, snapshot, tell
 
 
 class TestARestart:

@@ -1,5 +1,7 @@
 """By the real SDK of OpenTelemetry: what is read is what Prometheus scrapes, under OpenTelemetry's names."""
 
+import subprocess
+import sys
 from collections import Counter
 from typing import Any
 
@@ -116,3 +118,13 @@ def test_several_clusters_are_read_by_one_meter_until_their_listeners_close(
     assert partitions() == {"second": 1}
     listeners[1].close()
     assert partitions() == {}
+
+
+def test_without_opentelemetry_it_says_what_to_install() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['opentelemetry'] = None\n"  # import then raises ModuleNotFoundError
+        "from kafka_partition_events.listeners import OpenTelemetryRegistry\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "pip install 'kafka-partition-events[metrics]' opentelemetry-api" in done.stderr

@@ -153,11 +153,7 @@ def test_a_producers_reroutes_for_as_long_as_it_lives(watch: Watch) -> None:
     first, second = Producer(), Producer()
     watched = watch(orders(1), producers=[first, second])
     scrape = watched.scrape()
-    assert scrape.by("reason", "kpe_partitioner_reroutes_total") == {
-        "offline": 6,
-        "suspect": 4,
-        "capped": 2,
-    }
+    assert scrape.by("reason", "kpe_partitioner_reroutes_total") == {"offline": 6, "suspect": 4, "capped": 2}
     del second
     gc.collect()
     assert watched.scrape().value("kpe_partitioner_reroutes_total", reason="offline") == 3
