@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from kafka_partition_events import ConfigurationError
-from kafka_partition_events.clients.ordered.order import EnquiryAnswer, Question, RecentIds
+from kafka_partition_events.clients.flight.record import ID_HEADER
+from kafka_partition_events.clients.ordered.order import EnquiryAnswer, NextRecord, Order, Question, RecentIds
 from kafka_partition_events.testing import ManualClock
 from tests.ordered_kit import TOPIC, Group, Member, Message, Partition, Plain, headers, in_memory, values
 
@@ -101,6 +102,18 @@ class TestGone:
                 return
         pytest.fail("waits for what is gone")
 
+    def test_the_45_s_are_those_of_each_record(self) -> None:
+        """What a log lacked for a moment an hour ago says nothing of what it lacks now."""
+        order, log, here = Order(300.0), (TOPIC, 1), (TOPIC, 0)
+        assert order.judge(here, 0, headers({1: 100}), 0.0) is NextRecord.WAIT
+        order.learn(Question(1.0, (), log), EnquiryAnswer({}, (0, 100)))
+        order.reached(log, 101)
+        order.settle()
+        assert order.judge(here, 0, headers({1: 100}), 2.0) is NextRecord.GIVE
+        assert order.judge(here, 1, headers({1: 5_000}), 3_600.0) is NextRecord.WAIT
+        order.learn(Question(3_601.0, (), log), EnquiryAnswer({}, (0, 4_000)))
+        assert order.judge(here, 1, headers({1: 5_000}), 3_602.0) is NextRecord.WAIT
+
 
 class TestLongWaits:
     def test_are_delivered_and_logged(self, group: Group, clock: Any, caplog: Any) -> None:
@@ -138,12 +151,32 @@ class TestLongWaits:
 
 
 class TestCopies:
+    def test_wait_for_their_original_also_when_both_are_read_again(self) -> None:
+        """Else what follows a copy could be handed out before the original."""
+        order, first, second = Order(300.0), (TOPIC, 1), (TOPIC, 2)
+        named = [(ID_HEADER, b"id")]
+        for _ in range(2):
+            order.starts(first, 5)
+            order.starts(second, 9)
+            if order.judge(second, 9, named, 0.0) is NextRecord.GIVE:  # nothing is known of it yet
+                order.starts(second, 9)
+                order._ids = RecentIds()
+            assert order.judge(first, 5, named, 0.0) is NextRecord.GIVE
+            assert order.judge(second, 9, named, 0.0) is NextRecord.WAIT, "it is not processed yet"
+            order.settle()
+            assert order.judge(second, 9, named, 0.0) is NextRecord.DROP
+            assert order.judge(second, 10, (), 0.0) is NextRecord.GIVE
+            order.settle()
+        order.starts(first, 5)
+        order.starts(second, 9)
+        assert order.judge(second, 9, named, 0.0) is NextRecord.WAIT
+
     def test_ids_are_remembered_within_bounds(self) -> None:
         ids = RecentIds(remembered=10)
         for number in range(100):
             ids.add(b"%d" % number, (TOPIC, 0), number)
-        assert all(ids.is_copy(b"%d" % number, (TOPIC, 1), 0) for number in range(90, 100))
-        assert not ids.is_copy(b"70", (TOPIC, 1), 0)
+        assert all(ids.original(b"%d" % number, (TOPIC, 1), 0) for number in range(90, 100))
+        assert ids.original(b"70", (TOPIC, 1), 0) is None
 
 
 class TestOffsets:
@@ -205,6 +238,10 @@ class TestAsAPlainConsumer:
         member.resume([place(0)])
         assert member.paused == {0}
         assert polled(member) == []
+
+    def test_close_is_idempotent(self, group: Group) -> None:
+        with reader(group, 0) as member:
+            member.close()
 
     def test_seek_drops_what_waits(self, group: Group) -> None:
         member = reader(group, 0)

@@ -47,6 +47,7 @@ class Waits:
             )
         self._order, self._open, self._raises = order, open_, on_timeout == "raise"
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="kpe-ordered")
+        self._closed = False
         self._enquirer: Enquirer | None = None
         self._asked: tuple[Question, Future[EnquiryAnswer]] | None = None
         self._next = 0.0
@@ -76,9 +77,11 @@ class Waits:
         return None
 
     def close(self) -> None:
-        """Close the client once it has its answer, `ASK_S` at the longest for each request."""
-        self._pool.submit(self._close)
-        self._pool.shutdown()
+        """Close the client once it has its answer, `ASK_S` at the longest for each request. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._pool.submit(self._close)
+            self._pool.shutdown()
 
     def _ask(self, question: Question) -> EnquiryAnswer:
         if self._enquirer is None:

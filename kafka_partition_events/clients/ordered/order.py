@@ -53,6 +53,7 @@ class Head:
     offset: int
     after: dict[Place, int]
     since: float
+    is_copy: bool = False  # it waits for its original, and is dropped
 
 
 @frozen
@@ -106,13 +107,17 @@ class Order:
         if head.after:
             self.moved = now
         id_ = _id(headers)
-        is_copy = id_ is not None and self._ids.is_copy(id_, place, offset)
-        if not is_copy and self._awaited(head):
+        original = None if id_ is None else self._ids.original(id_, place, offset)
+        if original is not None and not head.is_copy:
+            # It was handed out, but may be to come again: after a seek, or if this member is gone before it
+            # is processed. What follows the copy here follows the original, too.
+            head.is_copy, head.after = True, dict([original])
+        if self._awaited(head):
             self.heads[place] = head
             return NextRecord.WAIT
         self.heads.pop(place, None)
         self._handed[place] = offset + 1
-        if is_copy:
+        if original is not None:
             return NextRecord.DROP
         if id_ is not None:
             self._ids.add(id_, place, offset)
@@ -176,9 +181,9 @@ class Order:
         cut = [h for h in self.heads.values() if h.after.get(log, -1) >= end and h.since <= question.asked]
         if not cut:
             self._short.pop(log, None)
-        elif question.asked - self._short.setdefault(log, question.asked) >= GONE_AFTER_S:
-            for head in cut:  # what is left of the log comes first all the same
-                head.after[log] = end - 1
+        for head in cut:  # each for itself: the log may have been short once before
+            if question.asked - max(self._short.setdefault(log, question.asked), head.since) >= GONE_AFTER_S:
+                head.after[log] = end - 1  # what is left of the log comes first all the same
 
     def overdue(self, now: float) -> list[tuple[Place, Head]]:
         """Return what waits, and had waited beyond the limit at a moment (when a question was asked)."""
@@ -204,10 +209,10 @@ class RecentIds:
         self._new: dict[bytes, tuple[Place, int]] = {}
         self._old: dict[bytes, tuple[Place, int]] = {}
 
-    def is_copy(self, id_: bytes, place: Place, offset: int) -> bool:
-        """Return whether the record was handed out from elsewhere; where it is read again it is no copy."""
+    def original(self, id_: bytes, place: Place, offset: int) -> tuple[Place, int] | None:
+        """Return from where else the record was handed out; where it is read again it is no copy."""
         was = self._new.get(id_) or self._old.get(id_)
-        return was is not None and was != (place, offset)
+        return None if was == (place, offset) else was
 
     def add(self, id_: bytes, place: Place, offset: int) -> None:
         """Remember where a record was that is handed out."""
