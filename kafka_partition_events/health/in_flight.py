@@ -135,6 +135,8 @@ class BrokerConnection:
         if it in self.waiting and (leaves or not it.sent_at):
             del self.waiting[it]
             self.needs.subtract(it.brokers)
+            if not self.waiting:  # else it grows where each record is answered before the next one
+                self._oldest.clear()
         elif it in self.waiting:
             heapq.heappush(self._oldest, (it.sent_at[0], self.waiting[it], it))
 

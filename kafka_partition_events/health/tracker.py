@@ -291,7 +291,7 @@ class DeliveryTracker:
                 if is_gone and not it.sent_at:
                     self._detector.forget(it)
                     self._in_flight.pop((it.handle, it.topic, it.partition), None)
-                    for own in self._by_producer.values():
+                    for own in tuple(self._by_producer.values()):
                         own.pop(it, None)
             for topic in self._tracked.keys() - cluster.by_topic.keys():
                 del self._tracked[topic]

@@ -430,6 +430,24 @@ def test_while_a_broker_is_suspect_nothing_is_described_by_a_controller(
     assert listed == ["t"]
 
 
+def test_answers_of_several_brokers_are_no_ones_and_know_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One may name a leader that the next one does not list yet; and each topic has one witness alone."""
+
+    def list_topics(query: str, _seconds: float) -> Any:
+        broker = {"a": 4, "b": 1}[query]
+        nodes = {broker: SimpleNamespace(id=broker, host="h", port=broker)}
+        return SimpleNamespace(
+            brokers=nodes, topics={}, cluster_id="c", orig_broker_id=broker, controller_id=1
+        )
+
+    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: {1})
+    monkeypatch.setattr(source._connection, "admin", lambda: SimpleNamespace(list_topics=list_topics))
+    seen = source.fetch(frozenset("ab"), timeout=10.0)
+    assert sorted(node.id for node in seen.nodes) == [1, 4]
+    assert seen.answered_by is None
+    assert source.fetch(frozenset("a"), timeout=10.0).answered_by == 4
+
+
 @pytest.mark.parametrize(
     ("code", "deadline", "times"),
     [

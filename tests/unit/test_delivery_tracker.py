@@ -266,6 +266,15 @@ def test_a_partition_that_refused_counts_again_on_every_handle() -> None:
     assert not front.deliveries._detector.seen.aside
 
 
+def test_what_is_remembered_of_a_connection_does_not_grow_with_the_records() -> None:
+    """Of a producer that waits for each: nothing is in flight when the next one comes."""
+    front = Front()
+    for _ in range(1_000):
+        front.sent(0)
+        front.answered(0)
+    assert max(len(c._oldest) for c in front.deliveries._detector.seen.connections.values()) <= 1
+
+
 class TestAProducerThatEnds:
     def test_takes_along_what_it_has_in_flight_and_nothing_else(self) -> None:
         front = Front()

@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.flight import keyed
+from kafka_partition_events.clients.flight.copies import Copies
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.record import Record
 from kafka_partition_events.clients.flight.reports import ProducerReports
@@ -182,6 +183,29 @@ def test_a_partition_that_no_handle_has_heard_of_is_left_to_the_client(
     assert rig.keys.waiting == 0
 
 
+def test_a_key_whose_stand_in_no_handle_has_heard_of_waits_for_that(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make(keys=MOVE)
+    rig.suspect(2)
+    key, plain = rig.a_key(1), Handle.plain
+
+    def refuse(handle: Any, topic: str, value: Any, key: Any, partition: int, *more: Any) -> None:
+        if partition != 1:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        plain(handle, topic, value, key, partition, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Handle, "plain", refuse)
+        rig.produce(key, key)
+        rig.producer.poll(0)
+        assert (rig.queued, rig.keys.waiting) == ((0, 0), 2)
+    rig.producer.poll(0)
+    rig.report_all()
+    assert len(rig.outcomes) == 2
+    assert rig.partitions != [1, 1]
+
+
 def test_a_record_that_comes_to_no_hand_over_is_not_counted(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +220,32 @@ def test_a_record_that_comes_to_no_hand_over_is_not_counted(
     with pytest.raises(KeyboardInterrupt):
         rig.produce(b"key")
     assert not rig.producer._flight.keyed.order.counts_some("t")
+
+
+def test_a_key_that_is_away_goes_on_there_when_nothing_is_known_of_the_topic_any_more(make: Make) -> None:
+    rig = make(keys=MOVE)
+    rig.suspect(2)
+    key = rig.a_key(1)
+    rig.produce(key)
+    rig.producer._flight.launch(Record("t", b"v", key), UNASSIGNED)
+    rig.report_all()
+    assert len({*rig.partitions}) == 1
+    assert rig.partitions != [1, 1], "it has left its home"
+
+
+def test_what_is_interrupted_before_its_hand_over_is_not_tracked(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its partition would be waited for, and be avoided for good."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    rig = make(rescue="hedge")
+    monkeypatch.setattr(Copies, "launched", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rig.produce(None)
+    assert not any(rig.partitioner.deliveries.stats.outstanding.values())
 
 
 class TestARecordThatWaits:
@@ -219,6 +269,20 @@ class TestARecordThatWaits:
         assert message.partition() == 1, "its home, as a plain producer says"
         assert error is not None
         assert message.error() == error
+
+    def test_is_tried_again_after_an_interrupt(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        rig = self.waiting(make)
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(keyed.KeyedRecords, "_refusal", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                rig.report_all()
+        rig.report_all()
+        assert rig.keys.waiting == 0
+        assert len(rig.outcomes) == 3
 
     def test_takes_room_in_the_queue(self, make: Make) -> None:
         rig = self.waiting(make)

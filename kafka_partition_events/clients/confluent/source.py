@@ -124,12 +124,14 @@ class ConfluentMetadataSource:
         )
 
     def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[Observation, int]:
-        listed: dict[str, Any] = {}
+        listed, brokers, answered = dict[str, Any](), dict[int, Any](), set[int]()
         try:
             for query in _queries(topics):
                 admin = self._connection.admin()
                 answer = asking_around(partial(admin.list_topics, query), deadline)
                 listed.update(answer.topics)
+                brokers.update(answer.brokers)
+                answered.add(answer.orig_broker_id)
         except KafkaException as error:
             raise self._connection.failure("the cluster does not answer", error) from error
         found: dict[str, TopicInfo] = {}
@@ -142,12 +144,12 @@ class ConfluentMetadataSource:
             else:
                 found[name] = listed_topic(metadata)
         seen = Observation(
-            nodes=nodes_of(answer.brokers.values()),
+            nodes=nodes_of(brokers.values()),  # one may name a leader that another does not list yet
             topics=found,
             errors=errors,
             requested=topics,
             cluster_id=answer.cluster_id,
-            answered_by=answer.orig_broker_id if answer.orig_broker_id >= 0 else None,
+            answered_by=answered.pop() if len(answered) == 1 and min(answered) >= 0 else None,
         )
         return seen, answer.controller_id
 

@@ -191,8 +191,9 @@ class Copies:
             if (now := self._clock()) < self._next_overdue:
                 return []
             self._next_overdue = now + UNTRACKED_S
-            places = (it for it in self._in_flight.values() if now - next(iter(it.values())) >= UNTRACKED_S)
-            return [next(iter(it)) for it in places if not any(attempt.tracked for attempt in it)]
+            found = [tuple(it.items()) for it in tuple(self._in_flight.values())]  # a signal handler may add
+            late = [it for it in found if it and now - it[0][1] >= UNTRACKED_S]
+            return [it[0][0] for it in late if not any(attempt.tracked for attempt, _ in it)]
 
     def track(self, attempt: Attempt) -> bool:
         """Note that an attempt is tracked from now on; False: it was already, or is not in flight."""
@@ -234,7 +235,7 @@ class Copies:
         found: defaultdict[tuple[Where, bytes], list[RescuableRecord]] = defaultdict(list)
         with self._lock:
             for place in stuck:
-                for record in self._keyed.get(place, ()):
+                for record in tuple(self._keyed.get(place, ())):
                     found[place, record.key or b""].append(record)
         return found
 
@@ -283,7 +284,7 @@ class Copies:
     def purge(self) -> None:
         """Let no copy that is queued now be sent, and no key that is stuck now be recalled."""
         with self._lock:
-            for record in (*self.queue, *(it for it in self._open if it.key is not None)):
+            for record in (*self.queue, *(it for it in tuple(self._open) if it.key is not None)):
                 record.purged = True
 
     def close(self) -> None:

@@ -102,6 +102,7 @@ class Flight:
         is_key, ignores_keys = self._partitioner.keying.is_key, self._partitioner.ignores_keys
         keyed = self.keyed if is_key(record.key) and not ignores_keys else None
         while True:
+            partition = self._home(keyed, record, partition)
             route = self.route(record.topic, partition)
             if keyed is not None and partition != UNASSIGNED and self._must_place(keyed.order, record, route):
                 return keyed.send(record, partition)
@@ -128,14 +129,14 @@ class Flight:
         self, record: Record, attempt: Attempt, route: Route | None, log: KeyOrder | None = None
     ) -> Any:
         """Track an attempt, have it marked in a log of keys, and hand it over; take it back if refused."""
-        self._report_sent(attempt, route, log)
-        if log is not None and attempt.tracked:
-            attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
         linked = None
-        if attempt.rescuable is not None:
-            self.copies.launched(attempt.rescuable, attempt)
-            linked = attempt.rescuable.origin if attempt.is_copy else None
-        try:
+        try:  # from the first line on: a signal handler may raise anywhere in here
+            self._report_sent(attempt, route, log)
+            if log is not None and attempt.tracked:
+                attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
+            if attempt.rescuable is not None:
+                self.copies.launched(attempt.rescuable, attempt)
+                linked = attempt.rescuable.origin if attempt.is_copy else None
             if linked is None:
                 taken = self.client.hand_over(record, attempt)
             else:
@@ -145,6 +146,13 @@ class Flight:
             raise
         attempt.taken = True
         return taken
+
+    @staticmethod
+    def _home(keyed: KeyedRecords | None, record: Record, partition: int) -> int:
+        """Return the partition, or where nothing is known of the topic any more the key's, if it has one."""
+        if keyed is None or partition != UNASSIGNED:
+            return partition
+        return keyed.order.home(record.topic, record.key, UNASSIGNED)
 
     def _must_place(self, order: KeyOrder, record: Record, route: Route | None) -> bool:
         return self.reports.deliveries.avoiding or order.must_place(record.topic, record.key, route)

@@ -30,6 +30,7 @@ from kafka_partition_events.clients.flight.key_log import (
     UNVOUCHED,
     KeyLog,
     Mark,
+    as_bytes,
 )
 from kafka_partition_events.clients.flight.key_moves import (
     KeyStats,
@@ -141,6 +142,16 @@ class KeyOrder:
         if self.recalls:
             return True
         return self.moves is not None and route is not None and len(route.online) < route.count
+
+    def home(self, topic: str, key: Any, default: int) -> int:
+        """Return the home of a key that is counted, or has records that are held; else ``default``."""
+        if (of := self._topics.get(topic)) is None or not of.counts(key):
+            return default
+        with self._lock:
+            state, held = of.keys.get(data := as_bytes(key)), of.held.get(data)
+            if state is not None:
+                return state.home
+            return default if held is None else held.records[0].home
 
     def counts_some(self, topic: str) -> bool:
         """Return whether any key of a topic is counted."""
@@ -329,6 +340,7 @@ class KeyOrder:
             of = self._of(topic)
             if (held := of.held.get(key)) is None:
                 held = of.held[key] = HeldRecords()
+                self._close(topic)  # it may have been opened since `place`, when nothing of it was counted
                 self._await(topic, key, -1)
             held.records.append(record)
             self.waiting += 1
@@ -344,17 +356,12 @@ class KeyOrder:
         if not self.waiting:
             return []
         with self._lock:
-            ready, reports = list(self._ready), self._reports
-            self._ready.clear()
+            ready, reports = [self._ready.popleft() for _ in range(len(self._ready))], self._reports
             if ask_again:
-                ready += [key for key, asked in self._awaiting.items() if asked != reports]
+                ready += [key for key, asked in tuple(self._awaiting.items()) if asked != reports]
                 for key in ready:
                     self._awaiting.pop(key, None)
             return ready
-
-    def put_back(self, keys: Iterable[tuple[str, bytes]]) -> None:
-        """Take `take_ready` back."""
-        self._ready.extend(keys)
 
     def begin_release(self, topic: str, key: bytes) -> Any | None:
         """Return the first record of a key that waits, for one thread at a time; None: none, or not now."""

@@ -20,6 +20,7 @@ from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
 from kafka_partition_events.clients.flight.predecessors import AFTER_HEADER
 from kafka_partition_events.clients.flight.record import Attempt, Record, RescuableRecord, as_list
 from kafka_partition_events.partitioners.base import UNASSIGNED
+from kafka_partition_events.routing.table import Route
 
 if TYPE_CHECKING:
     from kafka_partition_events.clients.flight.engine import Flight
@@ -95,13 +96,10 @@ class KeyedRecords:
             )
             try:
                 spans.placed(home, place.partition, held=held)
-                return True, self._flight.hand_over(it.to_send(after), attempt, route)
+                return True, self._hand_over(it, after, attempt, route)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
-            except BaseException as error:
-                self.order.reported(attempt, None)  # also what did not come to a hand-over counts no more
-                if not isinstance(error, Exception):
-                    raise
+            except Exception as error:
                 if it.rescuable is not None and not was_sent and self._flight.client.is_too_large(error):
                     self._let_go(it, unheld=True)  # our header is never why a record can't be sent
                     continue
@@ -109,14 +107,29 @@ class KeyedRecords:
                     raise
                 if place.handle == FIRST:
                     is_away = place.partition != home or after is not None
-                    if held or is_away or not self._flight.client.may_choose(it.record):
-                        raise
-                    self._let_go(it)
-                    # The client puts its key where it did until now: a shared poller is ahead of it.
-                    result = self._flight.client.hand_over(it.record, Attempt(topic, UNASSIGNED, FIRST))
-                    self.order.log(topic, it.record.key)
-                    return True, result
+                    return self._no_partition(it, error, is_away=is_away, held=held)
                 by_further = False  # it learns that a topic has grown later than the first handle
+
+    def _hand_over(self, it: _KeyedRecord, after: bytes | None, attempt: Attempt, route: Route | None) -> Any:
+        try:
+            return self._flight.hand_over(it.to_send(after), attempt, route)
+        except BaseException:
+            self.order.reported(attempt, None)  # also what did not come to a hand-over counts no more
+            raise
+
+    def _no_partition(
+        self, it: _KeyedRecord, error: Exception, *, is_away: bool, held: bool
+    ) -> tuple[bool, Any]:
+        """Hold a record whose partition no handle knows yet; one that is at home the client may place."""
+        if is_away and not held:
+            return False, None
+        if held or not self._flight.client.may_choose(it.record):
+            raise error
+        self._let_go(it)
+        # The client puts its key where it did until now: a shared poller is ahead of it.
+        result = self._flight.client.hand_over(it.record, Attempt(it.record.topic, UNASSIGNED, FIRST))
+        self.order.log(it.record.topic, it.record.key)
+        return True, result
 
     def _let_go(self, it: _KeyedRecord, *, unheld: bool = False) -> None:
         if it.rescuable is not None:
@@ -178,26 +191,25 @@ class KeyedRecords:
         return [_KeyedRecord(it.given, home, self._flight.clock(), it) for it in records]
 
     def _release_ready(self, *, ask_again: bool) -> None:
-        ready = self.order.take_ready(ask_again=ask_again)
-        while ready:
-            try:
-                self._release(*ready[-1])
-            except BaseException:  # of the application's callback, or a signal's
-                self.order.put_back(ready)
-                raise
-            ready.pop()
+        try:
+            for topic, key in self.order.take_ready(ask_again=ask_again):
+                self._release(topic, key)
+        except BaseException:  # of the application's callback, or a signal's
+            self.order.held()  # so all are asked about again
+            raise
 
     def _release(self, topic: str, key: bytes) -> None:
         while (held := self.order.begin_release(topic, key)) is not None:
             is_gone = again = False
-            refused = self._refusal(held)
+            refused: BaseException | None = None
             try:
-                if refused is None:
+                if (refused := self._refusal(held)) is None:
                     is_gone, _ = self._send(held, key, held=True)
             except self._flight.client.no_room:
                 again = True
             except Exception as error:  # noqa: BLE001 - the application gets it
-                refused = error
+                again = self._flight.client.knows_no_such_partition(error)  # it will; see `most_held_s`
+                refused = None if again else error
             except BaseException:
                 again = True
                 raise

@@ -181,6 +181,14 @@ class TestWhatIsHeld:
         assert self.mark is not None
         keys.order.reported(attempt(KEY, self.mark), 3)
 
+    def test_closes_the_short_cut_that_was_opened_meanwhile(self, keys: Keys) -> None:
+        self.held(keys)
+        keys.closed.clear()
+        opened: list[Any] = []
+        keys.order.open("t", lambda counts, _log: opened.append(counts))
+        keys.order.hold("t", KEY, "a")
+        assert keys.closed == ["t"]
+
     @pytest.mark.parametrize("offset", [3, None], ids=["sent", "not taken"])
     def test_is_not_forgotten_if_two_threads_ask_about_it(self, keys: Keys, offset: int | None) -> None:
         self.held(keys, "a")
