@@ -73,6 +73,29 @@ async def test_flush_and_stop_wait_for_what_waits() -> None:
     await rig.stop()
 
 
+@on_a_loop
+async def test_stop_ends_though_the_senders_have_ended() -> None:
+    """All tasks of a loop are cancelled at its end: then no one sends what they have."""
+    rig, (_, second) = await waiting()
+    for sender in (rig.producer._sender, next(iter(rig.adapter.made))._sender):
+        sender.sender_task.cancel()
+    await asyncio.wait_for(rig.producer.stop(), 5)
+    assert type(await outcome(second)) is ProducerClosed
+    await rig.deliver(MAIN)  # a task of aiokafka's own has been left to wait for that
+
+
+@on_a_loop
+async def test_who_sends_to_a_key_that_waits_leaves_the_loop_its_turn() -> None:
+    rig, _ = await waiting()
+    turns: list[int] = []
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    await rig.producer.send("t", b"v", key=b"key")
+    assert turns, "else what it waits for would never be answered"
+    rig.adapter.flight.purge()
+    rig.adapter.flight.served()
+    await rig.stop()
+
+
 @pytest.mark.parametrize(("ends", "error"), [("too late", KafkaTimeoutError), ("gone", ProducerClosed)])
 @on_a_loop
 async def test_what_waits_too_long_or_for_a_producer_that_is_gone_fails(ends: str, error: type) -> None:

@@ -341,6 +341,14 @@ class TestLife:
                 await call
 
     @on_a_loop
+    async def test_all_have_their_outcome_when_it_is_closed(self, made: list[Served]) -> None:
+        heard: list[Any] = []
+        async with Front({"on_delivery": lambda *_: heard.append(0)}) as producer:
+            futures = [await producer.produce("t", str(n)) for n in range(20 * MOST_AT_ONCE)]
+        assert all(future.done() for future in futures)
+        assert (len(producer), len(heard)) == (0, len(futures))
+
+    @on_a_loop
     async def test_a_close_that_is_cancelled_goes_on(self, made: list[Served]) -> None:
         producer = Front({})
         closing = asyncio.create_task(producer.close())

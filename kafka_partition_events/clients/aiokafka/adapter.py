@@ -24,6 +24,7 @@ from kafka_partition_events.clients.aiokafka.private import (
     append_now,
     has_open_batch,
     take_records,
+    while_sending,
 )
 from kafka_partition_events.clients.aiokafka.second import SecondAccumulator
 from kafka_partition_events.clients.flight.detour import Detour
@@ -96,7 +97,7 @@ class AiokafkaAdapter(FutureAdapter):
 
         async def stop(producer: AIOKafkaProducer) -> None:
             try:
-                await producer.flush()
+                await while_sending(producer.flush(), producer._sender)  # noqa: SLF001 - see `private`
                 self._detour.end()
                 stopped()  # the poller is to ask nothing of a client that closes
                 await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be
@@ -125,6 +126,8 @@ class AiokafkaAdapter(FutureAdapter):
             record = record._replace(outcome=self._loop.create_future())
         full = self._send(record)
         if not isinstance(full, list):
+            if record.key is not None and self.flight.waiting:
+                await asyncio.sleep(0)  # no full batch suspends who sends to a key that waits for the loop
             return full
         queue: Any = self._queues[record.topic] if record.key is None else contextlib.nullcontext()
         try:

@@ -27,7 +27,7 @@ import copy
 import functools
 import weakref
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -88,6 +88,21 @@ def settings_of(producer: AIOKafkaProducer) -> ProducerSettings:
 def is_started(producer: AIOKafkaProducer) -> bool:
     """Return whether a producer was started, and not stopped."""
     return producer._sender.sender_task is not None and not producer._closed
+
+
+async def while_sending(work: Coroutine[Any, Any, None], sender: Any) -> None:
+    """Wait for what a sender has to do, or for its end: then no one does it.
+
+    A task that is cancelled fails no record: when a loop's tasks are cancelled together, flushing has no end.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task, sender.sender_task], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def topics_of(client: Any) -> set[str]:

@@ -16,6 +16,7 @@ from kafka_partition_events.clients.aiokafka.private import (
     further_way,
     outstanding,
     takes_records,
+    while_sending,
 )
 from kafka_partition_events.clients.flight.client import HandleClosedError
 from kafka_partition_events.clients.flight.detour import Detour
@@ -63,7 +64,7 @@ class SecondAccumulator:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await self._accumulator.close()
+        await while_sending(self._accumulator.close(), self._sender)
         await self._sender.close()
         self._lane.hang_up()
         self._made.discard(self)

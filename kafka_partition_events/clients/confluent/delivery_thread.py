@@ -98,7 +98,9 @@ class Reports:
         self.news = asyncio.Event()
 
     async def finish(self) -> None:
-        """Wait for the application's own ``async`` callbacks."""
+        """Wait until all that was reported is settled, and for the application's own ``async`` callbacks."""
+        while self._heard:
+            await self.news.wait()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
