@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, ClassVar
 from unittest.mock import patch
 
@@ -40,6 +41,12 @@ class Consumer:
     def __init__(self, group: Group, *partitions: int) -> None:
         self.group = group
         self.positions = {TopicPartition(TOPIC, at): 0 for at in partitions}
+        self._subscription = SimpleNamespace(assignment={})
+        self.join()
+
+    def join(self) -> None:
+        """Have its partitions as others."""
+        self._subscription.assignment = {each: object() for each in self.positions}
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
@@ -68,6 +75,9 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.positions[partition] = offset
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self.positions |= dict.fromkeys(partitions or self.positions, 0)
 
     def close(self) -> None:
         self.positions.clear()
@@ -111,6 +121,21 @@ def test_what_is_beyond_what_is_left_is_processed(group: Group) -> None:
     consumer.positions[TopicPartition(TOPIC, 1)] = 7
     group.partitions[0].append("second", headers({1: 6}))
     assert polled(consumer) == ["second"]
+
+
+@pytest.mark.parametrize("how", ["to the beginning", "membership lost"])
+def test_what_is_read_again_is_in_order_again(group: Group, how: str) -> None:
+    consumer = reader(group, 0, 1)
+    group.partitions[0].append("second", headers({1: 0}))
+    group.partitions[1].append("first")
+    assert polled(consumer) == ["first", "second"]
+    if how == "to the beginning":
+        consumer.seek_to_beginning()
+    else:  # it joins again within one poll, and begins where it had committed: nowhere
+        Consumer.seek_to_beginning(consumer._consumer)
+        consumer._consumer.join()
+    consumer._consumer.positions = dict.fromkeys(sorted(consumer._consumer.positions), 0)
+    assert polled(consumer) == ["first", "second"]
 
 
 def test_a_wait_that_is_too_long_raises_where_that_is_chosen(group: Group) -> None:

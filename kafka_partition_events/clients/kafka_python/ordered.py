@@ -7,6 +7,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError
 
+from kafka_partition_events.clients.kafka_python.private import states_of
 from kafka_partition_events.clients.ordered.asking import ASK_S, SLICE_S, OnTimeout, Waits
 from kafka_partition_events.clients.ordered.order import EnquiryAnswer, NextRecord, Order, Question
 
@@ -49,7 +50,7 @@ class OrderedReader:
     def __init__(self, consumer: KafkaConsumer, max_wait: float, on_timeout: OnTimeout) -> None:
         self._consumer, self._order = consumer, Order(max_wait)
         self._waits = Waits(self._order, lambda: _KafkaPythonEnquirer(consumer.config), on_timeout)
-        self._assigned: set[TopicPartition] = set()
+        self._assigned: dict[TopicPartition, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._consumer, name)
@@ -69,6 +70,7 @@ class OrderedReader:
             left = max(0.0, deadline - now)
             wait = min(left, SLICE_S) if self._order.heads else left
             fetched = self._consumer.poll(timeout_ms=1000 * wait, max_records=max_records)
+            self._follow()
             now = time.monotonic()
             given = {each: self._ordered(each, records, now) for each, records in fetched.items()}
             if any(given.values()) or now >= deadline:
@@ -77,15 +79,20 @@ class OrderedReader:
 
     def _settle(self) -> None:
         self._order.settle()
-        assigned = self._consumer.assignment()
-        if assigned != self._assigned:
-            self._order.forget(self._assigned - assigned)
-            self._assigned = assigned
+        self._follow()
         awaited = self._order.awaited()
-        for each in [each for each in assigned if each in awaited]:  # all below is behind us
+        for each in [each for each in self._assigned if each in awaited]:  # all below is behind us
             if (position := self._consumer.position(each, timeout_ms=0)) is not None:
                 self._order.reached(each, position)
         self._order.settle()
+
+    def _follow(self) -> None:
+        """Forget what is not assigned any more, or was not for a moment: it may be read again."""
+        assigned = states_of(self._consumer)
+        gone = [each for each, state in self._assigned.items() if assigned.get(each) is not state]
+        if gone:
+            self._order.forget(gone)
+        self._assigned = assigned
 
     def _ordered(self, partition: TopicPartition, records: list[Any], now: float) -> list[Any]:
         given = []
@@ -114,6 +121,18 @@ class OrderedReader:
         """See ``KafkaConsumer.seek``."""
         self._consumer.seek(partition, offset)
         self._order.starts(partition, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """See ``KafkaConsumer.seek_to_beginning``."""
+        self._consumer.seek_to_beginning(*partitions)
+        for each in partitions or self._consumer.assignment():
+            self._order.starts(each, 0)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """See ``KafkaConsumer.seek_to_end``."""
+        self._consumer.seek_to_end(*partitions)
+        for each in partitions or self._consumer.assignment():
+            self._order.starts(each, None)
 
     def close(self, *args: Any, **kwargs: Any) -> None:
         """See ``KafkaConsumer.close``."""

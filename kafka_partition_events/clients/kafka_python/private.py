@@ -20,6 +20,8 @@ Of kafka-python 3.0; there is no other way:
    thread), ``get_connection``, ``wait_for``, ``least_loaded_node``, ``cluster``;
    ``KafkaConnection.send_request``, ``connected``, ``parser``, ``sasl_enabled``, ``broker_version_data``:
    for leader epochs, topic ids, and topics' policies (``source.py``).
+9. ``KafkaConsumer._subscription.assignment``: a partition that is taken away and given back within one poll
+   begins where the group has committed, with another state (``ordered.py``).
 """
 
 # ruff: noqa: SLF001 - that is what it is for
@@ -37,6 +39,11 @@ from kafka_partition_events.clients.futures import embed
 from kafka_partition_events.errors import MetadataFetchError
 
 _PAUSE_MS: Final = 20.0
+
+
+def states_of(consumer: Any) -> dict[Any, Any]:
+    """Return what a consumer's partitions are; another object is another assignment of the same one."""
+    return dict(consumer._subscription.assignment)
 
 
 def run(manager: Any, limit_s: float, ask: Callable[..., Any], *arguments: Any) -> Any:
