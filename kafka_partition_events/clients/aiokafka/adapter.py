@@ -65,7 +65,7 @@ class AiokafkaAdapter(FutureAdapter):
     ) -> None:
         super().__init__(partitioner, producer.client.cluster, settings.limit_s, detour)
         self.topics, self.made = set[str](), made
-        self._accumulator = accumulator_of(producer)
+        self._accumulator, self._sends_first = accumulator_of(producer), settings.sender
         self._queues: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by topic, for room
         self._loop = asyncio.get_running_loop()
         self._reports_due = 0  # of records that were handed over
@@ -97,7 +97,7 @@ class AiokafkaAdapter(FutureAdapter):
 
         async def stop(producer: AIOKafkaProducer) -> None:
             try:
-                await while_sending(producer.flush(), producer._sender)  # noqa: SLF001 - see `private`
+                await while_sending(producer.flush(), self._sends_first)
                 self._detour.end()
                 stopped()  # the poller is to ask nothing of a client that closes
                 await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be
