@@ -13,14 +13,18 @@ from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
 
 def describe_topics(
-    connection: Connection, names: Iterable[str], timeout: float, operation: str | None = "Describe"
+    connection: Connection,
+    names: Iterable[str],
+    timeout: float,
+    operation: str = "Describe",
+    refused: set[str] | None = None,
 ) -> dict[str, TopicInfo]:
     """Return those of the topics that are there. To describe a topic creates none.
 
-    The operation is the right that is lacking where one must not be seen; None: such a topic is left out.
+    The operation is the right that is lacking where one must not be seen. Into ``refused`` such topics go.
 
     Raises:
-        MetadataFetchError: one must not be seen.
+        MetadataFetchError: one must not be seen, and there is no such set.
         KafkaException, TimeoutError: no broker answers.
     """
     found: dict[str, TopicInfo] = {}
@@ -30,9 +34,12 @@ def describe_topics(
             found[name] = described_topic(answer.result(timeout))
         except KafkaException as error:
             reason = error_name(error.args[0])
-            if is_refusal(reason) and operation is not None:
+            if is_refusal(reason):
+                if refused is not None:
+                    refused.add(name)
+                    continue
                 needed = Right((operation,), "topic", name)
                 raise connection.failure(f"can't {operation.lower()} topic {name}", error, needed) from error
-            if reason != UNKNOWN_TOPIC and not is_refusal(reason):
+            if reason != UNKNOWN_TOPIC:
                 raise
     return found

@@ -105,12 +105,9 @@ def apply_command(
     """  # noqa: D301
     id_, wanted = read_request(request_file)
     with command_context(context, where, options.output) as at:
-        if (known := at.client.ledger.changes.get(id_)) is not None:  # and the topic may have grown since
-            if not is_wanted(known.spec, wanted):
-                raise CliError(f"{id_} is another change already; request this one under an id of its own")
-            at.show(known)
-            requested_before(known)
-            return
+        known = at.client.ledger.changes.get(id_)
+        if known is not None and not is_wanted(known.spec, wanted):
+            raise CliError(f"{id_} is another change already; request this one under an id of its own")
         _request(at, wanted, id_, options, yes=yes, dry_run=dry_run)
 
 
@@ -148,6 +145,11 @@ def _request(
     id_ = id_ or f"{wanted.topic[:80]}-{wanted.to}-{secrets.token_hex(4)}"
     if not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
+    known = at.client.ledger.changes.get(id_)
+    if known is not None and is_wanted(known.spec, wanted):  # the topic may have grown since
+        at.show(known)
+        requested_before(known)
+        return
     cluster = read_cluster(at.services, at.where.config)
     spec = spec_of(wanted, cluster, at.where.prefix)
     command = options.command(Verb.REQUEST, id_, spec)

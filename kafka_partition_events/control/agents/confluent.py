@@ -194,8 +194,12 @@ class RebalanceHook:
             self._on_assign(consumer, partitions)
 
     def on_revoke(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
-        """Report to the agent, call the application's callback."""
-        self._have(self._reading.assigned.difference(_plain(partitions)), self._reading.positioned)
+        """Report to the agent, call the application's callback.
+
+        What was positioned is asked for again when assigned: the topic may be another one by then.
+        """
+        reading, revoked = self._reading, _plain(partitions)
+        self._have(reading.assigned.difference(revoked), reading.positioned.difference(revoked))
         if self._on_revoke is not None:
             self._on_revoke(consumer, partitions)
 

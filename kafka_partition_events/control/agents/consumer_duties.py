@@ -18,8 +18,7 @@ class ConsumerReading:
         counts: How many partitions the topics had that it reads: the lowest number that it has seen. What was
             not there at first is new to its group until that has committed something.
         assigned: The partitions that it has now.
-        positioned: Those on which its group has a position that a restart keeps, as far as it knows; it does
-            not have to have them any more.
+        positioned: Those on which its group has a position that a restart keeps, as far as it knows.
     """
 
     counts: Mapping[str, int] = field(factory=dict)

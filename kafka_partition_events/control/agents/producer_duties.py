@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from attrs import define, field
 
 from kafka_partition_events.control.agents.leases import Leaseholder, Report
-from kafka_partition_events.control.protocol.records import MOST_TOPICS, Change, TopicUse
+from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.metadata.cluster import Cluster
 
 
@@ -72,11 +72,10 @@ class ProducerDuties(Leaseholder):
         self._grown_at = {id_: at for id_, at in self._grown_at.items() if id_ in here}
         self._armed = {id_: armed for id_, armed in self._armed.items() if id_ in here}
         known = {} if cluster is None else cluster.by_topic
-        # What a list lacks that may be cut passes for unarmed, so a long one names what is not used, too.
-        long = len(known) >= MOST_TOPICS
-        mine = {change.spec.topic: change for change in here.values() if long or change.spec.topic in known}
+        # Who does not name what has a gate passes for unarmed: it may begin to use it at any moment.
+        mine = {c.spec.topic: c for c in here.values() if c.holds or c.spec.topic in known}
         view = self._view_of(cluster, used, mine, now)
-        lease, again_at = self.report(view, now, busy=bool(mine))
+        lease, again_at = self.report(view, now, busy=not mine.keys().isdisjoint(known))
         opening = (self.opens_itself_at(change) for change in mine.values() if self._holds(change, now))
         return lease, min(again_at, *opening, math.inf)
 

@@ -24,9 +24,9 @@ LASTS_S: Final = 900.0
 RETIRED_AFTER_MS: Final = 30 * 86_400_000
 """For how long a change that is finished is kept."""
 
-REFUSED_AFTER_MS: Final = 60_000
-"""For how long a request is kept that was refused at once: the one who asked has read it by then. Each
-process with the library reads them all."""
+REFUSED_AFTER_MS: Final = round(1_000 * LASTS_S) + 60_000
+"""For how long a request is kept that was refused at once: a tracker that reads it again by then must know of
+it. Each process with the library reads them all."""
 
 
 Outcome = tuple[Change | None, Answer | None]
@@ -103,7 +103,7 @@ def _why_not_request(
         if other.spec.topic == change.spec.topic:
             return f"{other.change_id} is {other.state}; wait for it (kpe change wait), or cancel it"
     if cluster.blind:
-        return f"the tracker does not see cluster {change.spec.cluster_id} now; see its log"
+        return f"{_unseen(change)}; may it describe the topic? See its log"
     return policy.forbids(change.spec, cluster.count, cluster.topic_id)
 
 
@@ -115,9 +115,12 @@ def _why_not_cancel(change: Change, cluster: ClusterView) -> str | None:
         return f"{change.change_id} is {change.state}; {grown}"
     if change.state is State.REQUESTED and cluster.blind:
         # The topic may have grown already; then nothing would keep producers from its new partitions.
-        seen = f"the tracker does not see cluster {change.spec.cluster_id} now, so it may have happened"
-        return f"{seen}; ask again later"
+        return f"{_unseen(change)}, so it may have happened; ask again later"
     return None
+
+
+def _unseen(change: Change) -> str:
+    return f"the tracker does not see topic {change.spec.topic} of cluster {change.spec.cluster_id} now"
 
 
 def may_be_forgotten(change: Change, now_ms: int) -> bool:

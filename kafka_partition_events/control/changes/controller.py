@@ -6,7 +6,7 @@ The tracker around it reads the control topics, polls the cluster, calls `Contro
 returns in one transaction and then says so: `Controller.wrote`. What was not written has not happened.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from attrs import define, evolve, field, frozen
@@ -26,6 +26,9 @@ from kafka_partition_events.metadata.cluster import Cluster
 LOST_AFTER_MS: Final = 2 * 86_400_000
 """After how long a lease is forgotten, as ``kpe.leases`` forgets it."""
 
+GONE_AFTER_MS: Final = 10_000
+"""For how long a topic must be missing to be gone: a broker may not have heard of it."""
+
 _MOST_TEXT: Final = 1_000
 
 
@@ -35,22 +38,32 @@ class ClusterSnapshotForControl:
 
     Attributes:
         cluster: The cluster's metadata; None: it can't be seen.
+        refused: Topics that we must not see.
+        growing: Changes whose partitions may have been created without that being shown yet.
         probe: What the prober has shown last.
         troubles: Why the tracker could not create partitions, by change.
     """
 
     cluster: Cluster | None
+    refused: Collection[str] = ()
+    growing: Collection[str] = ()
     probe: Probe = field(factory=Probe)
     troubles: Mapping[str, str] = field(factory=dict)
 
-    def of(self, spec: Spec, change_id: str = "") -> ClusterView:
-        """Return what is seen of a change's topic; blind if that is on a cluster that is not polled."""
+    def of(self, spec: Spec | None, change_id: str = "") -> ClusterView:
+        """Return what is seen of a change's topic; blind if it can't be, or is on another cluster."""
         cluster, probe = self.cluster, self.probe
-        if cluster is None or cluster.cluster_id != spec.cluster_id:
+        if cluster is None or spec is None or cluster.cluster_id != spec.cluster_id:
+            return ClusterView(blind=True)
+        if spec.topic in self.refused:
             return ClusterView(blind=True)
         info = cluster.by_topic.get(spec.topic)
+        count = None if info is None else len(info.partitions)
         return ClusterView(
-            count=None if info is None else len(info.partitions),
+            # We have let it grow, and ask a broker that has not heard of that: a cancel now would open the
+            # gate, and the producers that have would write before any group has a position.
+            blind=change_id in self.growing and count == spec.from_count,
+            count=count,
             topic_id=None if info is None else info.topic_id,
             readers=probe.readers.get(spec.topic),
             readers_are_old=change_id not in probe.after,
@@ -110,6 +123,7 @@ class Controller:
     ledger: Ledger
     epoch: int
     policy: Policy = field(factory=Policy)
+    _missing: dict[str, int] = field(factory=dict, init=False)
 
     def decide(self, commands: Iterable[Given], seen: ClusterSnapshotForControl, now_ms: int) -> Decision:
         """Return what is to be written and done now."""
@@ -142,15 +156,10 @@ class Controller:
     def _obey(self, decision: Decision, given: Given, seen: ClusterSnapshotForControl) -> None:
         id_ = given.command.change_id
         known = decision.known.get(id_)
-        spec = given.command.spec if known is None else known.spec
         try:
+            view = seen.of(given.command.spec) if known is None else self._view(decision, known, seen)
             change, refusal = obey(
-                given,
-                decision.known,
-                ClusterView(blind=True) if spec is None else seen.of(spec),
-                epoch=self.epoch,
-                now_ms=decision.at_ms,
-                policy=self.policy,
+                given, decision.known, view, epoch=self.epoch, now_ms=decision.at_ms, policy=self.policy
             )
             if change is not None and change != known:
                 decision.write(change)
@@ -176,7 +185,7 @@ class Controller:
 
     def _steps(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> bool:
         id_, leases = change.change_id, self.ledger.leases
-        view = seen.of(change.spec, id_)
+        view = self._view(decision, change, seen)
         if change.spec.execute and not change.state.happened:
             trouble = legible(seen.troubles.get(id_, ""), _MOST_TEXT)
             if trouble != change.detail:
@@ -186,6 +195,15 @@ class Controller:
             decision.write(after)
             change = after
         return is_due(change, leases, view, decision.at_ms)
+
+    def _view(self, decision: Decision, change: Change, seen: ClusterSnapshotForControl) -> ClusterView:
+        """Return what is seen of a change's topic; until it counts as gone, one that is missing is unseen."""
+        view, id_ = seen.of(change.spec, change.change_id), change.change_id
+        if view.blind or view.count is not None:
+            self._missing.pop(id_, None)
+            return view
+        since_ms = self._missing.setdefault(id_, decision.at_ms)
+        return evolve(view, blind=decision.at_ms < since_ms + GONE_AFTER_MS)
 
     def _next(self, change: Change) -> Change:
         return evolve(change, revision=change.revision + 1, tracker_epoch=self.epoch)

@@ -13,6 +13,7 @@ says why; it is never more than what was seen.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
+from itertools import accumulate
 from typing import Final
 
 from attrs import field, frozen
@@ -21,15 +22,17 @@ from kafka_partition_events.control.protocol.bounds import MOST_ITEMS, MOST_TEXT
 from kafka_partition_events.control.protocol.ledger import Appended, Leases
 from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
 from kafka_partition_events.control.protocol.records import (
-    MOST_TOPICS,
     Change,
     GroupProgress,
     TopicUse,
     Totals,
+    group_name,
 )
 from kafka_partition_events.legible import legible
 
 _MOST_LISTED: Final = 5
+_MOST_NAMED: Final = 50_000
+"""Characters of the names of groups in a change, which so stays a record (`codec.MOST_BYTES`)."""
 
 
 @frozen(kw_only=True)
@@ -37,7 +40,7 @@ class ClusterView:
     """What is seen now of a change's topic.
 
     Attributes:
-        blind: Whether the cluster can't be seen; then the rest is old.
+        blind: Whether the topic, or the whole cluster, can't be seen; then the rest is old.
         count: How many partitions the topic has; None: there is no such topic.
         topic_id: Its id; None where the brokers do not report it.
         readers: The groups with members that read the topic; None: not known.
@@ -62,8 +65,8 @@ class Evidence:
     Attributes:
         positioned: Whether every group that is waited for has a position on all new partitions.
         readers_known: Whether it is known which groups to wait for.
-        unarmed: How many live producers that may use the topic are not known to hold the gate. If there are
-            none before it grows, no one writes to its new partitions too early.
+        unarmed: How many live producers are not known to hold the gate. If there are none before the topic
+            grows, no one writes to its new partitions too early.
         totals: Producers.
         groups: The groups that are waited for.
         unverified: Why the numbers may not be complete.
@@ -122,12 +125,15 @@ def live_producers(change: Change, leases: Leases, now_ms: int) -> Iterator[Topi
 
 
 def _uses_of_producers(change: Change, leases: Leases, now_ms: int) -> Iterator[TopicUse]:
-    """Yield the same, and of those that may use the topic, or hold it without, a use that sees nothing."""
+    """Yield the same, and with a gate, of all that don't use the topic, a use that sees nothing.
+
+    One that has not read the change may send its first record to the topic right after the growth.
+    """
     spec = change.spec
     for appended in leases.values():
         lease, use = appended.record, appended.record.use_of(spec.topic, spec.topic_id)
-        if use is None and len(lease.view) >= MOST_TOPICS:
-            use = TopicUse(topic=spec.topic, seen=0, used=0)  # it may have been cut off
+        if use is None and spec.gate:
+            use = TopicUse(topic=spec.topic, seen=0, used=0)
         if lease.group is None and use is not None and not has_departed(appended, now_ms):
             yield use
 
@@ -168,12 +174,12 @@ def positions_of_groups(
     for appended in leases.values():
         group, use = appended.record.group, appended.record.use_of(spec.topic, spec.topic_id)
         if group is not None and use is not None and not has_departed(appended, now_ms):
-            own[group] |= use.positioned
+            own[group_name(group)] |= use.positioned
     # What brokers have shown comes first, now and in later rounds: no lease pushes it out.
-    names = dict.fromkeys(
-        [*sorted(cluster.readers or ()), *(one.group for one in change.groups), *sorted(own)]
-    )
-    return {name: own[name] | cluster.groups.get(name, NO_PARTITIONS) for name in [*names][:MOST_ITEMS]}
+    awaited = (*sorted(cluster.readers or ()), *(one.group for one in change.groups), *sorted(own))
+    names = [*dict.fromkeys(awaited)][:MOST_ITEMS]
+    kept = [n for n, room in zip(names, accumulate(map(len, names)), strict=True) if room <= _MOST_NAMED]
+    return {name: own[name] | cluster.groups.get(name, NO_PARTITIONS) for name in kept}
 
 
 # -- what is not known -------------------------------------------------------------------------------------
@@ -181,7 +187,7 @@ def positions_of_groups(
 
 def _doubts(change: Change, cluster: ClusterView, totals: Totals) -> Iterator[str]:
     doubts = {
-        "the cluster can't be seen": cluster.blind,
+        "the topic can't be seen": cluster.blind,
         "no producer with the library uses it": not totals.live,
         "which groups read the topic is not known": cluster.readers is None,
         f"groups that can't be seen: {_listed(cluster.unseen_groups)}": bool(cluster.unseen_groups),

@@ -117,7 +117,8 @@ def plan(
     Groups are those that read the topic, or have offsets of it; None: they could not be asked for. So with
     ``compacted``, whether the topic is.
     """
-    request = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
+    # No record can have this id, so none is in its way.
+    request = Command(change_id="\n", verb=Verb.REQUEST, actor="", spec=spec)
     change, refusal = obey(Given(request, 0, now_ms), ledger.changes, cluster, epoch=0, now_ms=now_ms)
     assert change is not None  # noqa: S101 - a request leads to one, whatever becomes of it
     unseen = ("whether the topic is compacted is not known",) if compacted is None else ()

@@ -10,10 +10,12 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, evidence
+from kafka_partition_events.control.protocol.bounds import MOST_TEXT
 from kafka_partition_events.control.protocol.ledger import Leases
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.spec import EXPIRES_S
 from kafka_partition_events.control.protocol.vocabulary import State
+from kafka_partition_events.legible import legible
 
 
 @frozen
@@ -181,6 +183,8 @@ def step(change: Change, leases: Leases, cluster: ClusterView, *, epoch: int, no
 
 def to(change: Change, state: State, now_ms: int, **fields: Any) -> Change:
     """Return the change in another state."""
+    if "detail" in fields:
+        fields["detail"] = legible(fields["detail"], MOST_TEXT)
     if state.final:
         fields["finished_ms"] = now_ms
     return evolve(change, state=state, **fields)

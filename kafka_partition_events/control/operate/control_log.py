@@ -9,14 +9,15 @@ from kafka_partition_events.control.compacted_topic import CompactedTopic
 from kafka_partition_events.control.protocol.codec import Place, Skipped, decode_or_skip
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Lease
-from kafka_partition_events.control.protocol.topics import EVERYTHING, PREFIX
+from kafka_partition_events.control.protocol.topics import EVERYTHING, PREFIX, tracker_name
 
 
 class ControlLog:
     """What is in ``kpe.changes`` and ``kpe.leases``, merged. One thread at a time.
 
     Attributes:
-        ledger: What was read so far; of a topic that was recreated, also what was in the former one.
+        ledger: What was read so far; of a topic that was recreated, also what was in the former one. Not the
+            tracker's own leases: it is no producer.
         skipped: Counts records that were not understood.
     """
 
@@ -24,7 +25,7 @@ class ControlLog:
         """Make it; connecting happens in the background, by librdkafka's settings."""
         self.ledger = Ledger()
         self.skipped = Skipped()
-        self._prefix = prefix
+        self._prefix, self._tracker = prefix, tracker_name(prefix)
         self._topics = CompactedTopic(config)
 
     def read(self, timeout: float, topics: Collection[str] = EVERYTHING) -> None:
@@ -40,7 +41,7 @@ class ControlLog:
                 self.ledger.take_written(message.key() or b"", value, self.skipped, at)
             elif value is not None:
                 lease = decode_or_skip(Lease, value, self.skipped, at)
-                if lease is not None:
+                if lease is not None and lease.instance_id != self._tracker:
                     self.ledger.take_lease(lease, appended_ms(message))
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from attrs import evolve, field, frozen
 from attrs.validators import le
 
+from kafka_partition_events.control.protocol.bounds import MOST_TEXT
 from kafka_partition_events.control.protocol.partition_set import NO_PARTITIONS, PartitionSet
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
@@ -113,7 +114,7 @@ class Given:
             verb=self.command.verb,
             actor=self.command.actor,
             refused=refusal is not None,
-            detail=refusal or "",
+            detail=legible(refusal or "", MOST_TEXT),
         )
 
 
@@ -232,8 +233,8 @@ class Lease:
         born_ms: When its first lease was appended, as the delivery report says; None in the first one.
         group: A consumer's group; None: it is a producer.
         ttl_s: After how many seconds without a lease the instance counts as lost; 0: it has stopped.
-        view: The topics that it uses, those with open changes first; at most `MOST_TOPICS`. Where there may
-            be more, a producer names the topics of open changes that it does not use, too.
+        view: The topics that it uses, those with open changes first; at most `MOST_TOPICS`. A producer names
+            those at whose gates it waits though it does not use them, too.
     """
 
     instance_id: str

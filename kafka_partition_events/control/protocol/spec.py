@@ -8,6 +8,7 @@ from attrs import frozen
 from kafka_partition_events.control.protocol.bounds import MOST_IDS
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import is_topic_name
 
 EXPIRES_S: Final = 3600.0
 """How many seconds after the request the topic must have grown."""
@@ -52,6 +53,8 @@ class Spec:
 
 
 def _problem(spec: Spec) -> str | None:
+    if not is_topic_name(spec.topic):  # no client can ask for it, nor would another broker's answer differ
+        return "needs the name of a topic"
     if not 0 < spec.deadline_s < math.inf:
         return "needs a deadline_s of more than 0 seconds"
     if not 1 <= spec.from_count < spec.to_count:

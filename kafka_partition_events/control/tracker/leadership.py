@@ -37,6 +37,8 @@ _LIMIT_S: Final = 30.0
 _READ_S: Final = 10.0
 _READ_ALL_S: Final = 120.0
 _PROOF_LASTS_S: Final = SESSION_S / 2
+_STEP_MS: Final = 60_000
+"""By more than this no answer is late, and no clock drifts between two: the clock was set."""
 _WRITING: Final = {
     "linger.ms": 0,
     "transaction.timeout.ms": 30_000,
@@ -88,6 +90,7 @@ class Leadership:
         self._clocks: dict[int, float] = {}
         """How far each leader's clock is ahead of the monotonic one, at least, in milliseconds."""
         self._now_ms = 0
+        self._set_back = False
         self._lease = Lease(instance_id=settings.name, incarnation=uuid.uuid4().hex, lease_seq=0)
         self._lease_due = 0.0
         self._proven_at = -math.inf
@@ -128,8 +131,10 @@ class Leadership:
         for longer, and no gate opens too early.
 
         Raises:
-            ControlTopicError: no broker has reported it.
+            ControlTopicError: no broker has reported it, or a clock was set back.
         """
+        if self._set_back:
+            raise ControlTopicError("the clock of a broker was set back")
         if not self._clocks:
             raise ControlTopicError("the broker does not report when it has appended a record")
         now_ms = int(min(self._clocks.values()) + 1_000 * time.monotonic())
@@ -167,7 +172,7 @@ class Leadership:
 
     def _is_proven(self) -> bool:
         # Who was frozen since then may have been replaced, and what is due may have been cancelled.
-        return time.monotonic() < self._proven_at + _PROOF_LASTS_S
+        return not self._set_back and time.monotonic() < self._proven_at + _PROOF_LASTS_S
 
     def _seen(self, commands: Iterable[Given]) -> ClusterSnapshotForControl:
         """Describe the topics in question: each round decides by what is there now."""
@@ -177,6 +182,8 @@ class Leadership:
         return ClusterSnapshotForControl(
             cluster=None if found is None else Cluster(by_topic=found.values(), cluster_id=self.cluster_id),
             probe=self._prober.probe,
+            refused=self._grower.refused,
+            growing=self._grower.growing,
             troubles=self._grower.troubles,
         )
 
@@ -226,7 +233,14 @@ class Leadership:
         if error is None:
             appended_ms = message.timestamp()[1]
             ahead_ms = appended_ms - 1_000 * time.monotonic()
-            self._clocks[leader] = max(ahead_ms, self._clocks.get(leader, ahead_ms))
+            known_ms = self._clocks.setdefault(leader, ahead_ms)
+            # All clocks were an hour fast, and are set back: by our time who signs now was lost an hour ago,
+            # and what waits for producers would be due. So this term ends; the next one has their time.
+            self._set_back |= ahead_ms < known_ms - _STEP_MS
+            # One was an hour slow, and is set right: would we follow, all deadlines passed at once, and who
+            # signed by it before was lost. So we stay behind, for this term.
+            if ahead_ms <= known_ms + _STEP_MS:
+                self._clocks[leader] = max(ahead_ms, known_ms)
             if self._lease.born_ms is None:
                 self._lease = evolve(self._lease, born_ms=appended_ms)
 

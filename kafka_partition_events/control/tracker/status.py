@@ -45,8 +45,7 @@ class TrackerStatus:
         """Return how an elected tracker stands after a round that was written."""
         now_ms = decision.at_ms
         leases = [each.record for each in ledger.leases.values() if not has_departed(each, now_ms)]
-        # Not the tracker's own.
-        here = Counter(lease.group is None for lease in leases if lease.view or lease.group)
+        here = Counter(lease.group is None for lease in leases)
         return evolve(
             self,
             elected=True,

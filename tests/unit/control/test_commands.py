@@ -12,6 +12,7 @@ from kafka_partition_events.control.changes.commands import (
 )
 from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.records import MOST_ANSWERS, Answer, Command, Given
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
@@ -41,7 +42,7 @@ class TestARequest:
             ({"count": 12}, "topic orders has 12 partitions, not 6"),
             ({"count": None}, "there is no topic orders"),
             ({"topic_id": "another"}, "topic orders has the id another"),
-            ({"blind": True}, "the tracker does not see cluster c-1 now"),
+            ({"blind": True}, "the tracker does not see topic orders of cluster c-1 now"),
         ],
     )
     def test_that_does_not_begin_with_what_there_is_is_rejected(
@@ -90,6 +91,23 @@ class TestCancel:
         assert story.tick(100) is State.OVERDUE
         story.command(Verb.CANCEL, "bob")
         assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, "deadline")
+
+    @pytest.mark.parametrize("open_", [True, False])
+    def test_one_with_a_long_reason_is_answered(self, open_: bool) -> None:
+        story = Story()
+        story.request(growth())
+        story.now_ms += 0 if open_ else 3_600_000
+        story.tick()
+        story.command(Verb.CANCEL, actor=1_990 * "b", reason=1_990 * "r")
+        assert story.change.state is (State.CANCELLED if open_ else State.EXPIRED)
+        assert encode(story.change)
+
+    def test_of_a_change_with_a_long_id_is_answered(self) -> None:
+        story, id_ = Story(), 1_990 * "i"
+        for _ in range(2):
+            story.request(growth(topic_id=1_990 * "t"), change_id=id_)
+        story.command(Verb.CANCEL, change_id=id_)
+        assert encode(story.ledger.changes[id_])
 
 
 class TestPolicy:

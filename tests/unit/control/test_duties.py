@@ -6,7 +6,7 @@ import pytest
 
 from kafka_partition_events.control.agents.leases import BUSY_S, HEARTBEAT_S, delay_of
 from kafka_partition_events.control.agents.producer_duties import ProducerDuties
-from kafka_partition_events.control.protocol.records import MOST_TOPICS, Change, TopicUse
+from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.testing.scripted import cluster_of
@@ -70,15 +70,14 @@ class TestWhatIsSaid:
         use = said(duties(requested(growth())), sees(12), 4)
         assert (use.holds, use.armed, use.seen, use.used) == (None, False, 12, 4)
 
-    def test_a_list_that_may_be_cut_names_what_is_held_though_it_is_not_used(self) -> None:
-        agent, held = (
-            duties(requested(gated())),
-            TopicUse(topic="orders", seen=0, used=0, holds=ONE, armed=True),
-        )
-        for count, is_named in ((MOST_TOPICS - 1, False), (MOST_TOPICS, True)):
-            found, _ = agent.says(cluster_of({f"t{n}": [1] for n in range(count)}), {}, now=float(count))
-            assert found is not None
-            assert (found.view[0] == held) is is_named
+    @pytest.mark.parametrize("cluster", [None, cluster_of({}), cluster_of({"t": [1]})])
+    def test_what_is_held_is_named_though_it_is_not_used(self, cluster: Cluster | None) -> None:
+        found, _ = duties(requested(gated())).says(cluster, {}, now=0.0)
+        assert found is not None
+        assert found.view[0] == TopicUse(topic="orders", seen=0, used=0, holds=ONE, armed=True)
+        ungated, _ = duties(requested(growth())).says(cluster, {}, now=0.0)
+        assert ungated is not None
+        assert "orders" not in {use.topic for use in ungated.view}
 
     def test_news_is_spread_over_a_fleet_and_said_once(self) -> None:
         agent = duties()

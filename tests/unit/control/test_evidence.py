@@ -7,10 +7,12 @@ from attrs import evolve
 
 from kafka_partition_events.control.changes.evidence import Status, positions_of_groups
 from kafka_partition_events.control.protocol.bounds import MOST_ITEMS
+from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
-from kafka_partition_events.control.protocol.records import MOST_TOPICS, TopicUse
+from kafka_partition_events.control.protocol.records import TopicUse, group_name
+from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import State
-from tests.control_kit import NEW, Story, gated, grown, growth
+from tests.control_kit import NEW, UNGROWN, Story, gated, grown, growth
 
 HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))
 
@@ -73,6 +75,23 @@ class TestWhichGroups:
         story.tick()
         assert {"zoo", "billing"} < {*self.groups(story)}
 
+    @pytest.mark.parametrize("name", ["{}" + 1_990 * "x", "{}" + 240 * "\N{GRINNING FACE}"], ids=len)
+    def test_no_lease_makes_a_change_too_large_to_be_written(self, name: str) -> None:
+        story = Story()
+        story.request(gated())
+        for number in range(MOST_ITEMS):
+            story.lives([f"x{number}"], group=name.format(number))
+        story.tick()
+        assert encode(story.change)
+        assert self.groups(story)[0] == "billing"
+        assert len(self.groups(story)) > 100
+
+    def test_one_with_a_long_name_is_the_one_that_brokers_show(self) -> None:
+        name = 300 * "g"
+        story = grown(gated(), cluster=evolve(UNGROWN, readers=frozenset({group_name(name)})))
+        story.lives("x", group=name, positioned=PartitionSet.of(NEW))
+        assert story.evidence.positioned
+
 
 class TestWhichProducers:
     def counted(self, **fields: object) -> int:
@@ -118,15 +137,18 @@ class TestArmed:
         assert story.change.totals.unarmed == 1
         assert story.change.unverified == ("producers that did not hold the gate when the topic grew: 1",)
 
-    def test_a_list_of_topics_that_may_be_cut_says_nothing_of_one_that_is_not_in_it(self) -> None:
-        others = tuple(TopicUse(topic=f"t{n}", seen=1, used=1) for n in range(MOST_TOPICS))
+    @pytest.mark.parametrize(("spec", "unarmed"), [(gated(), 2), (growth(), 0)])
+    def test_a_producer_whose_lease_lacks_the_topic_may_begin_to_use_it(
+        self, spec: Spec, unarmed: int
+    ) -> None:
+        others = (TopicUse(topic="other", seen=1, used=1),)
         story = Story()
         story.lives("a", view=others)
-        story.lives("b", view=others[1:])
+        story.lives("b", view=())
         story.lives("c", view=others, group="billing")
         story.lives("d", view=others, ttl_s=0.0)
-        story.request(gated())
-        assert (story.evidence.unarmed, story.evidence.totals.live) == (1, 0)
+        story.request(spec)
+        assert (story.evidence.unarmed, story.evidence.totals.live) == (unarmed, 0)
 
     def test_a_producer_that_holds_and_does_not_use_the_topic_is_armed_and_not_waited_for(self) -> None:
         story = Story()
@@ -144,7 +166,7 @@ class TestWhatIsNotKnown:
     @pytest.mark.parametrize(
         ("seen", "doubt"),
         [
-            ({"blind": True}, "the cluster can't be seen"),
+            ({"blind": True}, "the topic can't be seen"),
             ({"readers": None}, "which groups read the topic is not known"),
             ({"topic_id": None}, "the topic's id is not known"),
         ],

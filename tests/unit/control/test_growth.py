@@ -1,5 +1,7 @@
 """What a tracker makes of an error when it creates partitions: what is there counts."""
 
+import time
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -16,18 +18,19 @@ class Topic(Grower):
     Attributes:
         count: How many partitions it has.
         gets: How many it gets, whatever is asked for.
+        error: The error that comes for an answer.
     """
 
-    def __init__(self, gets: int) -> None:
+    def __init__(self, gets: int, error: int = KafkaError._TIMED_OUT) -> None:
         super().__init__({"bootstrap.servers": "localhost:1"}, Policy())
-        self.count, self.gets = 6, gets
+        self.count, self.gets, self.error = 6, gets, error
 
     def _described(self, topic: str) -> TopicInfo:
         return cluster_of({topic: [1] * self.count}).by_topic[topic]
 
     def _create(self, topic: str, count: int) -> None:
         self.count = self.gets
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "nobody has answered"))
+        raise KafkaException(KafkaError(self.error, "nobody has answered"))
 
 
 def grown(gets: int, *, proven: bool = True) -> tuple[bool, str | None]:
@@ -48,6 +51,23 @@ def test_an_error_after_which_nothing_or_a_part_of_it_is_there(gets: int) -> Non
     has_grown, why = grown(gets)
     assert not has_grown
     assert "can't add partitions to orders: nobody has answered" in str(why)
+
+
+@pytest.mark.parametrize(
+    ("error", "unclear"), [(KafkaError._TIMED_OUT, True), (KafkaError.TOPIC_AUTHORIZATION_FAILED, False)]
+)
+def test_what_may_have_been_created_may_show_later(
+    monkeypatch: pytest.MonkeyPatch, error: int, unclear: bool
+) -> None:
+    story = Story()
+    story.request(growth())
+    grower = Topic(6, error)
+    grower.grow([story.change], lambda: True)
+    assert grower.growing == ({ONE} if unclear else set())
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 60)
+    assert grower.growing == set()
+    grower.close()
 
 
 def test_who_may_have_been_replaced_creates_nothing() -> None:

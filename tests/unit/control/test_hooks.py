@@ -189,3 +189,21 @@ def test_a_commit_is_no_position_before_the_coordinator_tells_of_it(monkeypatch:
     assert brokers.commits == [dict.fromkeys(NEW, LOW)]
     assert consumer.agent.last("assigned") == NEW
     assert consumer.agent.last("positioned") == set()
+
+
+def test_a_position_is_told_again_after_a_revocation_only_if_it_is_there_still() -> None:
+    # The topic may have been created again meanwhile, without what the group had committed.
+    brokers = Brokers(count=12)
+    consumer = Confluent(brokers, Agent())
+    brokers.committed = dict.fromkeys(NEW, 77)
+    consumer.hook._reading = ConsumerReading(counts={"orders": 6})
+    consumer.rebalance("assign", NEW)
+    assert consumer.agent.last("positioned") == NEW
+    consumer.rebalance("revoke", NEW - {6})
+    assert consumer.agent.last("positioned") == {6}
+    brokers.committed.clear()
+    brokers.refuses = True
+    brokers.error = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    brokers.broken = {"commit"}
+    consumer.rebalance("assign", NEW - {6})
+    assert consumer.agent.last("positioned") == {6}

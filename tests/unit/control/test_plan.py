@@ -35,6 +35,11 @@ class TestBlocked:
         assert found.refusal is not None
         assert "kpe change wait" in found.refusal
 
+    def test_no_change_is_in_its_way_whatever_its_id(self) -> None:
+        story = Story()
+        story.request(growth(topic="other"), change_id="")
+        assert planned(growth(), story).refusal is None
+
     def test_planning_changes_nothing(self) -> None:
         story = Story()
         planned(growth(), story)

@@ -130,6 +130,10 @@ HOSTILE: list[tuple[type[Any], Any]] = [
     (Command, {"reason": "a" * 2_001}),
     (Command, {"verb": ["request"]}),
     (Command, {"version": [1]}),
+    *(
+        (Command, {"spec": {**json.loads(encode(RECORDS[0]))["spec"], "topic": topic}})
+        for topic in ("", "bad/name", "..", "t" * 250)
+    ),
     *((Command, {"verb": nested(depth)}) for depth in range(900, 960, 20)),
     (Lease, {"ttl_s": float("nan")}),
     (Lease, {"ttl_s": float("inf")}),

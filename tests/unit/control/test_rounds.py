@@ -1,7 +1,6 @@
 """The rounds of a tracker: what is written, when, and what is left to do. No broker, no thread, no clock."""
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from attrs import define, field
 
 from kafka_partition_events.control.changes import commands, transitions
 from kafka_partition_events.control.changes import controller as rounds
-from kafka_partition_events.control.changes.commands import RETIRED_AFTER_MS
+from kafka_partition_events.control.changes.commands import LASTS_S, RETIRED_AFTER_MS
 from kafka_partition_events.control.changes.controller import (
     LOST_AFTER_MS,
     ClusterSnapshotForControl,
@@ -35,7 +34,7 @@ class World:
 
     rounds: Controller = field(factory=lambda: Controller(Ledger(), epoch=3))
     now_ms: int = START_MS
-    count: int = 6
+    count: int | None = 6
     cluster_id: str = CLUSTER
     blind: bool = False
     probe: Probe = field(factory=Probe)
@@ -49,14 +48,11 @@ class World:
     def change(self) -> Change:
         return self.ledger.changes[ONE]
 
-    def decide(
-        self, *commands: Command | Given, seconds: float = 1, troubles: Mapping[str, str] | None = None
-    ) -> Decision:
+    def decide(self, *commands: Command | Given, seconds: float = 1, **fields: Any) -> Decision:
         self.now_ms += round(1_000 * seconds)
-        cluster = Cluster(by_topic=[topic_of(self.count)], cluster_id=self.cluster_id)
-        seen = ClusterSnapshotForControl(
-            cluster=None if self.blind else cluster, probe=self.probe, troubles=troubles or {}
-        )
+        there = [] if self.count is None else [topic_of(self.count)]
+        cluster = Cluster(by_topic=there, cluster_id=self.cluster_id)
+        seen = ClusterSnapshotForControl(cluster=None if self.blind else cluster, probe=self.probe, **fields)
         given = [
             each if isinstance(each, Given) else Given(each, next(self.offsets), self.now_ms)
             for each in commands
@@ -113,7 +109,7 @@ class TestWhatIsSeen:
     @pytest.mark.parametrize("fields", [{"blind": True}, {"cluster_id": "another"}])
     def test_of_a_cluster_that_nobody_looks_at_is_nothing(self, fields: dict[str, Any]) -> None:
         decision = World(**fields).round(asks(spec=gated()))
-        assert "does not see cluster c-1" in decision.refusals[0].detail
+        assert "does not see topic orders of cluster c-1 now" in decision.refusals[0].detail
 
 
 class TestPartitions:
@@ -134,6 +130,47 @@ class TestPartitions:
         assert world.change.detail == (
             "topic orders has 9 partitions, neither 6 nor 12; can't add partitions"
         )
+
+
+class TestATopicThatIsNotThere:
+    """A broker that has not heard of the topic ends no change, nor does a right that is lost for a moment."""
+
+    def gone(self, seconds: float, **fields: Any) -> World:
+        world = World()
+        world.round(asks(spec=gated()))
+        world.count = None
+        world.round(**fields)
+        assert (world.change.state, world.change.holds) == (State.REQUESTED, True)
+        assert world.round(asks(Verb.CANCEL), **fields).refusals, "it may have grown"
+        world.round(seconds=seconds, **fields)
+        return world
+
+    def test_is_gone_after_a_while(self) -> None:
+        assert self.gone(seconds=7).change.state is State.REQUESTED
+        world = self.gone(seconds=9)
+        assert (world.change.state, world.change.detail) == (State.REJECTED, "topic orders is gone")
+
+    def test_that_must_not_be_seen_is_not_gone(self) -> None:
+        world = self.gone(seconds=86_400, refused={TOPIC})
+        assert (world.change.state, world.change.holds) == (State.REQUESTED, True)
+
+    def test_while_it_must_not_be_seen_no_request_is_taken(self) -> None:
+        (refusal,) = World().round(asks(spec=gated()), refused={TOPIC}).refusals
+        assert refusal.detail.startswith("the tracker does not see topic orders")
+
+
+class TestAGrowthThatDoesNotShowYet:
+    """It was created a moment ago, and the broker that is asked has not heard of it."""
+
+    def test_can_not_be_cancelled_nor_expire_nor_is_it_due_again(self) -> None:
+        world = World(probe=Probe(readers={TOPIC: frozenset()}))
+        assert world.round(asks(spec=gated(execute=True))).due
+        decision = world.round(asks(Verb.CANCEL), seconds=4_000, growing={ONE})
+        assert "so it may have happened" in decision.refusals[0].detail
+        assert (world.change.state, decision.due) == (State.REQUESTED, [])
+        world.count = 12
+        world.round(growing={ONE})
+        assert world.change.state is State.GATED
 
 
 class TestTheEnd:
@@ -235,5 +272,6 @@ class TestWhatIsOdd:
         world = World()
         flood = [asks(change_id=f"odd-{n}", spec=growth(topic="none")) for n in range(100)]
         assert not world.round(*flood).retired, "who has asked is to read the answer"
+        assert not world.round(seconds=LASTS_S).retired, "if read again, it must not be carried out"
         assert len(world.round(seconds=61).retired) == 100
         assert not world.ledger.changes

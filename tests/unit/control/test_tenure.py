@@ -4,13 +4,20 @@ import contextlib
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from attrs import define
 from confluent_kafka import KafkaException
 
 from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.operate.control_log import ControlLog
+from kafka_partition_events.control.protocol.codec import encode
+from kafka_partition_events.control.protocol.records import Lease
 from kafka_partition_events.control.tracker import leadership
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
+from kafka_partition_events.errors import ControlTopicError
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
 
@@ -44,7 +51,70 @@ def test_the_slowest_clock_of_a_broker_counts_and_time_never_goes_back(
 ) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 10.0)
     term = Leadership.__new__(Leadership)
-    term._clocks, term._now_ms = {1: 5_000_000.0, 2: 9_000_000.0}, 0
+    term._clocks, term._now_ms, term._set_back = {1: 5_000_000.0, 2: 9_000_000.0}, 0, False
     assert term.now_ms == 5_010_000
     term._clocks[3] = 1_000_000.0
     assert term.now_ms == 5_010_000
+
+
+def test_the_trackers_own_lease_is_no_producers() -> None:
+    log = ControlLog(NOBODY, "kpe.")
+    values = [encode(Lease(instance_id=name, incarnation="1", lease_seq=1)) for name in ("kpe-tracker", "a")]
+    read = [Leases("kpe.leases", value) for value in values]
+    log._topics = SimpleNamespace(read=lambda *_: read)  # type: ignore[assignment]
+    log.read(1.0)
+    assert list(log.ledger.leases) == ["a"]
+
+
+@define
+class Leases:
+    """A message."""
+
+    of: str
+    holds: bytes
+
+    def topic(self) -> str:
+        return self.of
+
+    def value(self) -> bytes:
+        return self.holds
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, 5
+
+    def partition(self) -> int:
+        return 0
+
+    offset = partition
+
+
+class TestABrokersClockThatIsSet:
+    NOW_MS = 1_700_000_000_000
+
+    @pytest.fixture
+    def term(self, monkeypatch: pytest.MonkeyPatch) -> Leadership:
+        monkeypatch.setattr(time, "monotonic", lambda: 10.0)
+        term = Leadership.__new__(Leadership)
+        term._clocks, term._now_ms, term._set_back, term._proven_at = {}, 0, False, 10.0
+        term._lease = Lease(instance_id="t", incarnation="1", lease_seq=1)
+        self.hear(term, 1, self.NOW_MS)
+        return term
+
+    def hear(self, term: Leadership, leader: int, appended_ms: int) -> None:
+        message: Any = SimpleNamespace(timestamp=lambda: (2, appended_ms))
+        term._heard(leader, None, message)
+
+    def test_forward_opens_no_gate_early_and_drops_no_producer(self, term: Leadership) -> None:
+        self.hear(term, 1, self.NOW_MS + 200)
+        for ahead_ms in (3_600_000, 3_700_000):
+            self.hear(term, 1, self.NOW_MS + ahead_ms)
+        assert term.now_ms == self.NOW_MS + 200
+        assert term._is_proven()
+
+    def test_back_ends_the_term_before_anything_grows(self, term: Leadership) -> None:
+        self.hear(term, 1, self.NOW_MS - 5_000)  # it came late
+        assert term._is_proven()
+        self.hear(term, 1, self.NOW_MS - 3_600_000)
+        assert not term._is_proven()
+        with pytest.raises(ControlTopicError, match="the clock of a broker was set back"):
+            _ = term.now_ms
