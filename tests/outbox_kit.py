@@ -26,6 +26,7 @@ def entry(
     at: datetime = NOW,
     recorded_at: datetime | None = None,
     body: bytes = b"{}",
+    again: Entry | None = None,
 ) -> Entry:
     """Return an entry that was recorded when it happened, unless told otherwise."""
     return Entry(
@@ -36,6 +37,7 @@ def entry(
         at=at,
         recorded_at=at if recorded_at is None else recorded_at,
         body=body,
+        again=again,
     )
 
 

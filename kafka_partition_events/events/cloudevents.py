@@ -22,6 +22,10 @@ everything else                         nothing that all observers know
 Where nothing does, or the source cannot prove topic ids and epochs, the moment of the observation stands in,
 because two transitions under one id would be one transition lost; then observers disagree, and consumers see
 doubles. ``data.identity`` says which it is: ``"transition"`` or ``"observation"``.
+
+A leader epoch identifies what began it. A leader that is not listed for a while leaves and comes back at one
+epoch, so that is by observation. A topic that is hidden for a while (its DESCRIBE is revoked) is deleted and
+created again under one topic id: what its outbox has under its id already is by observation, too.
 """
 
 import hashlib

@@ -135,7 +135,10 @@ def fold(found: Sequence[Observed], *, observer: str | None) -> list[Entry]:
     for group in groups.values():
         as_v1 = group.first.cloudevent(observer, **group.labels)
         alone = to_entry(group.first.event, as_v1)
-        entries += [alone] if len(group.changes) < 2 else _digests(alone, as_v1, list(group.changes.values()))
+        if len(group.changes) < 2:
+            entries.append(_with_again(alone, as_v1, group.first.event))
+        else:
+            entries += _digests(alone, as_v1, list(group.changes.values()))
     return entries
 
 
@@ -178,6 +181,16 @@ class _News:
                     if broker in found and broker not in elsewhere.isr:
                         return "broker", broker
         return ("topic", event.topic) if (generation, event.topic) in self._grown else None
+
+
+def _with_again(alone: Entry, as_v1: CloudEvent, event: ev.Event) -> Entry:
+    """Return an entry with what it is if its transition seems to come about a second time."""
+    data = cast("Mapping[str, Any]", as_v1.get_data())
+    if event.initial or not isinstance(event, ev.TopicEvent) or data["identity"] == "observation":
+        return alone  # what is found at first sight was journalled when it came about
+    id_ = uuid_of(f"{alone.id} {event.wall_time.isoformat()}")
+    other = CloudEvent({**as_v1.get_attributes(), "id": id_}, {**data, "identity": "observation"})
+    return evolve(alone, again=evolve(alone, id=id_, body=to_json(other)))
 
 
 def _digests(alone: Entry, as_v1: CloudEvent, changes: Sequence[DigestedChange]) -> Iterator[Entry]:

@@ -146,8 +146,10 @@ def _growth_facts(event: ev.PartitionsAdded) -> Facts:
 def _partition_facts(event: ev.PartitionEvent) -> Facts:
     born = event.old is event.new or event.old == event.new
     # A leader epoch numbers the transitions of leadership only: an ISR or a replica list can come back to
-    # what it was within one epoch, so these have no identity of their own.
-    epoch = event.new.leader_epoch if isinstance(event, _ELECTIONS) else None
+    # what it was within one epoch, so these have no identity of their own. Nor has a leader that is unlisted,
+    # listed and unlisted again at one epoch.
+    begun = isinstance(event, _ELECTIONS) and (born or event.old.leader_epoch != event.new.leader_epoch)
+    epoch = event.new.leader_epoch if begun else None
     data = {
         "topic_id": event.topic_id,
         "partitions": str(event.partition),

@@ -64,7 +64,7 @@ class AlertBoard(PartitionChangeListener):
         self._since: dict[Cause, float] = {}
         self._recreated: dict[str, float] = {}
         self._exposure = UNEXPOSED if known is None else exposure_of(known)
-        self._were_safe = _safe(self._exposure)
+        self._were_safe = _safe(self._exposure, frozenset())
         self._last: tuple[Cluster, frozenset[str], dict[Cause, Wrong]] | None = None
 
     def on_topic_recreated(self, event: ev.TopicRecreated) -> None:
@@ -110,12 +110,24 @@ class AlertBoard(PartitionChangeListener):
         self._recreated = {name: at for name, at in self._recreated.items() if now - at < RECREATED_S}
         recreated = frozenset(self._recreated)
         if self._last is None or self._last[0] is not cluster or self._last[1] != recreated:
+            if self._exposure.cluster.cluster_id not in {None, cluster.cluster_id}:
+                self._exposure, self._were_safe = UNEXPOSED, frozenset()  # what was stored is of another one
             self._exposure = exposure_of(cluster, self._exposure)
             found = wrong_in(cluster, self._exposure, self._were_safe, sorted(recreated))
-            self._were_safe |= _safe(self._exposure)
+            self._were_safe = _safe(self._exposure, self._were_safe)
             self._last = cluster, recreated, found
         return self._last[2]
 
 
-def _safe(exposure: Exposure) -> frozenset[str]:
-    return frozenset(exposure.cluster.by_topic.keys() - exposure.by_topic.keys())
+def _safe(exposure: Exposure, known: frozenset[str]) -> frozenset[str]:
+    """Return the known topics, and those that have a safe alternative by all of their replicas.
+
+    One without a leader in one poll is not blocked, nor are {2} and {3} of {1, 2} and {1, 3} while 1 is out
+    of sync. Both are no alternative when all is well again.
+    """
+    topics = exposure.cluster.by_topic
+    return known.union(
+        name
+        for name in topics.keys() - exposure.by_topic.keys() - known
+        if all(p.leader is not None and set(p.isr) >= set(p.replicas) for p in topics[name].partitions)
+    )

@@ -3,7 +3,8 @@
 What fires is posted when it changes and after each ``repeat_interval``, each time with an end `INTERVALS` of
 these ahead: an observer that dies leaves nothing behind that would fire for ever. What is over is posted once
 with its end, when it has been over for one interval of the observer: until then the other observer of a pair
-may not have seen it yet. Nothing is kept on disk: what is wrong is read from the cluster.
+may not have seen it yet. That an observer is blind ends by itself only: the other one may be blind still, and
+its alert has the same labels. Nothing is kept on disk: what is wrong is read from the cluster.
 
 Starts and ends are times of Alertmanager's own clock, as its answers give it, so an observer whose clock is a
 day off posts the same alert as the other one.
@@ -28,7 +29,7 @@ from kafka_partition_events.events.event_json import encode_time
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.alert_board import Board
-from kafka_partition_events.observe.alerts import Alert
+from kafka_partition_events.observe.alerts import BLIND, Alert
 from kafka_partition_events.outbox import DeliveryError, DeliveryStats
 from kafka_partition_events.outbox.delivery import State
 from kafka_partition_events_listeners.webhook.client import Target, Way
@@ -37,6 +38,8 @@ INTERVALS: Final = 4
 """How many intervals ahead an alert ends: as many as Prometheus takes. Three posts in a row may fail."""
 
 _PATH: Final = "/api/v2/alerts"
+_INEXACT: Final = timedelta(seconds=5)
+"""By how much clocks may differ without being corrected: dates are not exact."""
 _CHECK_S: Final = 0.5
 _CLOSE_S: Final = 5.0
 _FIRST_DELAY_S: Final = 1.0
@@ -69,7 +72,9 @@ class Due:
         """
         fires = {_key(alert): alert for alert in board.alerts}
         self._over = {
-            key: self._over.get(key, now) for key in self._posted if key not in fires and board.complete
+            key: self._over.get(key, now)
+            for key, (alert, _) in self._posted.items()
+            if key not in fires and board.complete and alert.labels["alertname"] != BLIND
         }
         ended = [self._posted[key][0] for key, since in self._over.items() if now - since >= self._settle]
         due = any(self._is_due(key, alert, now) for key, alert in fires.items())
@@ -165,8 +170,6 @@ class _Poster:
 
     def __init__(self, target: Target, due: Due, name: str, read: Callable[[], Board], clock: Clock) -> None:
         self._target, self._due, self._name, self._read, self._clock = target, due, name, read, clock
-        self._ahead: timedelta | None = None
-        """By how much Alertmanager's clock is ahead; None while that is not known."""
         self._condition = threading.Condition()
         self._stopping = False
         self._thread: threading.Thread | None = None  # none before it runs
@@ -211,7 +214,6 @@ class _Poster:
 
     def _note(self, error: Exception, failures: int) -> None:
         reason = error.reason if isinstance(error, DeliveryError) else "error"
-        self._ahead = None
         self._due.failed()
         counted = {**self.stats.failures, reason: self.stats.failures.get(reason, 0) + 1}
         self.stats = evolve(self.stats, state="backing_off", failures=counted)
@@ -223,14 +225,14 @@ class _Poster:
         if found is None:
             return
         fires, ended = found
-        if self._ahead is None:
-            self._ahead = self._difference(self._target.date("/"))
-        now = self._clock.now() + self._ahead
+        # Asked each time: this clock may have been set since the last answer.
+        now = self._clock.now() + self._difference(self._target.date("/"))
         ends_at = now + timedelta(seconds=INTERVALS * self._due.repeat)
         body = json.dumps(
             [
                 *(document(alert, now, ends_at) for alert in fires),
-                *(document(alert, now, now) for alert in ended),
+                # An end that is still to come is none, and what Alertmanager has then stays in force.
+                *(document(alert, now, now - 2 * _INEXACT) for alert in ended),
             ]
         )
         response = self._target.post(body.encode(), {"content-type": "application/json"})
@@ -238,19 +240,18 @@ class _Poster:
             raise DeliveryError(
                 f"{self._target.shown} answered {response.status_code}", reason=f"http_{response.status_code}"
             )
-        self._ahead = self._difference(response.headers.get("date"))
         self._due.posted(fires, ended, self._clock.monotonic())
         taken = self.stats.delivered + len(fires) + len(ended)
         self.stats = evolve(self.stats, state="idle", delivered=taken)
 
     def _difference(self, date: str | None) -> timedelta:
-        """Return by how much the other clock is ahead; nothing for some seconds, as dates are not exact."""
+        """Return by how much the other clock is ahead; nothing if it is not by more than `_INEXACT`."""
         try:
             theirs = parsedate_to_datetime(date or "").replace(tzinfo=UTC)
         except ValueError:
             return timedelta()
         ahead = theirs - self._clock.now()
-        return ahead if abs(ahead) > timedelta(seconds=5) else timedelta()
+        return ahead if abs(ahead) > _INEXACT else timedelta()
 
 
 def document(alert: Alert, now: datetime, ends_at: datetime) -> Mapping[str, Any]:

@@ -38,7 +38,7 @@ FETCH_S: Final = 10.0
 MAILBOX: Final = 100_000
 """How many events wait for the journal before they collapse: those of a broker with so many partitions."""
 _POLLED: Final = "topics polled"
-"""The small state that holds `observer.topics` of the last service, and the client that asked."""
+"""The small state that holds `observer.topics` of the stored snapshot, and the client that asked."""
 
 OpenSource = Callable[[Kafka], MetadataSource]
 
@@ -88,7 +88,7 @@ class Service:
             parts.callback(self._poller.close)
             labels = None if self._labels is None else self._labels.of
             self._journal = JournalListener(
-                self._outbox, observer=self._name, labels=labels, clock=self._clock
+                self._outbox, observer=self._name, labels=labels, values=self._polled(), clock=self._clock
             )
             known = self._resumed and self._resumed[0]
             self._board = self._make_board(known)
@@ -220,12 +220,13 @@ class Service:
 
         If not, its snapshot does not show what has changed: topics that are no longer polled would be
         reported as deleted, others as created. One client knows leader epochs and the other does not: all
-        would pass for new, or none would ever change, and with it no id of an outage.
+        would pass for new, or none would ever change, and with it no id of an outage. The journal writes how
+        it polls with its snapshot: a start that ends before its first good answer leaves both as they were.
         """
-        how = f"{self._settings.kafka.client} {self._settings.observer.topics}".encode()
-        before = self._outbox.values(_POLLED).get(_POLLED)
-        self._outbox.write(values={_POLLED: how})
-        return load_snapshot(self._outbox) if before == how else None
+        return load_snapshot(self._outbox) if self._outbox.values(_POLLED) == self._polled() else None
+
+    def _polled(self) -> dict[str, bytes]:
+        return {_POLLED: f"{self._settings.kafka.client} {self._settings.observer.topics}".encode()}
 
     def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
         wanted = self._settings.observer

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from attrs import frozen
+from attrs import field, frozen
 
 
 @frozen(kw_only=True)
@@ -18,6 +18,8 @@ class Entry:
         recorded_at: When it was recorded, aware, UTC.
         body: The CloudEvent, UTF-8.
         seq: Its place in the outbox; 0 as long as it has none.
+        again: The same under an id of its own, which is written in its place if its id was written earlier
+            for another moment; None: then it is ignored.
     """
 
     id: str
@@ -28,3 +30,4 @@ class Entry:
     recorded_at: datetime
     body: bytes
     seq: int = 0
+    again: "Entry | None" = field(default=None, eq=False, repr=False)

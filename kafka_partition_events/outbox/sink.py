@@ -1,10 +1,14 @@
 """What takes entries to a target."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.outbox.entry import Entry
+
+DECLINES: Final = frozenset({"http_400", "http_413", "http_415", "http_422"})
+"""The reasons by which a target speaks of what it was sent: the third time in a row it is refused. Whatever
+else is between 400 and 500 is of the sink: its URL, its credentials, a proxy; all would be declined alike."""
 
 
 class DeliveryError(KafkaPartitionEventsError):

@@ -45,8 +45,10 @@ def open_file(path: Path) -> sqlite3.Connection:
     try:
         # Two that switch a new file to WAL at once get SQLITE_BUSY, and SQLite does not wait there.
         with _locked(path, ".lock", fcntl.LOCK_EX):
-            # SQLite would make it as the umask says, and the files beside it like it.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            # SQLite would make it as the umask says, and the files beside it like it. One that is there is
+            # not opened: to close it would end the locks of this process's other connections to it.
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             return _open(path)
     except sqlite3.Error as error:
         raise explained(path, error) from error

@@ -13,6 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox import sqlite_schema as sql
 from kafka_partition_events.outbox.entry import Entry
@@ -24,6 +25,8 @@ _PAGE: Final = 500
 _CHUNK: Final = 20
 """How many entries are dropped before the size is checked again."""
 _LAST_CHARACTER: Final = "\U0010ffff"
+
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)
@@ -76,7 +79,8 @@ class SqliteOutbox:
 
         Args:
             path: The file, in a directory that exists; not on a network share, where SQLite's WAL fails.
-            max_bytes: How large it may grow.
+            max_bytes: How large it may grow, small states included. The last write stays in any case; if that
+                is too much, a warning is logged once.
             max_age_s: How long entries are kept, in seconds since they were recorded.
             clock: For ages; the system's by default.
 
@@ -92,7 +96,7 @@ class SqliteOutbox:
         self._max_bytes = max_bytes
         self._max_age = timedelta(seconds=max_age_s)
         self._clock = clock or Clock()
-        self._lock, self._closed = threading.Lock(), False
+        self._lock, self._closed, self._too_small = threading.Lock(), False, False
         self._process = OwnProcess(type(self).__name__)
         self._db = open_file(self.path)
         forget_in_children(self, SqliteOutbox._forget)
@@ -113,7 +117,8 @@ class SqliteOutbox:
         """Make durable what belongs together: all of it, or nothing.
 
         Args:
-            entries: To be appended; their ``seq`` is assigned. An id that is there already is ignored.
+            entries: To be appended; their ``seq`` is assigned. One whose id is there already is ignored, or
+                comes as its `again`.
             cursors: Up to which entry each reader is done. A cursor never goes back.
             values: Small states by name, such as ``topic/orders``; None removes one.
         """
@@ -126,9 +131,11 @@ class SqliteOutbox:
                 else:
                     db.execute(sql.SET, (name, value))
             if entries:
-                db.executemany(sql.APPEND, map(sql.to_row, entries))
+                before = _last_seq(db)
+                for entry in entries:
+                    _append(db, entry, before)
                 # Only who appends keeps the bounds: another process may know others.
-                self._prune(db)
+                self._prune(db, before)
 
     def subscribe(self, reader: str) -> None:
         """Make a reader known: it begins with the next entry. One that is known already keeps its cursor."""
@@ -151,12 +158,16 @@ class SqliteOutbox:
             db.execute("UPDATE readers SET dead = dead + 1 WHERE name = ?", (reader,))
             db.execute("UPDATE entries SET refused = 1 WHERE seq = ?", (entry.seq,))
 
-    def _prune(self, db: sqlite3.Connection) -> None:
+    def _prune(self, db: sqlite3.Connection, before: int) -> None:
         too_old = sql.to_micros(self._clock.now() - self._max_age)
         while _drop(db, sql.AGED, too_old):
             pass
-        while _size(db) > self._max_bytes and _drop(db, sql.OLDEST):
+        # What this write brings stays: where small states fill the room, no reader would get anything.
+        while (full := _size(db) > self._max_bytes) and _drop(db, sql.OLDEST, before):
             pass
+        if full and not self._too_small:
+            _log.warning("outbox_too_small", path=str(self.path), max_bytes=self._max_bytes)
+        self._too_small |= full
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -273,6 +284,13 @@ def _reader(db: sqlite3.Connection, name: str) -> tuple[int, int, int]:
 def _advance(db: sqlite3.Connection, reader: str, cursor: int) -> None:
     _reader(db, reader)
     db.execute("UPDATE readers SET cursor = max(cursor, ?) WHERE name = ?", (cursor, reader))
+
+
+def _append(db: sqlite3.Connection, entry: Entry, before: int) -> None:
+    """Append an entry whose id is new. If an earlier write had it at another moment, append `again`."""
+    new, again = db.execute(sql.APPEND, sql.to_row(entry)).rowcount, entry.again
+    if again and not new and db.execute(sql.EARLIER, (entry.id, before, sql.to_micros(entry.at))).fetchone():
+        _append(db, again, before)
 
 
 def _recorded_after(db: sqlite3.Connection, cursor: int) -> datetime | None:

@@ -44,6 +44,7 @@ SCHEMA: Final = (
 
 _COLUMNS: Final = "id, name, key, subject, at, recorded_at, body"
 APPEND: Final = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+EARLIER: Final = "SELECT 1 FROM entries WHERE id = ? AND seq <= ? AND at <> ?"
 SELECT: Final = f"SELECT seq, {_COLUMNS} FROM entries"
 READ: Final = f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?"
 COUNT_AFTER: Final = "SELECT count(*) FROM entries WHERE seq > ?"
@@ -55,7 +56,7 @@ SIZE: Final = """
     SELECT (pages.page_count - free.freelist_count) * size.page_size
     FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size
 """
-OLDEST: Final = "SELECT seq FROM entries ORDER BY seq LIMIT ?"
+OLDEST: Final = "SELECT seq FROM entries WHERE seq <= ?2 ORDER BY seq LIMIT ?1"
 # Entries lie in the order in which they were recorded, more or less. Looking at some of the oldest, and not
 # at the very oldest alone, one entry from a clock that was ahead does not keep those behind it. What a reader
 # has yet to read is not dropped for its age, which a clock that is set may make up, but for want of room.

@@ -21,6 +21,7 @@ import json
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -86,6 +87,7 @@ class JournalListener(ObservingListener):
         *,
         observer: str | None = None,
         labels: Labels | None = None,
+        values: Mapping[str, bytes] = MappingProxyType({}),
         clock: Clock | None = None,
     ) -> None:
         """Make a listener.
@@ -94,10 +96,11 @@ class JournalListener(ObservingListener):
             outbox: Where to write; it stays yours to close.
             observer: The name of this observer, for ``data.observer``; useful when there are several.
             labels: What else to say of each event, see `ObservingListener`.
+            values: Small states of yours that are stored together with each snapshot.
             clock: For tests.
         """
         super().__init__(observer=observer, labels=labels, clock=clock)
-        self._outbox = outbox
+        self._outbox, self._beside = outbox, values
         self._observed: list[Observed] = []
         self._waiting: list[Entry] = []
         self._cluster: Cluster = EMPTY  # what the events so far lead to
@@ -202,7 +205,7 @@ class JournalListener(ObservingListener):
         if self._polled_at is None:  # no good poll yet: what is stored stays
             return {}
         rest = Snapshot(evolve(self._cluster, by_topic={}), self._polled_at)
-        return {**self._changed_topics(), NODES: _json(encode_snapshot(rest))}
+        return {**self._changed_topics(), **self._beside, NODES: _json(encode_snapshot(rest))}
 
     def _changed_topics(self) -> dict[str, bytes | None]:
         if self._stored is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
 from kafka_partition_events.observe.settings import Client, Http, Kafka, Observer, Outbox, Settings
@@ -88,6 +89,28 @@ def test_looking_at_other_topics_is_no_news_of_the_cluster(
     assert all(b'"initial":true' in e.body.replace(b" ", b"") for e in created)
     assert set(outbox.values("topic/")) == {"topic/orders"} | ({"topic/other"} if after == ".*" else set())
     outbox.close()
+
+
+def test_a_start_without_a_good_answer_leaves_the_snapshot_to_who_polls_as_it_was_polled(
+    settings: Settings,
+) -> None:
+    orders = evolve(settings, observer=evolve(settings.observer, topics="orders"))
+    live_through(settings, TWO)
+    unanswered = ScriptedSource(MetadataFetchError("down"))
+    with Service(orders, lambda _config: unanswered) as service:
+        wait_until(lambda: service.why_not_ready() == "no snapshot yet: down", "it has polled")
+    with Service(orders, lambda _config: ScriptedSource(TWO)) as service:
+        assert ", new" in next(line for line in service.describe() if line.startswith("journal"))
+        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"), "it is ready")
+    assert not [told for told in journal(settings) if "deleted" in told]
+    with pytest.raises(ConfigurationError):
+        Service(settings, lambda _config: refusing())
+    with Service(orders, lambda _config: ScriptedSource(TWO)) as service:
+        assert ", last poll" in next(line for line in service.describe() if line.startswith("journal"))
+
+
+def refusing() -> ScriptedSource:
+    raise ConfigurationError("it can't log in like that")
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,11 @@ STORIES: dict[str, list[tuple[float, Board, str]]] = {
         (0, A, "a"), (10, NONE, ""), (15, A, ""), (16, NONE, ""), (25, NONE, ""), (26, NONE, "-a"),
         (27, NONE, ""),
     ],
-    # Nor is it repeated: what another observer sees is not contradicted by what this one saw last.
-    "while the cluster is not seen nothing ends": [
+    # Nor is it repeated: what another observer sees is not contradicted by what this one saw last. And the
+    # other one may be blind still: its alert is the same one.
+    "while the cluster is not seen nothing ends, and blindness has no end that is posted": [
         (0, A, "a"), (10, BLIND, "KpePollerBlind"), (30, BLIND, ""), (70, BLIND, "KpePollerBlind"),
-        (80, A, "a"), (90, A, "a -KpePollerBlind"),
+        (80, A, "a"), (90, A, ""), (100, BLIND, ""), (130, BLIND, "KpePollerBlind"),
     ],
 }  # fmt: skip
 """When which board is found, and what is posted then: what fires, and with a minus what has ended."""
@@ -108,11 +109,13 @@ class Manager:
 
 
 @contextmanager
-def posting(manager: Manager, clock: ManualClock, found: Board) -> Iterator[AlertmanagerSink]:
+def posting(manager: Manager, clock: ManualClock, *found: Board) -> Iterator[AlertmanagerSink]:
+    """Post what is found, one after the other; the last one stands."""
+    boards = [*found]
     sink = AlertmanagerSink(
         ["http://am.example/prefix/"],
         name="am",
-        read=lambda: found,
+        read=lambda: boards.pop(0) if len(boards) > 1 else boards[0],
         repeat_interval=60.0,
         settle=10.0,
         way=Way(transport=httpx.MockTransport(manager)),
@@ -134,6 +137,27 @@ def test_times_are_by_the_clock_of_who_is_posted_to(wrong_by: timedelta) -> None
         "2026-11-26T07:59:20.000000Z",
         "2026-11-26T08:04:00.000000Z",
     )
+
+
+def test_a_clock_that_is_set_between_two_posts_changes_no_time() -> None:
+    manager, clock = Manager(), ManualClock(wall=NOW)
+    with posting(manager, clock, board("a")):
+        clock.set_back(86_400.0)
+        clock.advance(60.0)
+        clock.wait_for_waiters()
+    first, second = manager.bodies
+    assert first == second, "Alertmanager's own clock stands still here"
+
+
+def test_an_end_is_past_by_a_clock_that_is_a_little_behind_too() -> None:
+    manager, clock = Manager(), ManualClock(wall=NOW + timedelta(seconds=4.9))
+    with posting(manager, clock, board("a"), board()):
+        for _ in range(2):
+            clock.advance(10.0)
+            clock.set_back(10.0)
+            clock.wait_for_waiters()
+    _, (ended,) = manager.bodies
+    assert datetime.fromisoformat(ended["startsAt"]) <= datetime.fromisoformat(ended["endsAt"]) < NOW
 
 
 def test_what_fails_is_tried_again_counted_and_no_end_of_the_thread() -> None:
@@ -233,5 +257,34 @@ def test_a_safe_alternative_is_missed_where_there_was_one() -> None:
     assert [cause.alert for cause in watched.sees(1, 2, topics=one).board.wrong()] == [
         "KafkaSafeAlternativeLost"
     ]
-    known = Watched(known=cluster_of(spread, (1, 2))).sees(1, 2, topics=one)
-    assert len(known.board.wrong()) == 1
+    stored = cluster_of(spread, (1, 2), cluster_id="c-1")
+    assert len(Watched(known=stored).sees(1, 2, topics=one).board.wrong()) == 1
+    other = cluster_of(spread, (1, 2), cluster_id="c-2")
+    assert Watched(known=other).sees(1, 2, topics=one).board.wrong() == {}
+
+
+def in_sync(*isrs: list[int]) -> Any:
+    """Partitions on brokers 1 and 2, 1 and 3, and so on, led by the first that is in sync."""
+    return {
+        "t": {
+            "partitions": [
+                {"leader": isr[0] if isr else None, "replicas": [1, n], "isr": isr}
+                for n, isr in enumerate(isrs, start=2)
+            ]
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("was", "brokers"),
+    [
+        (in_sync([]), (1, 2)),  # without a leader no broker blocks it
+        (in_sync([2], [3]), (2, 3)),
+        (in_sync([2], [3]), (1, 2, 3)),  # broker 1 is back, and not in sync yet
+    ],
+)
+def test_what_an_outage_spreads_was_no_safe_alternative(was: Any, brokers: tuple[int, ...]) -> None:
+    watched = Watched().sees(*brokers, topics=was)
+    watched.board.wrong()
+    well = in_sync(*([1, n] for n in range(2, 2 + len(was["t"]["partitions"]))))
+    assert watched.sees(1, 2, 3, topics=well).board.wrong() == {}

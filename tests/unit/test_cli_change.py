@@ -67,6 +67,14 @@ class TestRequest:
         note = "kpe: note: mine was requested before; for another try take another id\n"
         assert capsys.readouterr().err == note
 
+    def test_the_same_id_when_the_topic_has_grown(self, desk: StoryClient, capsys: Captured) -> None:
+        assert desk.kpe(*REQUEST, "--to", "12", "--id", "mine") == 0
+        assert desk.kpe(*REQUEST, "--to", "12", "--id", "mine", partitions=12) == 0
+        assert len(desk.sent) == 1
+        assert [change["change_id"] for change in documents(capsys.readouterr().out)] == ["mine", "mine"]
+        assert desk.kpe(*REQUEST, "--to", "18", "--id", "mine") == 1
+        assert "another change already" in capsys.readouterr().err
+
     def test_nobody_answers(self, capsys: Captured) -> None:
         desk = StoryClient(answers=False)
         assert desk.kpe(*REQUEST, "--to", "12") == 3

@@ -73,6 +73,13 @@ def test_who_can_not_be_asked_is_unknown(capsys: Captured) -> None:
     assert capsys.readouterr().out == "KPE UNKNOWN - no metadata from x:1: connection refused\n"
 
 
+def test_what_is_said_is_not_taken_for_performance_data(capsys: Captured) -> None:
+    assert check(WELL, "--topics", "payments|nosuch") == 3
+    line = capsys.readouterr().out
+    assert "payments/nosuch" in line
+    assert "|" not in line
+
+
 def test_a_wrong_option_is_unknown_too(capsys: Captured) -> None:
     assert check(WELL, "--max-offline", "many") == 3
     assert "--max-offline" in capsys.readouterr().err

@@ -201,6 +201,17 @@ def test_what_the_sink_refuses_again_is_passed_over(
     assert capsys.readouterr().err == "kpe: 4 events delivered to scripted, 1 refused\n"
 
 
+def test_what_a_webhook_declines_is_tried_again_until_it_is_refused(
+    kpe: Callable[..., int], config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    declined = [DeliveryError("no", reason="http_400", refused=refused) for refused in (False, False, True)]
+    sink = ScriptedSink(None, *declined, batch=1)
+    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
+    assert replay(kpe, config, "--since", "2h") == 1
+    assert [sink.next_call() for _ in range(7)] == [["a"], ["b"], ["b"], ["b"], ["c"], ["d"], ["e"]]
+    assert capsys.readouterr().err == "kpe: 4 events delivered to scripted, 1 refused\n"
+
+
 def test_a_sink_that_fails_ends_it(
     kpe: Callable[..., int], config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

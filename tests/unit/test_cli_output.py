@@ -19,6 +19,7 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import (
     Output,
+    escape_unwritable,
     report,
     write_json,
     write_json_line,
@@ -75,6 +76,15 @@ def test_so_is_json_of_several_lines(document: dict[str, object]) -> None:
 
 def test_names_that_are_words_in_any_language_stay_readable_in_json() -> None:
     assert written(lambda: write_json_line({"topic": "Zürich"})) == '{"topic":"Zürich"}\n'
+
+
+def test_what_a_stream_can_not_write_is_escaped_as_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="iso-8859-1"))
+    escape_unwritable()
+    write_line("é 99\u2013100%")
+    write_json_line({"topic": "\u2013\U0001f600"})
+    assert raw.getvalue().split(b"\n") == [b"\xe9 99\\u2013100%", rb'{"topic":"\u2013\ud83d\ude00"}', b""]
 
 
 def test_nothing_is_written_past_these() -> None:

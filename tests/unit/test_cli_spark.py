@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from kafka_partition_events.cli.spark.report import parse_days
 from kafka_partition_events.spark.progress import Lines, Refreshed
 from kafka_partition_events.spark.tables.counts import Counts
 from kafka_partition_events.spark.tables.days import Days, Hours, joined
+from kafka_partition_events.spark.tables.state import INGEST, Reading, StateRow
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,7 +29,7 @@ class TestOptions:
     def test_days(self) -> None:
         assert parse_days("2026-11-01..2026-11-07") == days(1, 7)
         assert parse_days("2026-11-03") == days(3, 3)
-        for text in ("yesterday", "2026-11-07..2026-11-01", "2026-11-32", "2026-11-01.."):
+        for text in ("yesterday", "2026-11-07..2026-11-01", "2026-11-32", "2026-11-01..", "9999-12-31"):
             with pytest.raises(CliError, match=r"no range of days; write 2026-11-01\.\.2026-11-07"):
                 parse_days(text)
 
@@ -71,6 +74,12 @@ class TestOptions:
         assert cure in told
         assert "not-to-be-shown" not in told
 
+    def test_no_one_keeps_records_for_longer_than_there_are_dates(self, capsys: Captured) -> None:
+        assert run(["spark", "maintain", "--out", "x", "--keep", "999999"]) == 2
+        told = capsys.readouterr().err
+        assert "--keep" in told
+        assert "36500" in told
+
     @pytest.mark.parametrize("command", [["spark"], ["spark", "fleet"]])
     def test_help_has_examples(self, command: Sequence[str], capsys: Captured) -> None:
         assert run([*command, "--help"]) == 0
@@ -84,6 +93,19 @@ def test_the_page_has_the_line_for_spark_submit() -> None:
     page = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
     for words in (f"--packages {CONNECTOR},{DELTA}", *(f"--conf {name}={DELTAS[name]}" for name in DELTAS)):
         assert words in page
+
+
+def test_a_topic_is_begun_where_its_first_batch_ended_also_where_all_of_a_partition_is_expired() -> None:
+    from kafka_partition_events.spark.pipeline import Pipeline  # noqa: PLC0415 - needs PySpark
+
+    ends = SimpleNamespace(endOffset='{"kpe.events": {"0": 8, "7": 5000}}', latestOffset=None)
+    query: Any = SimpleNamespace(id="q", lastProgress=SimpleNamespace(sources=[ends]))
+    pipeline: Any = SimpleNamespace(_sources={INGEST: None})
+    state = StateRow(readings={INGEST: Reading(source="a topic")})
+    seen = Pipeline._seen(pipeline, state, [query])
+    assert seen.readings[INGEST].next == {"0": 8, "7": 5000}
+    ends.endOffset = '{"kpe.events": {"0": 9, "7": 5000, "8": 3}}'  # 8 is new: it begins at 0
+    assert Pipeline._seen(pipeline, seen, [query]).readings[INGEST].next == {"0": 8, "7": 5000}
 
 
 class TestDays:

@@ -129,6 +129,18 @@ def test_without_proof_the_moment_of_the_observation_identifies_so_that_nothing_
     assert as_json(first)["data"]["identity"] == "observation"
 
 
+def test_a_leader_that_is_unlisted_and_listed_again_at_one_epoch_is_new_each_time() -> None:
+    topics = orders(1, 2, 3)
+    listed, unlisted = cluster(topics), cluster(topics, brokers=(1, 3))
+    for old, new in ((listed, unlisted), (unlisted, listed)):
+        changed = (changes(old, new, wall_time=SEEN + timedelta(minutes=n)) for n in range(2))
+        first, second = (
+            {to_cloudevent(e).get_id() for e in each if isinstance(e, ev.PartitionEvent)} for each in changed
+        )
+        assert len(first) == len(second) == 1
+        assert first != second
+
+
 def test_an_isr_that_shrinks_twice_within_one_epoch_is_two_transitions() -> None:
     full = cluster({"t": {"id": "id-1", "partitions": [{"leader": 1, "epoch": 3, "isr": [1, 2]}]}})
     shrunk = cluster({"t": {"id": "id-1", "partitions": [{"leader": 1, "epoch": 3, "isr": [1]}]}})

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -85,6 +86,26 @@ class TestReaders:
         outbox.subscribe("nobody")
         assert outbox.read("nobody", 1) == [], "the write was to do all of it, or nothing"
         assert outbox.dead_letters() == []
+
+
+class TestAnIdThatIsThere:
+    def test_comes_under_another_one_if_an_earlier_write_had_it_for_another_moment(
+        self, outbox: SqliteOutbox
+    ) -> None:
+        def seen(minute: int, **more: Any) -> Entry:
+            again = entry(f"1 at {minute}", body=b"again")
+            return entry("1", at=NOW + timedelta(minutes=minute), again=again, **more)
+
+        append(outbox, seen(0), seen(1))
+        append(outbox, seen(0), entry("1", at=NOW + timedelta(minutes=2)))
+        assert ids(outbox.history()) == ["1"]
+        for _ in range(2):  # it is not known whether the first try came through
+            append(outbox, seen(2), entry("2"))
+        assert [(e.id, e.body) for e in outbox.history()] == [
+            ("1", b"{}"),
+            ("1 at 2", b"again"),
+            ("2", b"{}"),
+        ]
 
 
 class TestStats:

@@ -45,6 +45,12 @@ def test_with_one_replica_what_its_broker_has_is_gone() -> None:
     assert [(b.broker, b.hanging, b.out) for b in found.brokers] == [(2, 1, 1), (1, 2, 2)]
 
 
+def test_kafka_asks_for_no_more_replicas_in_sync_than_a_partition_has() -> None:
+    found = outages_of(topic([[1], [2, 3], [3, 2]], isr={2: [3]}), 2)
+    assert (found.writable, found.hanging) == (2, 1)  # the last one has two, and one in sync
+    assert [(b.broker, b.out) for b in found.brokers] == [(1, 1), (2, 1), (3, 1)]
+
+
 def test_what_is_not_writable_now_is_no_alternative() -> None:
     info = topic([[1, 2], [3, 4]], isr={1: [3]})
     assert outages_of(info).without_safe_alternative == 0

@@ -54,7 +54,7 @@ def pumping(way: LinkDirection) -> tuple[Any, Socket]:
 
 def test_jitter_adds_a_part_of_itself(way: LinkDirection) -> None:
     way.change(None, 0.1, 0.4)
-    delays = [way.arrival(0.0, 1) for _ in range(200)]
+    delays = [way.arrival(*way.send(0.0, 1)) for _ in range(200)]
     assert 0.1 <= min(delays) < 0.12
     assert 0.48 < max(delays) <= 0.5
 
@@ -68,7 +68,7 @@ def test_what_was_sent_first_arrives_first(sent: list[tuple[float, bytes]], seed
         world.now += pause
         pump.take(data)
     while pump._waiting:
-        world.now = max(world.now, pump._waiting[0][0])
+        world.now = max(world.now, world.due)
         pump.steer()
     assert world.got == b"".join(data for _, data in sent)
     assert pump._held == 0
@@ -107,10 +107,29 @@ def test_healed_is_at_once_and_less_delay_for_what_is_under_way_too(way: LinkDir
     way.change(None, 2.0, 0.0)
     world.now = 1.0
     pump.obey()
-    assert world.due == 3.0
+    assert world.due == 2.0
     way.change(None, 0.0, 0.0)
     pump.obey()
     assert (world.got, pump.torn) == (b"x", False)
+
+
+def test_another_effect_leaves_what_waits_for_the_bandwidth_where_it_is(way: LinkDirection) -> None:
+    way.change(10_000.0, 0.0, 0.0)
+    pump, world = pumping(way)
+    pump.take(bytes(100_000))  # ten seconds' worth
+    for delay in (0.5, 0.001):
+        way.change(10_000.0, delay, 0.0)
+        pump.obey()
+    world.now = 1.0
+    pump.steer()
+    assert (len(world.got), world.paused) == (9_900, True)
+    world.now = 10.001
+    pump.steer()
+    assert len(world.got) == 100_000
+    pump.take(bytes(100_000))
+    way.change(20_000.0, 0.0, 0.0)
+    pump.obey()
+    assert len(world.got) == 200_000, "who waits for the bandwidth there was does not wait any longer"
 
 
 @pytest.mark.parametrize(

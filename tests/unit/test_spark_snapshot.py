@@ -4,6 +4,8 @@ import socket
 from contextlib import closing
 
 import pytest
+from confluent_kafka import Producer
+from structlog.testing import capture_logs
 
 from kafka_partition_events import ConfigurationError, Node
 from kafka_partition_events.diagnose.fingerprint import HashRule
@@ -12,7 +14,7 @@ from kafka_partition_events.routing.hashing import key_hash
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import snapshot
-from kafka_partition_events.spark.partitioner.compared import newest, refuse_others
+from kafka_partition_events.spark.partitioner.compared import compare, newest, refuse_others
 from kafka_partition_events.spark.partitioner.snapshot import examine
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.scripted import cluster_of
@@ -100,6 +102,29 @@ def test_keys_that_lie_elsewhere_are_told_with_what_to_set(
 def test_a_setting_of_javas_client_alone_is_an_error_in_the_configuration() -> None:
     with pytest.raises(ConfigurationError, match="librdkafka refuses a setting: Java TrustStores are not"):
         newest({"bootstrap.servers": "x:1", "ssl.truststore.location": "/a/file"}, "orders")
+
+
+def test_a_partition_that_is_offline_does_not_end_the_comparison(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 6)
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+    producer = Producer(config)
+    for key, partition in placed_by("crc32", 6):
+        producer.produce("orders", key=key, partition=partition)
+    assert producer.flush(30) == 0
+    for partition in range(6):
+        mock_cluster.set_leader("orders", partition, None)
+    with capture_logs() as told:
+        compare(config, "a cluster", "orders", "murmur2", 6)  # nothing can be read
+    assert [(one["event"], one["partitions"]) for one in told] == [("keys_not_compared", [0, 1, 2, 3, 4, 5])]
+    for partition in range(1, 6):
+        mock_cluster.set_leader("orders", partition, 1)
+    with pytest.raises(ConfigurationError, match='Set hash_name="crc32"'):
+        compare(config, "a cluster", "orders", "murmur2", 6)
+
+
+def test_a_topic_that_is_not_there_has_no_newest_keys(mock_cluster: MockCluster) -> None:
+    with pytest.raises(UnknownPartitionError, match="there is no topic ordesr; check the name"):
+        newest({"bootstrap.servers": mock_cluster.bootstrap_servers}, "ordesr")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """The outbox in a file: bounds, restarts, and files that are not as they should be."""
 
+import fcntl
 import sqlite3
 import stat
+import struct
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.outbox import SqliteOutbox, sqlite_schema
@@ -74,6 +77,22 @@ def test_nobody_else_may_read_what_brokers_are_called(path: Path) -> None:
     assert len(modes) == 4
 
 
+def test_a_second_outbox_in_one_process_ends_no_lock_of_the_first(path: Path) -> None:
+    """The locks of a process on a file end when it closes any descriptor of it (fcntl(2))."""
+    with closing(opened(path)) as first, path.open("rb+") as file:
+        append(first, "1")
+        opened(path).close()
+        wanted = struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0)
+        held, *_ = struct.unpack("hhqqi", fcntl.fcntl(file, fcntl.F_OFD_GETLK, wanted))
+        assert held == fcntl.F_RDLCK
+
+
+def test_it_may_be_made_where_a_link_leads(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere.db"))
+    with closing(opened(path)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 class TestBoundOfSize:
     def test_takes_the_oldest_and_their_dead_letters(self, path: Path) -> None:
         outbox = opened(path, max_bytes=350 * KIB)
@@ -99,9 +118,13 @@ class TestBoundOfSize:
     def test_that_nothing_can_meet_lets_writes_through_all_the_same(self, path: Path) -> None:
         outbox = opened(path, max_bytes=1)
         outbox.subscribe("a")
-        outbox.write([entry("1")], values={"v": b"x" * 100_000})
+        with capture_logs() as logs:
+            for id_ in "12":
+                outbox.write([entry(id_)], values={"v": b"x" * 100_000})
+                assert ids(outbox.read("a", 10)) == [id_], "it is there to be delivered until the next one"
         assert outbox.stats("a").dropped == 1
         assert len(outbox.values("v")) == 1
+        assert [log["event"] for log in logs] == ["outbox_too_small"]
         outbox.close()
 
 

@@ -17,6 +17,7 @@ from kafka_partition_events.log import AUDIT, get_logger
 from kafka_partition_events.observe.settings import AlertmanagerSinkSettings, Settings
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryError, Entry, Sink
+from kafka_partition_events.outbox.sink import DECLINES
 
 _audit = get_logger(AUDIT)
 
@@ -83,11 +84,12 @@ def _deliver(sink: Sink, entries: Iterable[Entry]) -> int:
                 taken = len(batch)
             except DeliveryError as error:
                 taken = error.delivered
-                if not error.refused:
+                if error.refused:
+                    refused += 1
+                    batch.pop(taken)
+                elif error.reason not in DECLINES:  # else it is tried again, and refused the third time
                     done = counted(delivered + taken, "event")
                     raise CliError(f"{done} delivered, then it failed: {one_line(error)}") from error
-                refused += 1
-                batch.pop(taken)
             delivered += taken
             del batch[:taken]
     refusals = f", {refused:,} refused" if refused else ""

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 UNKNOWN_CLUSTER: Final = "unknown"
 """The label ``kafka_cluster`` as long as the cluster's id is not known."""
 
+LATE_S: Final = 5.0
+"""How late a poll may begin without that the one before it passes for one without a good answer."""
+
 
 @frozen
 class _Built:
@@ -134,7 +137,7 @@ class PrometheusListener(PartitionChangeListener):
     def collect(self) -> list[Metric]:
         """Return the families and their series as they are now."""
         health, cluster = self._poller.health, self._poller.cluster
-        trusted = None if health.failures or health.stale else cluster
+        trusted = None if health.failures or health.stale or _was_refused(health) else cluster
         label = self._kafka_cluster or (cluster is not None and cluster.cluster_id) or UNKNOWN_CLUSTER
         parts: list[Part] = [
             lambda: self._read_observer(health, up=trusted is not None),
@@ -173,3 +176,12 @@ class PrometheusListener(PartitionChangeListener):
                 found = readings_of(counts, self._max_topics)
                 self._built = _Built(counts, tuple(family.metric(label, values) for family, values in found))
             return self._built.metrics
+
+
+def _was_refused(health: Health) -> bool:
+    """Return whether the last answer was: after a good one, a poll begins when that one has it planned.
+
+    So one that is under way, and has no answer yet, says nothing against the last good one.
+    """
+    success, attempt = health.last_success, health.last_attempt or 0.0
+    return success is not None and attempt > success + health.next_delay + LATE_S

@@ -13,6 +13,7 @@ from kafka_partition_events.json_text import json_in
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.outbox import DeliveryError, Entry
+from kafka_partition_events.outbox.sink import DECLINES
 from kafka_partition_events_listeners.webhook.client import Target, Way
 from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
 from kafka_partition_events_listeners.webhook.template import WebhookTemplate
@@ -20,9 +21,6 @@ from kafka_partition_events_listeners.webhook.template import WebhookTemplate
 REFUSED_AFTER: Final = 3
 """How often a target must decline an entry before it is not tried again."""
 
-_OF_THE_ENTRY: Final = frozenset({400, 413, 415, 422})
-"""What a target says of what it was sent. Whatever else is between 400 and 500 is of the sink: its URL, its
-credentials, a proxy; all that waits would be declined alike."""
 _CURES: Final = {
     401: "; check the credentials in its headers or URL",
     403: "; check the rights of its credentials",
@@ -137,11 +135,12 @@ class WebhookSink:
         cure = _CURES.get(status, "")
         if redirect:
             cure = "; redirects are not followed: configure the URL that it leads to"
+        reason = "redirect" if redirect else f"http_{status}"
         return DeliveryError(
             f"{self.name}: {self._target.shown} answered {status}{cure}",
-            reason="redirect" if redirect else f"http_{status}",
+            reason=reason,
             retry_after=retry_after_s(response.headers.get("retry-after")),
-            refused=status in _OF_THE_ENTRY and self._times_declined(entry) >= REFUSED_AFTER,
+            refused=reason in DECLINES and self._times_declined(entry) >= REFUSED_AFTER,
         )
 
     def _times_declined(self, entry: Entry) -> int:

@@ -98,6 +98,17 @@ class TestOneWrite:
 
 
 class TestTheStoredSnapshot:
+    def test_comes_with_what_is_to_be_stored_beside_it_and_not_before(
+        self, shelf: Shelf, clock: ManualClock
+    ) -> None:
+        journal = JournalListener(shelf, clock=clock, values={"topics polled": b"orders.*"})
+        tell(journal, ev.MetadataUnavailable(error="no route"))
+        journal.on_settled(EMPTY, None)
+        assert [write.values for write in shelf.writes] == [{}]
+        clock.advance(PAUSE_S)
+        journal.on_settled(snapshot(orders=[1]), at(1))
+        assert shelf.writes[-1].values.keys() == {"topics polled", "nodes", "topic/orders"}
+
     @pytest.mark.parametrize(
         "damaged",
         [

@@ -4,6 +4,7 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
+from tests.outbox_kit import scratch_journal
 from tests.unit.journal.shelf import FULL, Shelf, World, answer, at, between, bodies, snapshot, tell
 
 
@@ -78,3 +79,27 @@ class TestADroppedBacklog:
         tell(journal, ev.Resync(cluster=snapshot(3, orders=[1], new=[1]), dropped=2, wall_time=at(3)))
         journal.on_settled(second, at(3))
         assert [entry.name for entry in journal._waiting] == ["topic.created", "observer.resync"]
+
+
+class TestATopicThatWasHidden:
+    """Its DESCRIBE was revoked for a while: its id is the same."""
+
+    def test_is_created_and_deleted_again_under_ids_of_their_own(self, world: World) -> None:
+        outbox = world.shelf = scratch_journal(clock=world.clock)  # type: ignore[assignment]
+        both, hidden = answer(orders=[1], new=[1]), answer(orders=[1])
+        world.observer(both, *[hidden] * 5, *[both] * 8, *[hidden] * 5)
+        found = [
+            body for body in bodies([*outbox.history(names=["topic.*"])]) if body["data"]["topic"] == "new"
+        ]
+        names = [body["type"].split("topic.")[1].removesuffix(".v1") for body in found]
+        assert names == ["created", "deleted", "created", "deleted"]
+        assert [body["data"]["identity"] for body in found] == ["transition"] * 2 + ["observation"] * 2
+        assert len({body["id"] for body in found}) == 4
+
+    def test_is_not_created_again_by_a_start_without_a_snapshot(self, world: World) -> None:
+        outbox = world.shelf = scratch_journal(clock=world.clock)  # type: ignore[assignment]
+        world.observer(answer(orders=[{"leader": None, "epoch": 6}]))
+        before = [entry.id for entry in outbox.history(names=["topic.*", "partition.*"])]
+        outbox.write(values={"nodes": None})
+        world.observer(answer(orders=[{"leader": None, "epoch": 6}]))
+        assert [entry.id for entry in outbox.history(names=["topic.*", "partition.*"])] == before

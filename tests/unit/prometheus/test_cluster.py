@@ -1,11 +1,13 @@
 """What a scrape shows of a cluster, within limits; and of what happened to it."""
 
+import threading
+
 from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.metadata.events import Rejection
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock
-from kafka_partition_events.testing.scripted import observe
-from tests.poller_kit import BROKERS, DOWN, orders
+from kafka_partition_events.testing.scripted import Hang, observe
+from tests.poller_kit import BROKERS, DOWN, WAIT_S, orders
 from tests.scrape_kit import REPLICATED, Watch, Watched
 
 
@@ -130,6 +132,30 @@ def test_a_snapshot_too_old_to_be_trusted_is_withheld_too(watch: Watch, clock: M
     assert scrape.value("kpe_up") == 0
     assert "kpe_partitions" not in scrape.names
     assert scrape.value("kpe_stale_metadata_ignored_total", reason="no_brokers") == 1
+
+
+def test_it_is_down_while_every_answer_is_refused_and_not_while_a_poll_is_under_way(
+    watch: Watch, clock: ManualClock
+) -> None:
+    watched = watch(orders(1), poller={"interval": 30})
+    clock.advance(30)
+    watched.poll(orders(1))
+    assert watched.scrape().value("kpe_up") == 1
+    clock.advance(30)
+    hang = Hang(orders(1, cluster_id="another"))
+    watched.source.then(hang)
+    polling = threading.Thread(target=watched.poll)
+    polling.start()
+    hang.wait_entered()
+    assert watched.scrape().value("kpe_up") == 1, "the answer before was a good one"
+    hang.release()
+    polling.join(WAIT_S)
+    assert watched.poller.health.failures == 0
+    scrape = watched.scrape()
+    assert (scrape.value("kpe_up"), "kpe_partitions" in scrape.names) == (0, False)
+    clock.advance(1)
+    watched.poll(orders(1))
+    assert watched.scrape().value("kpe_up") == 1
 
 
 def test_what_is_not_believed_is_counted_by_reason_and_every_reason_is_there_at_0(watch: Watch) -> None:
