@@ -12,7 +12,7 @@ import typer
 import kafka_partition_events
 from kafka_partition_events.cli.common.errors import EXIT_ERROR, EXIT_UNKNOWN, one_line, plainly
 from kafka_partition_events.cli.common.lazy_group import LazyGroup
-from kafka_partition_events.cli.common.output import abandon_stdout, report, write_line
+from kafka_partition_events.cli.common.output import abandon_stdout, escape_unwritable, report, write_line
 from kafka_partition_events.cli.common.stopping import sigterm_as_ctrl_c
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import KafkaPartitionEventsError
@@ -151,6 +151,7 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         arguments: What follows ``kpe``.
         services: The world outside; by default the real one.
     """
+    escape_unwritable()
     try:
         with sigterm_as_ctrl_c():
             code = app(

@@ -39,7 +39,7 @@ class TopicOutages:
     Attributes:
         topic: Its name.
         partitions: How many it has.
-        writable: How many can be written now: they have a leader and ``min.insync.replicas`` in sync.
+        writable: How many can be written now: with a leader, and ``min.insync.replicas`` or all in sync.
         min_insync_replicas: As the topic has it; None if that is unknown.
         brokers: The brokers that some partition has in sync, the worst first; no other one blocks any.
         without_safe_alternative: Partitions that a broker can block together with all others of the topic.
@@ -70,17 +70,15 @@ def outages_of(info: TopicInfo, min_insync_replicas: int | None = None) -> Topic
 
     Where ``min_insync_replicas`` is unknown (None), each partition with a leader can be written now.
     """
-    least = min_insync_replicas or 1
-    waits = [brokers for p in info.partitions if (brokers := waits_for(p)) and len(brokers) >= least]
-    blocked = Counter(broker for brokers in waits for broker in brokers)
-    last = Counter(broker for brokers in waits if len(brokers) == least for broker in brokers)
+    known, least = min_insync_replicas is not None, min_insync_replicas or 1
+    # Kafka asks for no more in sync than there are: of one replica for one, also where the setting is 2.
+    asked = ((waits_for(p), min(least, len(p.replicas) or least)) for p in info.partitions)
+    waits = [(brokers, needed) for brokers, needed in asked if len(brokers) >= needed]
+    blocked = Counter(broker for brokers, _ in waits for broker in brokers)
+    last = Counter(broker for brokers, needed in waits if len(brokers) == needed for broker in brokers)
     writable = len(waits)
     found = [
-        BrokerOutage(
-            broker=broker,
-            hanging=writable - count,
-            out=None if min_insync_replicas is None else writable - last[broker],
-        )
+        BrokerOutage(broker=broker, hanging=writable - count, out=writable - last[broker] if known else None)
         for broker, count in blocked.items()
     ]
     return TopicOutages(

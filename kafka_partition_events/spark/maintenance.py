@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from datetime import date, timedelta
+from operator import itemgetter
 from typing import Final
 
+from kafka_partition_events.spark.events import AWAY
 from kafka_partition_events.spark.tables.state import Taken
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 
@@ -11,13 +13,16 @@ KEPT: Final = timedelta(days=9)
 """So long records are needed: an event may be seen 8 days before its record was written."""
 
 
-def cutoff(mark: Taken, keep: timedelta) -> date | None:
-    """Return the day before which records may go; None: there is no news yet."""
-    if mark.last_news is None:
-        return None
-    # From then on blind times are found again with each refresh, until an observer reports a poll.
-    needed = [moment - timedelta(days=2) for moment in mark.stopped.values()]
-    return min([mark.last_news - keep, *needed]).date()
+def cutoff(mark: Taken, keep: timedelta) -> tuple[date | None, str | None]:
+    """Return the day before which records may go, and the cluster that needs more than are to be kept."""
+    if (last := mark.last_news) is None:
+        return None, None
+    # From then on blind times are found again with each refresh, until an observer reports a poll. A cluster
+    # that was shut down has none that will: after `AWAY` without news its blind time stays as it is.
+    stopped = ((since, cluster) for cluster, since in mark.stopped.items())
+    needed = ((since - timedelta(days=2), one) for since, one in stopped if mark.until[one] > last - AWAY)
+    moment, cluster = min([(last - keep, None), *needed], key=itemgetter(0))
+    return moment.date(), cluster
 
 
 def drop_before(tables: Tables, day: date) -> None:

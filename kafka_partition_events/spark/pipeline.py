@@ -171,9 +171,11 @@ class Pipeline:
         if keep < maintenance.KEPT:
             self._end(state)
             raise SparkJobError(f"records are needed for {maintenance.KEPT.days} days: keep them for as long")
-        if (before := maintenance.cutoff(state.mark, keep)) is not None:
+        before, holder = maintenance.cutoff(state.mark, keep)
+        if before is not None:
             maintenance.drop_before(self._tables, before)
-            self._progress.report(f"{RECORDS}: what was before {before} is deleted")
+            why = "" if holder is None else f"; cluster {holder} needs the rest: its observer gets no answers"
+            self._progress.report(f"{RECORDS}: what was before {before} is deleted{why}")
 
     @property
     def stopping(self) -> bool:
@@ -287,8 +289,11 @@ class Pipeline:
         readings = dict(state.readings)
         for name, query in zip(self._sources, queries, strict=True):
             last = query.lastProgress
-            behind = 0 if last is None else sum(map(_behind, last.sources))
-            readings[name] = evolve(readings[name], query=str(query.id), behind=behind)
+            sources = () if last is None else last.sources
+            ends = {tp.partition: end for one in sources for tp, end in offsets_in(one.endOffset).items()}
+            next_ = readings[name].next or {str(partition): end for partition, end in ends.items()}
+            behind = sum(map(_behind, sources))
+            readings[name] = evolve(readings[name], query=str(query.id), next=next_, behind=behind)
         return evolve(state, readings=readings)
 
     def _at_work(self, queries: Iterable[StreamingQuery]) -> list[StreamingQuery]:

@@ -112,7 +112,7 @@ def check_command(
 
 
 def _unknown(why: str) -> typer.Exit:
-    write_line(f"KPE UNKNOWN - {why}")
+    write_line(f"KPE UNKNOWN - {why.replace('|', '/')}")  # after | Nagios reads performance data
     return typer.Exit(NagiosState.UNKNOWN)
 
 

@@ -4,6 +4,7 @@ All of it goes through here, or gets its colours from `event_text.styled`: names
 others, and must not do anything to a terminal.
 """
 
+import codecs
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import select
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from io import TextIOWrapper
 from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
@@ -102,6 +104,18 @@ def legible_json(text: str) -> str:
 def _escaped(found: re.Match[str]) -> str:
     # JSON has line feeds only between its parts.
     return found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
+
+
+def _as_json(error: Any) -> tuple[str, int]:
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+def escape_unwritable() -> None:
+    """Let streams of another encoding than UTF-8 (LC_ALL=C) take everything: what they can't is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            codecs.register_error("as-json", _as_json)
+            stream.reconfigure(errors="as-json")
 
 
 def reader_check(stream: TextIO) -> Callable[[], bool]:

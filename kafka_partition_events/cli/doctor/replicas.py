@@ -47,8 +47,8 @@ def replicas_command(
     ends (9 s) or it lags too long (replica.lag.time.max.ms, 30 s); until then it blocks every partition that
     it is in sync of. Partitioners can use others, if there are any: partitions that one broker can block
     together with all others of the topic have no safe alternative. Three brokers with three replicas: none.
-    Once it is out of sync, a partition needs min.insync.replicas of the others; where that setting may not be
-    seen (DESCRIBE_CONFIGS on the topic), it is unknown and counts as 1 for what can be written now.
+    Once it is out of sync, a partition needs min.insync.replicas (at most all) of the others; where that may
+    not be seen (DESCRIBE_CONFIGS on the topic), it is unknown and counts as 1 for what can be written now.
 
     Topics come the worst first. What helps is in docs/replicas.md.
 

@@ -20,6 +20,7 @@ def maintain_command(
         int | None,
         typer.Option(
             min=1,
+            max=36_500,
             metavar="DAYS",
             help="Drop records (bronze) that were appended so many days before the last news: 9 at the "
             "least. Without it all are kept.",

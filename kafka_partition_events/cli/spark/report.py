@@ -13,7 +13,7 @@ from kafka_partition_events.cli.common.options import Verbose, check_out
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.spark.options import CORES, Target, parse_target
 from kafka_partition_events.spark.session import opened_session
-from kafka_partition_events.spark.tables.days import Days, last_days
+from kafka_partition_events.spark.tables.days import EVER, Days, last_days
 
 _DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
 _DAYS_BY_DEFAULT: Final = 7
@@ -77,6 +77,6 @@ def parse_days(text: str) -> Days:
         days = Days(*map(date.fromisoformat, (found[1], found[2] or found[1]))) if found else None
     except ValueError:  # the 32nd, or the end before the begin
         days = None
-    if days is None:
+    if days is None or days.last > EVER:
         raise CliError(f"{text!r} is no range of days; write 2026-11-01..2026-11-07")
     return days

@@ -74,8 +74,9 @@ def _offsets(found: list[dict[str, Any]], before: Mapping[str, int]) -> tuple[Ma
         if row["last"] is None:  # of a source without offsets
             continue
         partition = str(row["partition"])
-        # A topic is begun where it begins; what came to it later begins at 0.
-        first = before.get(partition, 0) if before else row["first"]
+        # A topic is begun where its first records are, or where the first batch ended (partition 7: all up to
+        # 5,000 is expired, and 5,000 comes in the second batch); a partition that came later, at 0.
+        first = min(row["first"], before.get(partition, 0)) if before else row["first"]
         missing += max(0, row["last"] + 1 - first - row["there"])
         after[partition] = row["last"] + 1
     return after, missing

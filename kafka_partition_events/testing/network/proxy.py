@@ -135,7 +135,7 @@ class Pump:
         self.ended = False  # the source has closed,
         self.end_sent = False  # and the sink knows
         self.torn = False  # something has vanished
-        self._waiting: deque[tuple[float, bytes]] = deque()  # (when it arrives, what)
+        self._waiting: deque[tuple[float, float, bytes]] = deque()  # (when it was sent, part of jitter, what)
         self._held = 0
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
@@ -148,30 +148,30 @@ class Pump:
             return
         for at in range(0, len(data), way.piece):
             piece = data[at : at + way.piece]
-            due = way.arrival(now, len(piece))
-            if due <= now and not self._waiting:
+            sent, part = way.send(now, len(piece))
+            if way.arrival(sent, part) <= now and not self._waiting:
                 self.sink.transport.write(piece)
             else:
-                self._waiting.append((max(due, self._waiting[-1][0]) if self._waiting else due, piece))
+                self._waiting.append((sent, part, piece))
                 self._held += len(piece)
         if self._waiting or way.bytes_per_s is not None:
             self.steer()
 
     def obey(self) -> None:
-        """Follow a change of the way: nothing takes longer now than it would if it were sent now."""
+        """Follow a change of the way: what is under way takes as long as what is sent from now on."""
         if self.way.lost:
             self.torn |= bool(self._waiting)
             self._waiting.clear()
             self._held = 0
-        latest = self._loop.time() + self.way.delay_s + self.way.jitter_s
-        self._waiting = deque((min(due, latest), data) for due, data in self._waiting)
+        latest = max(self._loop.time(), self.way.free_at)  # now, where the bandwidth is another one
+        self._waiting = deque((min(sent, latest), part, data) for sent, part, data in self._waiting)
         self.steer()
 
     def steer(self) -> None:
         """Hand over what has arrived, let the source send what there is room for, and see when to go on."""
         now = self._loop.time()
-        while self._waiting and self._waiting[0][0] <= now and not self.sink.full:
-            _, data = self._waiting.popleft()
+        while self._waiting and self.way.arrival(*self._waiting[0][:2]) <= now and not self.sink.full:
+            *_, data = self._waiting.popleft()
             self._held -= len(data)
             self.sink.transport.write(data)
         if self.ended and not (self._waiting or self.torn or self.end_sent):
@@ -181,12 +181,9 @@ class Pump:
         if self.sink.full or self._held >= self.way.room:
             full_until = NEVER
         if not self.ended:
-            (
-                self.source.transport.resume_reading
-                if full_until <= now
-                else self.source.transport.pause_reading
-            )()
-        due = self._waiting[0][0] if self._waiting else NEVER
+            source = self.source.transport
+            (source.resume_reading if full_until <= now else source.pause_reading)()
+        due = self.way.arrival(*self._waiting[0][:2]) if self._waiting else NEVER
         self._wake_at(min((each for each in (due, full_until) if each > now), default=NEVER))
 
     def _wake_at(self, moment: float) -> None:

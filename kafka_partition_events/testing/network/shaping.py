@@ -27,21 +27,22 @@ class LinkDirection:
         self.delay_s = self.jitter_s = 0.0
         self.bytes_per_s: float | None = None
         self.lost = False
+        self.free_at = 0.0  # when all that was sent is through the bandwidth
         self._rng = rng
-        self._free_at = 0.0
 
-    def arrival(self, now: float, size: int) -> float:
-        """Send `size` bytes now; return when they arrive."""
-        sent = now
+    def send(self, now: float, size: int) -> tuple[float, float]:
+        """Send `size` bytes now; return when they are through the bandwidth, and their part of the jitter."""
         if self.bytes_per_s is not None:
-            sent = self._free_at = max(now, self._free_at) + size / self.bytes_per_s
-        if self.jitter_s:
-            sent += self._rng.uniform(0.0, self.jitter_s)
-        return sent + self.delay_s
+            now = self.free_at = max(now, self.free_at) + size / self.bytes_per_s
+        return now, self._rng.random()
+
+    def arrival(self, sent: float, part: float) -> float:
+        """Return when something arrives."""
+        return sent + self.delay_s + part * self.jitter_s
 
     def full_until(self, now: float) -> float:
         """Return when the next piece may be read; not after `now` if it may be at once."""
-        return now if self.bytes_per_s is None else self._free_at - _AHEAD_S
+        return now if self.bytes_per_s is None else self.free_at - _AHEAD_S
 
     @property
     def piece(self) -> int:
@@ -57,8 +58,9 @@ class LinkDirection:
 
     def change(self, bytes_per_s: float | None, delay_s: float, jitter_s: float) -> None:
         """Take new values. Who still waits for the bandwidth there was does not wait any longer."""
+        if bytes_per_s != self.bytes_per_s:
+            self.free_at = 0.0
         self.bytes_per_s, self.delay_s, self.jitter_s = bytes_per_s, delay_s, jitter_s
-        self._free_at = 0.0
 
 
 def client_id(request: bytes) -> str | None:

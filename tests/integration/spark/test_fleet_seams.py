@@ -38,7 +38,6 @@ from tests.fleet_kit import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.tables.state import Taken
     from kafka_partition_events.spark.tables.tables import Tables
 
 pytestmark = pytest.mark.spark
@@ -319,12 +318,6 @@ def test_maintenance_changes_nothing_but_old_records(
     assert gold_of(pipelines_spark, out) == gold
 
 
-def mark(**how: Any) -> "Taken":
-    from kafka_partition_events.spark.tables.state import Taken  # noqa: PLC0415
-
-    return Taken(until={"c-1": NEWS}, **how)
-
-
 NEWS = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
@@ -332,8 +325,12 @@ def test_what_is_needed_is_kept() -> None:
     from kafka_partition_events.spark.maintenance import cutoff  # noqa: PLC0415
     from kafka_partition_events.spark.tables.state import Taken  # noqa: PLC0415
 
-    keep = timedelta(days=30)
-    assert cutoff(Taken(), keep) is None
-    assert cutoff(mark(), keep) == (NEWS - keep).date()
-    stopped = NEWS - timedelta(days=100)
-    assert cutoff(mark(stopped={"c-2": stopped}), keep) == (stopped - timedelta(days=2)).date()
+    keep, stopped = timedelta(days=30), NEWS - timedelta(days=100)
+    assert cutoff(Taken(), keep) == (None, None)
+    both = Taken(until={"c-1": NEWS, "c-2": NEWS - timedelta(days=39)})
+    assert cutoff(both, keep) == ((NEWS - keep).date(), None)
+    assert cutoff(evolve(both, stopped={"c-1": NEWS}), keep) == ((NEWS - keep).date(), None)
+    both = evolve(both, stopped={"c-2": stopped})
+    assert cutoff(both, keep) == ((stopped - timedelta(days=2)).date(), "c-2")
+    gone = evolve(both, until={"c-1": NEWS, "c-2": NEWS - timedelta(days=41)})  # it is not coming back
+    assert cutoff(gone, keep) == ((NEWS - keep).date(), None)

@@ -138,6 +138,10 @@ def test_offsets_that_were_gone_before_they_were_read_are_counted(spark: "SparkS
     second = came(batch((0, 12), (0, 13), (1, 0)), first.reading)
     assert (second.counts.read, second.counts.missing) == (3, 4)
     assert second.reading.next == {"0": 14, "1": 1}
+    # Partition 2 had lost 5,000 before the topic was begun, as the end of the first batch says.
+    begun = evolve(first.reading, next={"0": 6, "2": 5_000})
+    third = came(batch((0, 5), (0, 7), (2, 5_000)), begun)
+    assert (third.counts.missing, third.reading.next) == (1, {"0": 8, "2": 5_001})
     # Of kpe.changes they are what compaction took, and markers of transactions.
     control = came(batch((0, 12), (0, 14)), first.reading, CONTROL)
     assert (control.counts.read, control.counts.missing) == (2, 0)
