@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from kafka_partition_events import ConfigurationError
-from kafka_partition_events.clients.flight.record import ID_HEADER
+from kafka_partition_events.clients.flight.rescue import ID_HEADER
 from kafka_partition_events.clients.ordered.order import EnquiryAnswer, NextRecord, Order, Question, RecentIds
 from kafka_partition_events.testing import ManualClock
 from tests.ordered_kit import TOPIC, Group, Member, Message, Partition, Plain, headers, in_memory, values
