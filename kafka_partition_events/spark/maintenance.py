@@ -5,7 +5,6 @@ from datetime import date, timedelta
 from operator import itemgetter
 from typing import Final
 
-from kafka_partition_events.spark.events import AWAY
 from kafka_partition_events.spark.tables.state import Taken
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
 
@@ -17,10 +16,9 @@ def cutoff(mark: Taken, keep: timedelta) -> tuple[date | None, str | None]:
     """Return the day before which records may go, and the cluster that needs more than are to be kept."""
     if (last := mark.last_news) is None:
         return None, None
-    # From then on blind times are found again with each refresh, until an observer reports a poll. A cluster
-    # that was shut down has none that will: after `AWAY` without news its blind time stays as it is.
-    stopped = ((since, cluster) for cluster, since in mark.stopped.items())
-    needed = ((since - timedelta(days=2), one) for since, one in stopped if mark.until[one] > last - AWAY)
+    # From then on blind times are found again with each refresh, of all clusters, until an observer reports a
+    # poll: without the records of one that was shut down, its return would find them from nothing.
+    needed = [(since - timedelta(days=2), cluster) for cluster, since in mark.stopped.items()]
     moment, cluster = min([(last - keep, None), *needed], key=itemgetter(0))
     return moment.date(), cluster
 

@@ -126,6 +126,20 @@ class TestLongWaits:
         assert "record 0 of partition 0 of orders has waited 5 s" in caplog.text
         assert "1:7, 2:8" in caplog.text
 
+    def test_what_is_gone_counts_after_45_s_also_where_each_30_s_raise(
+        self, group: Group, clock: Any
+    ) -> None:
+        config = {"ordered.max.wait.ms": 30_000, "ordered.on.timeout": "raise"}
+        group.partitions[0].append("second", headers({1: 9}))
+        member, found, raised = reader(group, 0, **config), list[Any](), 0
+        for _ in range(60):
+            clock.advance(1.0)
+            try:
+                found += polled(member, 3)
+            except KafkaException:
+                raised += 1
+        assert (found, raised) == (["second"], 1)
+
     def test_raise_where_that_is_chosen_and_wait_again(self, group: Group, clock: Any) -> None:
         member = reader(group, 0, **{"ordered.max.wait.ms": 5_000, "ordered.on.timeout": "raise"})
         group.partitions[0].append("waits", headers({1: 7}))
@@ -158,18 +172,30 @@ class TestCopies:
         for _ in range(2):
             order.starts(first, 5)
             order.starts(second, 9)
-            if order.judge(second, 9, named, 0.0) is NextRecord.GIVE:  # nothing is known of it yet
-                order.starts(second, 9)
-                order._ids = RecentIds()
             assert order.judge(first, 5, named, 0.0) is NextRecord.GIVE
             assert order.judge(second, 9, named, 0.0) is NextRecord.WAIT, "it is not processed yet"
             order.settle()
             assert order.judge(second, 9, named, 0.0) is NextRecord.DROP
             assert order.judge(second, 10, (), 0.0) is NextRecord.GIVE
             order.settle()
-        order.starts(first, 5)
-        order.starts(second, 9)
+
+    def test_a_copy_does_not_wait_for_what_is_behind_it(self) -> None:
+        """Read from the middle on, and then from the beginning: the later one was handed out first."""
+        order, here = Order(300.0), (TOPIC, 1)
+        named = [(ID_HEADER, b"id")]
+        assert order.judge(here, 20, named, 0.0) is NextRecord.GIVE
+        order.settle()
+        order.starts(here, 10)
+        assert order.judge(here, 10, named, 0.0) is NextRecord.GIVE
+
+    def test_one_that_waits_for_long_is_dropped_all_the_same(self) -> None:
+        order, first, second = Order(300.0), (TOPIC, 1), (TOPIC, 2)
+        named = [(ID_HEADER, b"id")]
+        order.judge(first, 5, named, 0.0)
         assert order.judge(second, 9, named, 0.0) is NextRecord.WAIT
+        order._ids = RecentIds()  # it has forgotten the original
+        order.settle()
+        assert order.judge(second, 9, named, 0.0) is NextRecord.DROP
 
     def test_ids_are_remembered_within_bounds(self) -> None:
         ids = RecentIds(remembered=10)

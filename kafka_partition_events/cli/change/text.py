@@ -52,6 +52,9 @@ def change_lines(change: Change) -> Iterator[str]:
     yield from _times(change)
     if change.spec.gate and (change.observed_ms is not None or not change.state.final):
         yield "  gate held" if change.opened_by is None else f"  gate open, by {change.opened_by}"
+    if change.holds and change.observed_ms is None and change.totals.unarmed:
+        waits = counted(change.totals.unarmed, "producer")
+        yield f"  waits for {waits} of the cluster that may use the topic and do not hold the gate yet"
     if change.groups and change.observed_ms is None and not change.state.final:
         yield f"  waits for groups: {', '.join(one.group for one in change.groups)}"
     if change.uncovered_groups and change.observed_ms is not None:

@@ -68,6 +68,7 @@ class AiokafkaAdapter(FutureAdapter):
         self._accumulator, self._sends_first = accumulator_of(producer), settings.sender
         self._queues: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by topic, for room
         self._loop = asyncio.get_running_loop()
+        self._pausing = 0  # how many records are a turn of the loop behind
         self._reports_due = 0  # of records that were handed over
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0  # when the timer is to fire; the loop's time
@@ -124,10 +125,15 @@ class AiokafkaAdapter(FutureAdapter):
         """
         if self._may_be_copied(record):
             record = record._replace(outcome=self._loop.create_future())
+        if record.key is not None and (self.flight.waiting or self._pausing):
+            # No full batch suspends who sends to a key that waits, and what it waits for needs the loop.
+            self._pausing += 1
+            try:
+                await asyncio.sleep(0)
+            finally:
+                self._pausing -= 1
         full = self._send(record)
         if not isinstance(full, list):
-            if record.key is not None and self.flight.waiting:
-                await asyncio.sleep(0)  # no full batch suspends who sends to a key that waits for the loop
             return full
         queue: Any = self._queues[record.topic] if record.key is None else contextlib.nullcontext()
         try:

@@ -85,7 +85,11 @@ class ConfluentAdapter:
         """Return whether a record waits for its topic's metadata, the partitioner's or the handle's."""
         if not self._chooser.must_place(topic, key):
             return False
-        return not self._chooser.knows(topic) or self._metadata.lags(topic)
+        if not self._chooser.knows(topic):
+            return True
+        return self._metadata.lags(topic) and self._metadata.lacks(
+            topic, self.choose(Record(topic, None, key))
+        )
 
     def send_batch(self, topic: str, messages: list[_Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.

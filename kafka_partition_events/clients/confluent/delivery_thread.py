@@ -101,6 +101,7 @@ class Reports:
         """Wait until all that was reported is settled, and for the application's own ``async`` callbacks."""
         while self._heard:
             await self.news.wait()
+        await asyncio.sleep(0)  # what was settled last has its callbacks called then
         if self._tasks:
             await asyncio.wait(self._tasks)
 

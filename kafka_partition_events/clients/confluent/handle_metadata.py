@@ -89,6 +89,10 @@ class HandleMetadata:
         info = None if cluster is None else cluster.by_topic.get(topic)
         return info is not None and self._is_news(info)
 
+    def lacks(self, topic: str, partition: int) -> bool:
+        """Return whether the handle is not known to have a partition."""
+        return partition >= self._known.get(topic, (0, None))[0]
+
     def wait_for_topic(self, topic: str, timeout: float) -> None:
         """Return when partitioner and handle know the topic; one that is missing is created where it may be.
 

@@ -15,8 +15,8 @@ the place that the key has then. From then on only that counts: the former attem
 a reader knows them by their id.
 """
 
+import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -95,7 +95,7 @@ class KeyOrder:
     waiting: int = field(default=0, init=False)  # how many records are held
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _topics: dict[str, TopicKeys] = field(factory=dict, init=False)
-    _ready: deque[tuple[str, bytes]] = field(factory=deque, init=False)  # whose first record may go
+    _ready: dict[tuple[str, bytes], None] = field(factory=dict, init=False)  # whose first record may go
     _awaiting: dict[tuple[str, bytes], int] = field(factory=dict, init=False)  # the log; when last asked
     _reports: int = field(default=0, init=False)  # so many have come in, roughly
     _displaced: int = field(default=0, init=False)  # keys that are away from home
@@ -308,7 +308,7 @@ class KeyOrder:
                 of.keep_delivered(key, state.home, state.last, LOGGED)  # the log may not have it
             of.held.setdefault(key, HeldRecords()).records.extendleft(reversed(records))
             self.waiting += len(records)
-            self._ready.append((topic, key))
+            self._ready[topic, key] = None
             return True
 
     def _may_recall(self, of: TopicKeys, state: KeyState, it: _Next, route: Route) -> bool:
@@ -330,7 +330,7 @@ class KeyOrder:
             if self.moves is not None and state.place.handle != FIRST and state.last != NOTHING:
                 of.keep_delivered(key, state.home, state.last, LOGGED)
         if key in of.held:
-            self._ready.append((topic, key))
+            self._ready[topic, key] = None
 
     # -- what is held --------------------------------------------------------------------------------
 
@@ -356,7 +356,10 @@ class KeyOrder:
         if not self.waiting:
             return []
         with self._lock:
-            ready, reports = [self._ready.popleft() for _ in range(len(self._ready))], self._reports
+            ready, reports = [], self._reports
+            with contextlib.suppress(KeyError):  # one step each: a signal handler may come in between
+                while True:
+                    ready.append(self._ready.popitem()[0])
             if ask_again:
                 ready += [key for key, asked in tuple(self._awaiting.items()) if asked != reports]
                 for key in ready:
@@ -389,7 +392,7 @@ class KeyOrder:
                     if key in of.keys:  # recalled, and not sent again
                         self._settle(topic, of, key)
             elif again:
-                self._ready.append((topic, key))
+                self._ready[topic, key] = None
             else:
                 self._await(topic, key, -1 if asked is None else asked)
 
@@ -397,7 +400,7 @@ class KeyOrder:
         """Return all records that wait, and have each be asked about again."""
         with self._lock:
             held = {(topic, key): it for topic, of in self._topics.items() for key, it in of.held.items()}
-            self._ready.extend(held)
+            self._ready |= dict.fromkeys(held)
             return [record for it in held.values() for record in it.records]
 
     def forget(self, topic: str) -> None:

@@ -215,7 +215,7 @@ class KafkaPythonAdapter(FutureAdapter):
 
     def knows_no_such_partition(self, error: BaseException) -> bool:
         """Return whether a producer has not heard of a partition."""
-        return isinstance(error, ValueError)  # and whatever else it is, the first producer says so again
+        return isinstance(error, ValueError) and str(error).startswith("Unrecognized partition")
 
     def _reported(self, attempt: Attempt, sent_at: float, outcome: Any, what: Any) -> None:
         """Bring a future's outcome to the engine: on the I/O thread, before the application's callbacks."""

@@ -68,7 +68,7 @@ class Waits:
             for place, head in self._order.overdue(question.asked):
                 text = _why(place, head, question.asked, error)
                 if self._raises:
-                    head.since = now
+                    head.raised = now
                     return text
                 _log.warning("ordered_wait_ended", why=text)
                 head.after.clear()

@@ -7,6 +7,7 @@ that was written first waits for nothing that waits. Only who names what is not 
 (headers of others, or a log that was truncated and has grown past the named offset): that ends by the limit.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from typing import Final
@@ -54,6 +55,7 @@ class Head:
     after: dict[Place, int]
     since: float
     is_copy: bool = False  # it waits for its original, and is dropped
+    raised: float = _NEVER  # when the application had its exception last
 
 
 @frozen
@@ -117,7 +119,7 @@ class Order:
             return NextRecord.WAIT
         self.heads.pop(place, None)
         self._handed[place] = offset + 1
-        if original is not None:
+        if head.is_copy:
             return NextRecord.DROP
         if id_ is not None:
             self._ids.add(id_, place, offset)
@@ -145,6 +147,7 @@ class Order:
         """Forget what waits of a partition. It is read from an offset on; None: from what is committed."""
         for known in (self.heads, self._handed, self._own):
             known.pop(place, None)
+        self._ids.forget(place)
         if offset is not None:
             self._own[place] = offset
 
@@ -187,7 +190,8 @@ class Order:
 
     def overdue(self, now: float) -> list[tuple[Place, Head]]:
         """Return what waits, and had waited beyond the limit at a moment (when a question was asked)."""
-        late = [(place, head) for place, head in self.heads.items() if now - head.since >= self._max_wait]
+        limit = now - self._max_wait
+        late = [(place, it) for place, it in self.heads.items() if max(it.since, it.raised) <= limit]
         return [(place, head) for place, head in late if self._awaited(head)]
 
     def _after(self, head: Head) -> list[Place]:
@@ -206,19 +210,26 @@ class RecentIds:
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        self._new: dict[bytes, tuple[Place, int]] = {}
-        self._old: dict[bytes, tuple[Place, int]] = {}
+        self._new: dict[bytes, tuple[Place, int, int]] = {}
+        self._old: dict[bytes, tuple[Place, int, int]] = {}
+        self._begun: Counter[Place] = Counter()  # how often each partition was begun
 
     def original(self, id_: bytes, place: Place, offset: int) -> tuple[Place, int] | None:
         """Return from where else the record was handed out; where it is read again it is no copy."""
         was = self._new.get(id_) or self._old.get(id_)
-        return None if was == (place, offset) else was
+        if was is None or was[:2] == (place, offset) or was[2] != self._begun[was[0]]:
+            return None
+        return was[:2]
+
+    def forget(self, place: Place) -> None:
+        """Forget a partition's records: they may come again, and what was a copy of them before them."""
+        self._begun[place] += 1
 
     def add(self, id_: bytes, place: Place, offset: int) -> None:
         """Remember where a record was that is handed out."""
         if len(id_) > _LONGEST:
             return
-        self._new[id_] = place, offset
+        self._new[id_] = place, offset, self._begun[place]
         if len(self._new) >= self._remembered:
             self._old, self._new = self._new, {}
 

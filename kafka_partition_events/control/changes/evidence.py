@@ -31,8 +31,8 @@ from kafka_partition_events.control.protocol.records import (
 from kafka_partition_events.legible import legible
 
 _MOST_LISTED: Final = 5
-_MOST_NAMED: Final = 50_000
-"""Characters of the names of groups in a change, which so stays a record (`codec.MOST_BYTES`)."""
+_MOST_NAMED: Final = 250_000
+"""Bytes of the names of groups in a change, which so stays a record (`codec.MOST_BYTES`)."""
 
 
 @frozen(kw_only=True)
@@ -93,17 +93,17 @@ def evidence(change: Change, leases: Leases, cluster: ClusterView, now_ms: int) 
     # From the growth on it is how many there were then.
     counted = change.totals.unarmed if change.state.happened else unarmed
     totals = Totals(**{status: said[status] for status in Status}, unarmed=counted)
-    affected, positions = change.spec.affected, positions_of_groups(change, leases, cluster, now_ms)
+    affected, (positions, is_cut) = change.spec.affected, positions_of_groups(change, leases, cluster, now_ms)
     groups = tuple(GroupProgress(group=name, followed=affected <= at) for name, at in positions.items())
     known = cluster.readers is not None
     return Evidence(
         # A group may have begun to read between the last probe and growth.
-        positioned=known and not cluster.readers_are_old and all(one.followed for one in groups),
+        positioned=known and not (is_cut or cluster.readers_are_old) and all(one.followed for one in groups),
         readers_known=known,
         unarmed=unarmed,
         totals=totals,
         groups=groups,
-        unverified=tuple(_doubts(change, cluster, totals)),
+        unverified=tuple(_doubts(change, cluster, totals, is_cut=is_cut)),
     )
 
 
@@ -164,8 +164,8 @@ def has_departed(lease: Appended, now_ms: int) -> bool:
 
 def positions_of_groups(
     change: Change, leases: Leases, cluster: ClusterView, now_ms: int
-) -> dict[str, PartitionSet]:
-    """Return where the groups that a change waits for have a position, by name.
+) -> tuple[dict[str, PartitionSet], bool]:
+    """Return where the groups that a change waits for have a position, by name; and whether there are more.
 
     A position belongs to the group, whichever member made it; so the union of what its members and the
     brokers say counts.
@@ -177,16 +177,19 @@ def positions_of_groups(
             own[group_name(group)] |= use.positioned
     # What brokers have shown comes first, now and in later rounds: no lease pushes it out.
     awaited = (*sorted(cluster.readers or ()), *(one.group for one in change.groups), *sorted(own))
-    names = [*dict.fromkeys(awaited)][:MOST_ITEMS]
-    kept = [n for n, room in zip(names, accumulate(map(len, names)), strict=True) if room <= _MOST_NAMED]
-    return {name: own[name] | cluster.groups.get(name, NO_PARTITIONS) for name in kept}
+    names = [*dict.fromkeys(awaited)]
+    sizes = accumulate(len(name.encode("unicode_escape")) for name in names)
+    kept = [n for n, room in zip(names, sizes, strict=True) if room <= _MOST_NAMED][:MOST_ITEMS]
+    positions = {name: own[name] | cluster.groups.get(name, NO_PARTITIONS) for name in kept}
+    return positions, len(kept) < len(names)
 
 
 # -- what is not known -------------------------------------------------------------------------------------
 
 
-def _doubts(change: Change, cluster: ClusterView, totals: Totals) -> Iterator[str]:
+def _doubts(change: Change, cluster: ClusterView, totals: Totals, *, is_cut: bool) -> Iterator[str]:
     doubts = {
+        "more groups read the topic than can be named; the gate opens at the deadline": is_cut,
         "the topic can't be seen": cluster.blind,
         "no producer with the library uses it": not totals.live,
         "which groups read the topic is not known": cluster.readers is None,

@@ -26,7 +26,8 @@ _FIXED: Final = {
     "allow.auto.create.topics": False,
     "auto.offset.reset": "earliest",  # where there are fewer records than that
 }
-_done: set[tuple[str | None, str, HashName, int]] = set()
+_AGAIN_S = 300.0  # where no key was found: each batch asks, and it takes a login, and seconds of a leader
+_next: dict[tuple[str | None, str, HashName, int], float] = {}
 
 
 def compare(
@@ -46,12 +47,11 @@ def compare(
         UnknownPartitionError: there is no such topic.
     """
     asked = (cluster_id, topic, name, count)
-    if asked in _done:
+    if (now := time.monotonic()) < _next.get(asked, now):
         return
     placements, partitions = newest(config, topic)
     refuse_others(placements, partitions, topic, HashRule(name, count))
-    if placements:
-        _done.add(asked)
+    _next[asked] = math.inf if placements else now + _AGAIN_S
 
 
 def refuse_others(placements: list[Placement], partitions: int, topic: str, wanted: HashRule) -> None:

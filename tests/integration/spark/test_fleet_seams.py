@@ -332,5 +332,3 @@ def test_what_is_needed_is_kept() -> None:
     assert cutoff(evolve(both, stopped={"c-1": NEWS}), keep) == ((NEWS - keep).date(), None)
     both = evolve(both, stopped={"c-2": stopped})
     assert cutoff(both, keep) == ((stopped - timedelta(days=2)).date(), "c-2")
-    gone = evolve(both, until={"c-1": NEWS, "c-2": NEWS - timedelta(days=41)})  # it is not coming back
-    assert cutoff(gone, keep) == ((NEWS - keep).date(), None)
