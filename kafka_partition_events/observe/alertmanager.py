@@ -12,6 +12,7 @@ day off posts the same alert as the other one.
 Source: https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
 """
 
+import contextlib
 import json
 import math
 import random
@@ -195,6 +196,10 @@ class _Poster:
             self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
+        with contextlib.closing(self._target):
+            self._post_until_stopped()
+
+    def _post_until_stopped(self) -> None:
         failures = 0
         while not self._stopping:
             try:
@@ -210,7 +215,6 @@ class _Poster:
             with self._condition:
                 if not self._stopping:
                     self._clock.wait(self._condition, delay)
-        self._target.close()
 
     def _note(self, error: Exception, failures: int) -> None:
         reason = error.reason if isinstance(error, DeliveryError) else "error"

@@ -360,6 +360,12 @@ def test_a_brokers_certificate_that_is_replaced_or_expires(world: World) -> None
         source.close()
 
 
+def refuses(source: MetadataSource) -> bool:
+    with pytest.raises(MetadataFetchError) as refused:
+        source.fetch(None, timeout=2.0)
+    return re.search("invalid credentials|refuses the user name", str(refused.value)) is not None
+
+
 def test_a_password_that_is_replaced(world: World, tmp_path: Path) -> None:
     file = tmp_path / "password.secret"
     file.write_text(PASSWORDS[ALLOWED])
@@ -384,9 +390,8 @@ def test_a_password_that_is_replaced(world: World, tmp_path: Path) -> None:
         for source in sources:  # what is connected stays so
             source.fetch(None, timeout=LIMIT_S)
         world.cluster.restart(1, clean=True)
-        for source in sources:
-            with pytest.raises(MetadataFetchError, match=r"invalid credentials|refuses the user name"):
-                source.fetch(None, timeout=2.0)
+        for source in sources:  # first they may not be connected again
+            wait_until(partial(refuses, source), "it is refused")
         with pytest.raises(ControlTopicError, match="invalid credentials"):
             link.read_changes(2.0)
         for health in (lambda: producer.poller.health, lambda: observer._poller.health):
