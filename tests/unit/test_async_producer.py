@@ -44,7 +44,7 @@ class Served:
         self._adapter = self  # which is asked whether a record must wait
         self.made.append(self)
 
-    def must_wait(self, _topic: str, key: Any) -> bool:
+    def must_wait(self, _topic: str, key: Any, _value: Any) -> bool:
         return self.waits and key is not None
 
     def wait_for_topic(self, topic: str, _timeout: float) -> None:

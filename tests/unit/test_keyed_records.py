@@ -290,6 +290,21 @@ class TestARecordThatWaits:
         assert rig.keys.waiting == 0
         assert len(rig.outcomes) == 3
 
+    def test_has_its_outcome_though_a_callback_raises_while_it_is_closed(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rig = self.waiting(make)
+        Producer.purge(rig.producer)
+
+        def interrupted() -> None:
+            raise ValueError("of a callback")
+
+        monkeypatch.setattr(rig.producer, "flush", interrupted)
+        with pytest.raises(ValueError, match="of a callback"):
+            rig.producer.close()
+        assert len(rig.outcomes) == 3
+        monkeypatch.setattr(rig.producer, "purge", lambda: None)  # it has been closed
+
     def test_takes_room_in_the_queue(self, make: Make) -> None:
         rig = self.waiting(make)
         rig.producer._adapter._most_waiting = len(rig.producer)

@@ -188,6 +188,17 @@ class TestCopies:
         order.starts(here, 10)
         assert order.judge(here, 10, named, 0.0) is NextRecord.GIVE
 
+    def test_are_known_after_a_rebalance_too(self) -> None:
+        order, first, second = Order(300.0), (TOPIC, 1), (TOPIC, 2)
+        named = [(ID_HEADER, b"id")]
+        assert order.judge(second, 9, named, 0.0) is NextRecord.GIVE
+        order.settle()
+        order.forget([first, second])
+        order.starts(first, None)
+        order.starts(second, None)
+        order.learn(Question(1.0, (second,), None), EnquiryAnswer({second: 10}))
+        assert order.judge(first, 5, named, 2.0) is NextRecord.DROP
+
     def test_one_that_waits_for_long_is_dropped_all_the_same(self) -> None:
         order, first, second = Order(300.0), (TOPIC, 1), (TOPIC, 2)
         named = [(ID_HEADER, b"id")]

@@ -81,15 +81,14 @@ class ConfluentAdapter:
             self._metadata.wait_for_topic(topic, METADATA_WAIT_S)
             self.flight.send(record)
 
-    def must_wait(self, topic: str, key: str | bytes | None) -> bool:
+    def must_wait(self, topic: str, key: str | bytes | None, value: Any) -> bool:
         """Return whether a record waits for its topic's metadata, the partitioner's or the handle's."""
         if not self._chooser.must_place(topic, key):
             return False
         if not self._chooser.knows(topic):
             return True
-        return self._metadata.lags(topic) and self._metadata.lacks(
-            topic, self.choose(Record(topic, None, key))
-        )
+        lags = self._metadata.lags(topic)
+        return lags and self._metadata.lacks(topic, self.choose(Record(topic, value, key)))
 
     def send_batch(self, topic: str, messages: list[_Message], outcome: OnDelivery | None) -> int:
         """Send messages of which none need have a partition; return how many were taken.

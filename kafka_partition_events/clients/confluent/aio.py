@@ -157,7 +157,7 @@ class AsyncPartitioningProducer:
         """
         reports, producer = self._reports, self._producer
         if partition == UNASSIGNED and key is not None:
-            await self._wait_until_known(topic, key)
+            await self._wait_until_known(topic, key, value)
         future: asyncio.Future[Message] = reports.loop.create_future()
         report = partial(reports.put, future, callback or on_delivery or self._default)
         send = partial(producer.produce, topic, value, key, partition, report, None, timestamp, headers)
@@ -169,19 +169,19 @@ class AsyncPartitioningProducer:
                     await (asyncio.sleep(_LAST_S) if was_alone else reports.news.wait())
         return future
 
-    async def _wait_until_known(self, topic: str, key: str | bytes) -> None:
+    async def _wait_until_known(self, topic: str, key: str | bytes, value: Any) -> None:
         """Wait until a topic is known, if the key can't be placed else, and behind those that wait for that.
 
         One that returns goes on without a pause, so that none overtakes another.
         """
         must_wait, now = self._producer._adapter.must_wait, self._reports.loop.time  # noqa: SLF001 - ours
-        if topic not in self._unknown and not must_wait(topic, key):
+        if topic not in self._unknown and not must_wait(topic, key, value):
             return
         deadline = now() + METADATA_WAIT_S
         line = self._unknown.setdefault(topic, _Line())
         try:
             async with line.turn():
-                if must_wait(topic, key):
+                if must_wait(topic, key, value):
                     await self.wait_for_topic(topic, max(0.0, deadline - now()))
         finally:
             if not line.waiting:

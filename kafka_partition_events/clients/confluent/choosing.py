@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from kafka_partition_events.clients.confluent.settings import delivery_seconds
 from kafka_partition_events.clients.confluent.turns import Pace, ShortCuts, Turn, turn_length
 from kafka_partition_events.clients.flight.key_moves import KeyStats
 from kafka_partition_events.clients.flight.key_order import KeyOrder
@@ -72,6 +73,7 @@ class Chooser:
         self._fallbacks = 0
         self._before: dict[str, Turn] = {}  # of topics that were not written since the last sweep
         self._swept_at = time.monotonic()
+        self._idle_s = max(MAX_IDLE_S, delivery_seconds(config))  # its log says what is outstanding of a key
         self.process = OwnProcess("PartitioningProducer")
         forget_in_children(self, Chooser._forget)
 
@@ -170,11 +172,11 @@ class Chooser:
         return topic in self.turns or topic in self._before
 
     def written(self) -> Collection[str]:
-        """Return the topics that are written; one that was not for `MAX_IDLE_S` is forgotten first.
+        """Return the topics that are written; one that was not for so long, or longer, is forgotten first.
 
         So often all turns are set aside; a record takes its topic's one back.
         """
-        if (now := time.monotonic()) >= self._swept_at + MAX_IDLE_S:
+        if (now := time.monotonic()) >= self._swept_at + self._idle_s:
             self._swept_at = now
             idle = self._before.keys() - self.turns.keys()
             if self.keys is not None:

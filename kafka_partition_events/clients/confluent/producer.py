@@ -326,7 +326,8 @@ class PartitioningProducer(Handle):
         self._next_poll = time.monotonic() + _POLL_EVERY_S
         try:
             served = int(_poll(self, min(timeout, _OTHER_SLICE_S) if others else timeout))
-            served += sum(int(_poll(other, 0)) for other in others)
+            if others:  # callbacks may have taken long, and one be closed by now
+                served += sum(int(_poll(other, 0)) for other in self._detours.open)
         except BaseException:
             self._next_poll = -math.inf  # the application's callback has raised, or the producer is closed
             raise
@@ -403,7 +404,11 @@ class PartitioningProducer(Handle):
             self._follower.leave()
             self._metadata.release()  # a fetch that outlives the limit must not touch a closed handle
             self._next_poll = -math.inf  # the next one raises
-            result = close()
+            self._flight.copies.close()  # what fails from here on has its outcome
+            try:
+                result = close()
+            finally:
+                self._flight.end()
         return result
 
     def __exit__(

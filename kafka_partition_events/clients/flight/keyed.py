@@ -95,23 +95,29 @@ class KeyedRecords:
                 topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
             )
             try:
-                spans.placed(home, place.partition, held=held)
-                return True, self._hand_over(it, after, attempt, route)
+                return True, self._hand_over(it, after, attempt, route, held=held)
             except HandleClosedError:  # it was idle until a moment ago
-                continue
+                if place.handle not in {FIRST, handle}:
+                    return (
+                        False,
+                        None,
+                    )  # what is outstanding of the key is there, and has to be reported first
             except Exception as error:
                 if it.rescuable is not None and not was_sent and self._flight.client.is_too_large(error):
                     self._let_go(it, unheld=True)  # our header is never why a record can't be sent
-                    continue
-                if not self._flight.client.knows_no_such_partition(error):
+                elif not self._flight.client.knows_no_such_partition(error):
                     raise
-                if place.handle == FIRST:
+                elif place.handle == FIRST:
                     is_away = place.partition != home or after is not None
                     return self._no_partition(it, error, is_away=is_away, held=held)
-                by_further = False  # it learns that a topic has grown later than the first handle
+                else:
+                    by_further = False  # it learns that a topic has grown later than the first handle
 
-    def _hand_over(self, it: _KeyedRecord, after: bytes | None, attempt: Attempt, route: Route | None) -> Any:
+    def _hand_over(
+        self, it: _KeyedRecord, after: bytes | None, attempt: Attempt, route: Route | None, *, held: bool
+    ) -> Any:
         try:
+            spans.placed(it.home, attempt.partition, held=held)
             return self._flight.hand_over(it.to_send(after), attempt, route)
         except BaseException:
             self.order.reported(attempt, None)  # also what did not come to a hand-over counts no more

@@ -147,8 +147,8 @@ class Order:
         """Forget what waits of a partition. It is read from an offset on; None: from what is committed."""
         for known in (self.heads, self._handed, self._own):
             known.pop(place, None)
-        self._ids.forget(place)
-        if offset is not None:
+        if offset is not None:  # after a seek even what a copy waits for may lie behind it
+            self._ids.forget(place)
             self._own[place] = offset
 
     def forget(self, places: Iterable[Place]) -> None:

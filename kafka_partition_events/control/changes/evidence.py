@@ -189,7 +189,7 @@ def positions_of_groups(
 
 def _doubts(change: Change, cluster: ClusterView, totals: Totals, *, is_cut: bool) -> Iterator[str]:
     doubts = {
-        "more groups read the topic than can be named; the gate opens at the deadline": is_cut,
+        "more groups read the topic than can be named": is_cut,
         "the topic can't be seen": cluster.blind,
         "no producer with the library uses it": not totals.live,
         "which groups read the topic is not known": cluster.readers is None,
