@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, ProducerClosed
 
 from kafka_partition_events.clients.aiokafka import key_stats
+from kafka_partition_events.clients.aiokafka.calls import Calls
 from kafka_partition_events.clients.aiokafka.second import SecondAccumulator
 from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
@@ -111,11 +112,19 @@ async def test_what_waits_too_long_or_for_a_producer_that_is_gone_fails(ends: st
     await rig.stop()
 
 
+@pytest.mark.parametrize("is_noted", [True, False])
 @on_a_loop
 async def test_a_second_way_that_is_just_being_made_is_not_left_when_the_producer_stops(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, is_noted: bool
 ) -> None:
+    """Also where the thread that makes it has not noted yet what it has running: the machine is busy."""
     rig = await a_rig()
+    if not is_noted:
+
+        def end(calls: Calls) -> None:
+            calls.ended = True
+
+        monkeypatch.setattr(Calls, "end", end)
     begun, may_go_on, start, stop = (
         asyncio.Event(),
         asyncio.Event(),

@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 class Calls:
-    """What our threads have running on one loop. Thread-safe."""
+    """What our threads have running on one loop, until `end`. Thread-safe."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._open: set[concurrent.futures.Future[Any]] = set()
-        self._ended = False
+        self.ended = False
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float) -> T:
         """Return what a coroutine returns. Not on the loop, which would wait for itself.
@@ -26,7 +26,7 @@ class Calls:
             LoopEndedError: the loop has ended.
             BaseException: whatever the coroutine raises.
         """
-        if self._ended:  # the loop may be closed before it begins with a coroutine
+        if self.ended:  # the loop may be closed before it begins with a coroutine
             coroutine.close()
             raise LoopEndedError("the producer was stopped")
         try:
@@ -37,7 +37,7 @@ class Calls:
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         # `end` first sets the mark, then cancels what is there: one of us two sees the other.
-        if self._ended:
+        if self.ended:
             future.cancel()
         try:
             return future.result(timeout)
@@ -49,6 +49,6 @@ class Calls:
 
     def end(self) -> None:
         """Cancel what runs and what is still to come. Waits for nothing; threads that wait for it go on."""
-        self._ended = True
+        self.ended = True
         for future in tuple(self._open):
             future.cancel()

@@ -83,6 +83,8 @@ def detour(
     async def begin() -> SecondAccumulator:
         second = SecondAccumulator(Lane(client, GROUP, suspects), settings, made)
         await second.start()
+        if calls.ended:  # it was begun, and its thread had not noted it yet, when all that ran was cancelled
+            await second.close()
         return second
 
     def close(second: SecondAccumulator) -> None:
