@@ -36,40 +36,28 @@ class Row:
         return f"{self.broker}: {FIGURE_NAMES[self.figure]}"
 
 
+_PEERS = {"librdkafka": "confluent-kafka", "java": "Java client", "kafka-python": "kafka-python"}
+
+
+def _whole_broker(suffix: str) -> tuple[Row, ...]:
+    """Return the rows of what becomes of a whole broker, under one kind of load."""
+    return (
+        Row(_HANGS, f"frozen{suffix}", "late"),
+        Row(_HANGS, f"frozen{suffix}", "failed"),
+        Row(_STALLS, f"in-turns{suffix}", "p99_ms"),
+        Row(_KILLED, f"killed{suffix}", "late"),
+        Row(_KILLED, f"killed{suffix}", "failed"),
+    )
+
+
 _README = {
     "**no key**": (
-        {
-            "ours": "this library",
-            "ours-hedge": '`rescue="hedge"`',
-            "librdkafka": "confluent-kafka",
-            "java": "Java client",
-            "kafka-python": "kafka-python",
-        },
-        (
-            Row(_HANGS, "frozen", "late"),
-            Row(_HANGS, "frozen", "failed"),
-            Row(_STALLS, "in-turns", "p99_ms"),
-            Row(_KILLED, "killed", "late"),
-            Row(_KILLED, "killed", "failed"),
-            Row(f"has {THROTTLED // 1000} kB/s to its clients", "link-throttled", "p99_ms"),
-        ),
+        {"ours": "this library", "ours-hedge": '`rescue="hedge"`', **_PEERS},
+        (*_whole_broker(""), Row(f"has {THROTTLED // 1000} kB/s to its clients", "link-throttled", "p99_ms")),
     ),
     "**with a key**": (
-        {
-            "ours": "this library",
-            "ours-move": '`keys="move"`',
-            "ours-move-hedge": "and `hedge`",
-            "librdkafka": "confluent-kafka",
-            "java": "Java client",
-            "kafka-python": "kafka-python",
-        },
-        (
-            Row(_HANGS, "frozen-keyed", "late"),
-            Row(_HANGS, "frozen-keyed", "failed"),
-            Row(_STALLS, "in-turns-keyed", "p99_ms"),
-            Row(_KILLED, "killed-keyed", "late"),
-            Row(_KILLED, "killed-keyed", "failed"),
-        ),
+        {"ours": "this library", "ours-move": '`keys="move"`', "ours-move-hedge": "and `hedge`", **_PEERS},
+        _whole_broker("-keyed"),
     ),
 }
 """Ours first: a phone shows two columns."""

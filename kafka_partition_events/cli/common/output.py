@@ -112,9 +112,9 @@ def _as_json(error: Any) -> tuple[str, int]:
 
 def escape_unwritable() -> None:
     """Let streams of another encoding than UTF-8 (LC_ALL=C) take everything: what they can't is escaped."""
+    codecs.register_error("as-json", _as_json)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            codecs.register_error("as-json", _as_json)
             stream.reconfigure(errors="as-json")
 
 

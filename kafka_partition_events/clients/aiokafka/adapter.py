@@ -65,7 +65,7 @@ class AiokafkaAdapter(FutureAdapter):
     ) -> None:
         super().__init__(partitioner, producer.client.cluster, settings.limit_s, detour)
         self.topics, self.made = set[str](), made
-        self._accumulator, self._sends_first = accumulator_of(producer), settings.sender
+        self._accumulator, self._first_sender = accumulator_of(producer), settings.sender
         self._queues: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by topic, for room
         self._loop = asyncio.get_running_loop()
         self._pausing = 0  # how many records are a turn of the loop behind
@@ -98,7 +98,7 @@ class AiokafkaAdapter(FutureAdapter):
 
         async def stop(producer: AIOKafkaProducer) -> None:
             try:
-                await while_sending(producer.flush(), self._sends_first)
+                await while_sending(producer.flush(), self._first_sender)
                 self._detour.end()
                 stopped()  # the poller is to ask nothing of a client that closes
                 await asyncio.sleep(0)  # a second way that is being made is there by now, or never will be

@@ -97,11 +97,9 @@ class KeyedRecords:
             try:
                 return True, self._hand_over(it, after, attempt, route, held=held)
             except HandleClosedError:  # it was idle until a moment ago
+                # What is outstanding of the key may be there; then that has to be reported first.
                 if place.handle not in {FIRST, handle}:
-                    return (
-                        False,
-                        None,
-                    )  # what is outstanding of the key is there, and has to be reported first
+                    return False, None
             except Exception as error:
                 if it.rescuable is not None and not was_sent and self._flight.client.is_too_large(error):
                     self._let_go(it, unheld=True)  # our header is never why a record can't be sent

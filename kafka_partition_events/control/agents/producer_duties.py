@@ -86,9 +86,8 @@ class ProducerDuties(Leaseholder):
         topics = {} if cluster is None else cluster.by_topic
         names = {name for name, info in topics.items() if not info.internal} | mine.keys()
         uses = []
-        gated = {
-            name for name, change in mine.items() if change.holds
-        }  # others need no place of `MOST_TOPICS`
+        # Those with a gate first: where there are more than `MOST_TOPICS`, others need no place.
+        gated = {name for name, change in mine.items() if change.holds}
         for name in sorted(names, key=lambda name: (name not in gated, name not in mine, name)):
             info, change = topics.get(name), mine.get(name)
             seen = 0 if info is None else len(info.partitions)
