@@ -63,6 +63,7 @@ class Routes:
         """Begin without routes in a forked child: none is compiled there, see `OwnProcess`."""
         self._table = self.generation = None
         self.current, self._unseen, self._of_argument = {}, {}, {}
+        self._drop_what_followed()
 
     def of(self, topic: str, cluster: "ClientCluster | None" = None) -> Route | None:
         """Return a topic's route: of the snapshot, or of ``cluster``, or None when neither is there.
@@ -175,6 +176,9 @@ class Routes:
                 self._derive()
             finally:
                 self._deriving.release()
+        self._drop_what_followed()
+
+    def _drop_what_followed(self) -> None:
         for reference in tuple(self._on_renewed):
             if (drop := reference()) is not None:
                 drop()

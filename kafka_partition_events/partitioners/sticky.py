@@ -6,7 +6,6 @@ from attrs import define, evolve
 
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner, PartitionerOptions
 from kafka_partition_events.partitioners.routes import ClientCluster
-from kafka_partition_events.process import forget_in_children
 from kafka_partition_events.routing.table import Route
 
 BATCH_BYTES = 16_384
@@ -49,7 +48,6 @@ class StickyPartitioner(Partitioner):
         self._places: dict[str, Stay] = self.routing.by_topic()
         self._stuck_to: dict[str, int] = {}  # what follows from `_places`, see `_remember`
         self.routing.on_renewed(self.drop)
-        forget_in_children(self, StickyPartitioner.drop)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the promise that `choose` decides: a subclass that overrides it loses the short cut."""
