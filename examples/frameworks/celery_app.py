@@ -28,5 +28,6 @@ def order(text: str) -> None:
     outcomes: list[Any] = []
     producer.produce("orders", text, on_delivery=lambda error, _message: outcomes.append(error))
     producer.flush(30)
-    if outcomes != [None]:  # the task is done when Kafka has the record; until then Celery runs it again
-        raise RuntimeError(f"not delivered: {outcomes or 'no outcome within 30 s'}")
+    error = outcomes[0] if outcomes else "no outcome within 30 s"
+    if error is not None:  # the task is done when Kafka has the record; until then Celery runs it again
+        raise RuntimeError(f"not delivered: {error}")
