@@ -16,7 +16,7 @@ from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.described import describe_topics
 from kafka_partition_events.control.protocol.topics import CURE
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
-from kafka_partition_events.process import OwnProcess
+from kafka_partition_events.process import OwnProcess, forget_in_children, leak
 
 _READING: Final = {
     "group.id": "kpe-reader",  # never joined, but librdkafka wants one
@@ -55,6 +55,11 @@ class CompactedTopic:
         self._ids: dict[str, str | None] = {}
         self._next: dict[_Place, int] = {}
         self._found: dict[object, Message] = {}
+        forget_in_children(self, CompactedTopic._forget)
+
+    def _forget(self) -> None:
+        """Leave the consumer to the parent, in a forked child."""
+        leak(self._consumer)
 
     def read(self, topics: Collection[str], timeout: float) -> list[Message]:
         """Read on, up to the ends that the topics have now.
@@ -149,7 +154,7 @@ class CompactedTopic:
             while not ended >= unread:
                 # What waits already is taken in one go: `consume` alone would wait until it has so many.
                 first = consumer.poll(time_left(deadline))
-                if first is None:
+                if first is None or time.monotonic() > deadline:
                     raise TimeoutError("it was not read to the end in time")
                 for message in (first, *consumer.consume(_AT_ONCE, 0)):
                     self._take(message, ended)

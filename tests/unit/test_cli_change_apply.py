@@ -95,6 +95,8 @@ def test_it_is_refused_where_the_topic_is_not_as_the_file_says(file: Path, capsy
         ("id: a\ntopic: orders\nto: 12\ngate: maybe\n", "gate can't be 'maybe'"),
         ("- 1\n", "holds no keys"),
         ("{", "change.yaml"),
+        ("[" * 20_000, "change.yaml"),
+        ('id: ""\ntopic: orders\nto: 12\n', "--id '' is no id"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(file: Path, capsys: Captured, text: str, complaint: str) -> None:

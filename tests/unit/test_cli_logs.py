@@ -106,6 +106,7 @@ from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.observe.settings import Log
 configure_logs(verbose=False, log=Log(format="json"), secrets={"hunter2"})
 logging.getLogger("httpx").warning("slow: %s", "hunter2")
+logging.getLogger("httpx").warning("%d of it", "some")  # a bad call
 logging.getLogger("httpx").info("not so important")
 logging.getLogger("kafka.conn").error("connecting failed, password hunter2")
 try:
@@ -128,12 +129,13 @@ def test_what_others_write_is_json_too() -> None:
     told = [json.loads(line) for line in done.stderr.splitlines()]
     assert [(each["logger"], each["level"]) for each in told] == [
         ("httpx", "warning"),
+        ("httpx", "warning"),
         ("other", "error"),
         ("py.warnings", "warning"),
         ("kpe", "critical"),
         ("kpe", "critical"),
     ]
-    assert "ZeroDivisionError" in told[1]["exception"]
-    assert told[3]["error"].startswith("IndexError")
+    assert "ZeroDivisionError" in told[2]["exception"]
+    assert told[4]["error"].startswith("IndexError")
     assert "hunter2" not in done.stderr
     assert logging.getLogger().level == logging.WARNING

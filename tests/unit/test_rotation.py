@@ -1,13 +1,19 @@
 """Passwords and certificates that are replaced in their files while a client runs."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.kafka_python.properties import kafka_python_settings
 from kafka_partition_events.clients.librdkafka import FromFile, connecting, login_of, up_to_date
+from kafka_partition_events.control.agents import confluent
+from kafka_partition_events.control.protocol.codec import Skipped
+from kafka_partition_events.control.tracker import election
 from kafka_partition_events.observe.config import load_config
 from tests.certificate_kit import Authority
 
@@ -111,3 +117,44 @@ def test_a_connection_goes_on_as_before_while_only_half_of_a_pair_was_replaced(
     connection.failure("a test", TimeoutError())
     assert connection.admin() is not before
     connection.close()
+
+
+def test_an_agent_writes_with_the_login_of_now_after_a_record_was_lost(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Refused:
+        def __init__(self, config: dict[str, str]) -> None:
+            made.append(config["sasl.password"])
+
+        def produce(self, *_record: object, on_delivery: Callable[[KafkaError, None], None]) -> None:
+            on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+
+    monkeypatch.setattr(confluent, "Producer", Refused)
+    link = confluent.ControlLink({**LOGIN, "sasl.password": FromFile.read(str(file))})
+    for _ in range(2):
+        link.publish("a", b"1", lambda _at_ms: None)
+    file.write_text("the second")
+    for _ in range(2):
+        link.publish("a", b"1", lambda _at_ms: None)
+    assert made == ["the first", "the second"]
+
+
+def test_a_tracker_that_stands_by_begins_again_with_the_login_of_now(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refused:
+        def __init__(self, config: dict[str, Any]) -> None:
+            self.refuse = config["error_cb"]
+
+        def poll(self, _timeout: float) -> None:
+            self.refuse(KafkaError(KafkaError._AUTHENTICATION, "invalid credentials"))
+
+    monkeypatch.setattr(election, "Consumer", Refused)
+    membership = election.Membership({**LOGIN, "sasl.password": FromFile.read(str(file))}, "kpe.", Skipped())
+    for _ in range(2):
+        assert not membership.commands(1.0)
+    file.write_text("the second")
+    with pytest.raises(KafkaException, match="invalid credentials"):
+        membership.commands(1.0)

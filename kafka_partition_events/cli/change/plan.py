@@ -103,8 +103,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 def plan_lines(plan: Plan) -> Iterator[str]:
     """Return a plan in words, line by line."""
-    verdict = plan.verdict.value.replace("_", " ")
-    yield f"{subject(plan.spec)}: {verdict}"
+    yield f"{subject(plan.spec)}: {plan.verdict.value}"
     if plan.refusal is not None:
         yield f"  the tracker would refuse it: {plan.refusal}"
     yield f"  {counted(plan.producers, 'producer')} with the library"

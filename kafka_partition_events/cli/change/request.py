@@ -119,7 +119,7 @@ def read_request(file: Path) -> tuple[str, Wanted]:
     """
     try:
         found: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise CliError(f"{file}: {one_line(error)}") from error
     if not isinstance(found, dict):
         raise CliError(f"{file} holds no keys such as topic: orders")
@@ -142,7 +142,7 @@ def _request(
     yes: bool,
     dry_run: bool = False,
 ) -> None:
-    id_ = id_ or f"{wanted.topic[:80]}-{wanted.to}-{secrets.token_hex(4)}"
+    id_ = id_ if id_ is not None else f"{wanted.topic[:80]}-{wanted.to}-{secrets.token_hex(4)}"
     if not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
     known = at.client.ledger.changes.get(id_)

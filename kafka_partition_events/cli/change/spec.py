@@ -61,14 +61,15 @@ def spec_of(wanted: Wanted, cluster: Cluster, prefix: str) -> Spec:
         raise CliError("the cluster does not report its id")
     if (info := cluster.by_topic.get(wanted.topic)) is None:
         raise CliError(f"there is no topic {wanted.topic}")
-    before = len(info.partitions) if wanted.from_ is None else wanted.from_
-    if wanted.to <= before:
-        raise CliError(f"topic {info.name} has {before} partitions; Kafka can't shrink it to {wanted.to}")
+    has = len(info.partitions)
+    if wanted.to <= has:
+        shrinks = f"; Kafka can't shrink it to {wanted.to}" if wanted.to < has else " already"
+        raise CliError(f"topic {info.name} has {has} partitions{shrinks}")
     return Spec(
         cluster_id=cluster.cluster_id,
         topic=info.name,
         topic_id=info.topic_id,
-        from_count=before,
+        from_count=has if wanted.from_ is None else wanted.from_,
         to_count=wanted.to,
         execute=wanted.execute,
         gate=wanted.gate,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_partition_events.cli.common.event_text import counted
+from kafka_partition_events.control.protocol.bounds import MOST_NUMBER
 from kafka_partition_events.control.protocol.codec import Record, encode
 from kafka_partition_events.control.protocol.records import Answer, Change, Totals
 from kafka_partition_events.control.protocol.spec import Spec
@@ -79,10 +80,9 @@ def _times(change: Change) -> Iterator[str]:
 
 def refused(refusal: Answer) -> str:
     """Return a refusal in words: what, whose, why, and what to do."""
-    by = f" by {refusal.actor}" if refusal.actor else ""
-    return f"refused {refusal.verb}{by}: {refusal.detail}"
+    return f"refused {refusal.verb} by {refusal.actor}: {refusal.detail}"
 
 
 def moment(ms: int) -> str:
     """Return a broker's time as text."""
-    return f"{datetime.fromtimestamp(ms / 1_000, UTC):%Y-%m-%d %H:%M:%SZ}"
+    return f"{datetime.fromtimestamp(min(ms, MOST_NUMBER) / 1_000, UTC):%Y-%m-%d %H:%M:%SZ}"

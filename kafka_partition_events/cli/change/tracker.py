@@ -9,7 +9,7 @@ import typer
 from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import CliError, needing, one_line
-from kafka_partition_events.cli.common.options import parse_address, with_options
+from kafka_partition_events.cli.common.options import behind_subcommand, parse_address, with_options
 from kafka_partition_events.cli.common.output import OutputChoice, report, write_list
 from kafka_partition_events.cli.common.settings import (
     OF_CONTROL,
@@ -18,7 +18,7 @@ from kafka_partition_events.cli.common.settings import (
     log_as_service,
 )
 from kafka_partition_events.cli.common.stopping import wait_until_stopped
-from kafka_partition_events.cli.services.services import check_options, refusals_in_one_line
+from kafka_partition_events.cli.services.services import check, refusals_in_one_line
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.topics import PREFIX, ControlTopic, control_topics, missing
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
@@ -63,14 +63,14 @@ def tracker_group(
     Exit codes: 0 it was stopped (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
     should be, wrong address, refused login, unknown option, the address is taken.
     """  # noqa: D301
-    if context.invoked_subcommand is not None:
+    if behind_subcommand(context):
         return
     found = where.find(sections=OF_CONTROL | {"policy", "http"})
     log_as_service(found.loaded, verbose=where.verbose)
     address = parse_address(listen, "--listen")
     try:
         with needing("confluent,cli,metrics"):
-            check_options(found.config)
+            check(found.config)
             _check_topics(found)
             service = _Service(found, address)
     except (ConfigurationError, ControlTopicError) as error:
@@ -100,7 +100,7 @@ def init_command(*, where: ControlOptions, output: OutputChoice = None) -> None:
     option.
     """  # noqa: D301
     found = where.find()
-    check_options(found.config)
+    check(found.config)
     with refusals_in_one_line():
         created = _missing(found, create=True)
     write_list(created, output, asdict, (), lambda topic: (str(topic),))

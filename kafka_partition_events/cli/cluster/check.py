@@ -91,7 +91,7 @@ def check_command(
     kpe check -b localhost:9092 --topics 'orders|payments' --max-offline 0
 
     A partition without a leader is critical, and one with replicas out of sync a warning. It answers within
-    ten seconds, whatever the cluster does.
+    15 seconds, whatever the cluster does: more than NRPE waits by default (-t).
 
     Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, no such topic, none
     that may be seen, wrong option.

@@ -39,6 +39,8 @@ def show_difference(old: str, new: str, output: Output) -> bool:
     Raises:
         CliError: a file can't be read or is no snapshot.
     """
+    if old == new == _STDIN:
+        raise CliError("one of the two can come from standard input, not both")
     before, after = _read(old), _read(new)
     ids = {before.cluster.cluster_id, after.cluster.cluster_id}
     if None not in ids and len(ids) > 1:

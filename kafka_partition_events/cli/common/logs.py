@@ -115,7 +115,11 @@ class _LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else None
         say = getattr(get_logger(record.name), record.levelname.lower(), get_logger(record.name).error)
-        say(record.getMessage(), **({"exception": trace} if trace else {}))
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 - of a library's bad call, in which it must not raise
+            text = str(record.msg)
+        say(text, **({"exception": trace} if trace else {}))
 
 
 def _take_in_the_rest() -> None:

@@ -94,6 +94,20 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return grouped
 
 
+def behind_subcommand(context: typer.Context) -> bool:
+    """Return whether a command of this group was typed, whose options are its own.
+
+    Raises:
+        CliError: options stand before it, where they would be lost.
+    """
+    if (name := context.invoked_subcommand) is None:
+        return False
+    sources = map(context.get_parameter_source, context.params)
+    if any(source is not None and source.name == "COMMANDLINE" for source in sources):
+        raise CliError(f"write `{context.command_path} {name} ...` and its options behind that")
+    return True
+
+
 def parse_duration(text: str) -> float:
     """Return the seconds that a text such as ``500ms``, ``5s``, ``10m``, ``1h`` or ``7d`` means.
 

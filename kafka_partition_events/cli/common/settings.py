@@ -134,10 +134,14 @@ class ControlOptions(ClusterOptions):
     ] = None
 
     def find(self, *, sections: Collection[str] = OF_CONTROL) -> ControlTopics:
-        """Return where the control topics are; as `load`."""
+        """Return where the control topics are; as `load`.
+
+        Raises:
+            ConfigurationError: Kafka allows no topic of such a name.
+        """
+        from kafka_partition_events.control.protocol.topics import control_topics
+
         loaded = self.load(sections=sections)
-        return ControlTopics(
-            config=connecting_by(loaded.settings),
-            prefix=loaded.settings.control.prefix if self.prefix is None else self.prefix,
-            loaded=loaded,
-        )
+        prefix = loaded.settings.control.prefix if self.prefix is None else self.prefix
+        control_topics(prefix)
+        return ControlTopics(config=connecting_by(loaded.settings), prefix=prefix, loaded=loaded)

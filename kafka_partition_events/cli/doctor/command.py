@@ -7,7 +7,7 @@ import typer
 from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
-from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.options import behind_subcommand, with_options
 from kafka_partition_events.cli.common.output import (
     Output,
     OutputChoice,
@@ -59,7 +59,7 @@ def doctor_group(
     Exit codes: 0 all is well, as far as it can be checked; 1 something failed, or is to be warned of; 2 wrong
     address, refused login, unknown option.
     """  # noqa: D301
-    if context.invoked_subcommand is not None:
+    if behind_subcommand(context):
         return
     settings = where.load(sections={"kafka", "log", "observer", "sinks"}).settings
     config = connecting_by(settings)

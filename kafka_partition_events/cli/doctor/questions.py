@@ -59,7 +59,8 @@ def _ask_broker(config: Mapping[str, str], node: Node) -> Finding:
     A client asks any broker it knows, and it soon knows all; but for the configuration of a broker it must
     ask that one, and another one refuses. Whether it may be seen does not matter.
     """
-    connection = Connection({**config, "bootstrap.servers": f"{node.host}:{node.port}"})
+    host = f"[{node.host}]" if ":" in node.host else node.host  # IPv6
+    connection = Connection({**config, "bootstrap.servers": f"{host}:{node.port}"})
     resource = ConfigResource(ResourceType.BROKER, str(node.id))
     began, another = time.monotonic(), False
     with contextlib.closing(connection):

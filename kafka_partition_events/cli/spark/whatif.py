@@ -79,7 +79,8 @@ def whatif_command(
     to: Annotated[str, typer.Option(metavar="N[,N...]", help="How many partitions there would be.")],
     source: Source,
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", help="How many partitions there are; not needed for a topic.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="How many partitions there are; not needed for a topic."),
     ] = None,
     hash_: Annotated[
         str | None,

@@ -73,7 +73,7 @@ class ControlAgent(ABC):
         self._link = link
         self._presence = duties
         self._clock = clock or Clock()
-        self._running = False
+        self._running = self._closing = False
         self._process = OwnProcess(type(self).__name__)
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -111,7 +111,7 @@ class ControlAgent(ABC):
             ForkedError: the agent was made before a fork.
         """
         self._process.check()
-        self._running = True
+        self._running, self._closing = True, False
         self._wake()
         with self._condition:
             self._condition.wait_for(lambda: self._rounds > 0, limit)
@@ -124,12 +124,18 @@ class ControlAgent(ABC):
         with self._condition:
             if not self._running:
                 return
-            thread, self._thread, self._running = self._thread, None, False
+            thread, self._thread, self._running, self._closing = self._thread, None, False, True
             self._condition.notify_all()
         if thread is not None:
             thread.join(READ_LIMIT_S + 1.0)
-        last = self._presence.last_lease()
-        self._link.publish(key_of(last), encode(last), lambda _at_ms: None)
+        else:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Say goodbye, and close the link: on the thread that uses it, however long that still reads."""
+        if self._reached:  # as in `_round`
+            last = self._presence.last_lease()
+            self._link.publish(key_of(last), encode(last), lambda _at_ms: None)
         self._link.close()
 
     def _wake(self) -> None:
@@ -157,12 +163,13 @@ class ControlAgent(ABC):
                     if left <= 0:
                         break
                     self._clock.wait(self._condition, left)
+        self._leave()
 
     # -- a round -------------------------------------------------------------------------------------
 
     def _round(self) -> float:
         self._read()
-        if not self._reached:
+        if not self._reached or self._closing:
             # A record for a topic that is not there might create it, and not as it should be.
             return self._clock.monotonic() + _RETRY_S
         now = self._clock.monotonic()

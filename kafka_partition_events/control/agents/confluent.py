@@ -21,7 +21,7 @@ from attrs import evolve
 from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, error_text
 from kafka_partition_events.clients.confluent.connection import time_left
-from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.librdkafka import connecting, login_of
 from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import ConsumerReading, to_pin
@@ -56,7 +56,8 @@ class ControlLink:
         self._changes = CompactedTopic(config)
         self._prefix = prefix
         self._producer: Producer | None = None
-        self._refused = False
+        self._refused = self._lost = False
+        self._login: object = None
 
     # -- reading -------------------------------------------------------------------------------------
 
@@ -78,10 +79,14 @@ class ControlLink:
                 self._refused = True
                 needed = Right(("Write",), "topic", topic)
                 _log.warning("control_record_refused", error=error_text(error, self._config, needed))
+            self._lost = error is not None
             on_done(message.timestamp()[1] if error is None else None)
 
         try:
+            if self._lost and login_of(self._config) != self._login:
+                self._producer = None  # the login was replaced meanwhile
             if self._producer is None:
+                self._lost, self._login = False, login_of(self._config)
                 self._producer = Producer({"log_level": 2, **connecting(self._config), **_WRITING})
             self._producer.produce(topic, value, key, on_delivery=delivered)
         except (KafkaException, BufferError):

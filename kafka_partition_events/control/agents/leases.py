@@ -39,6 +39,9 @@ class Leaseholder:
     rng: random.Random = field(factory=random.Random, kw_only=True)
     _view: tuple[TopicUse, ...] = field(default=(), init=False)
     _due: float = field(default=-math.inf, init=False)
+    _unborn: int = field(
+        default=0, init=False
+    )  # leases under way that do not say when the first was appended
 
     def report(self, view: tuple[TopicUse, ...], now: float, *, busy: bool) -> Report:
         """Return a lease if one is due: every 30 s or so, and soon after the view has changed.
@@ -59,6 +62,7 @@ class Leaseholder:
         return evolve(self._counted(), ttl_s=0.0)
 
     def _counted(self) -> Lease:
+        self._unborn += self.lease.born_ms is None
         self.lease = evolve(self.lease, lease_seq=self.lease.lease_seq + 1)
         return evolve(self.lease, view=self._view[:MOST_TOPICS])
 
@@ -70,8 +74,12 @@ class Leaseholder:
         """Take note of when a lease was appended; None: it was lost, and is said again."""
         if at_ms is None:
             self._due = min(self._due, now + max(1.0, self.spread))
-        elif self.lease.born_ms is None:
-            self.lease = evolve(self.lease, born_ms=at_ms)
+        if (
+            self._unborn
+        ):  # of several without a birth the last one counts, else it would win over all later ones
+            self._unborn -= 1
+            born_ms = None if at_ms is None else max(at_ms, self.lease.born_ms or 0)
+            self.lease = evolve(self.lease, born_ms=born_ms)
 
 
 def delay_of(instance_id: str, spread: float = SPREAD_S) -> float:

@@ -10,6 +10,7 @@ members at the moment does not matter. Where the numbers can't be complete, the 
 says why; it is never more than what was seen.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
@@ -178,7 +179,7 @@ def positions_of_groups(
     # What brokers have shown comes first, now and in later rounds: no lease pushes it out.
     awaited = (*sorted(cluster.readers or ()), *(one.group for one in change.groups), *sorted(own))
     names = [*dict.fromkeys(awaited)]
-    sizes = accumulate(len(name.encode("unicode_escape")) for name in names)
+    sizes = accumulate(len(json.dumps(name, ensure_ascii=False).encode()) for name in names)
     kept = [n for n, room in zip(names, sizes, strict=True) if room <= _MOST_NAMED][:MOST_ITEMS]
     positions = {name: own[name] | cluster.groups.get(name, NO_PARTITIONS) for name in kept}
     return positions, len(kept) < len(names)

@@ -83,6 +83,8 @@ class Membership:
             ControlTopicError: there is no such topic, or no right to read it as a member of the group.
             KafkaException: anything else that this member does not get over.
         """
+        if not self.elected:
+            self._login.check()
         first = self._consumer.poll(timeout)
         messages = [] if first is None else [first, *self._consumer.consume(_AT_ONCE, 0)]
         found = []

@@ -1,14 +1,19 @@
 """The agent beside a poller: what it sets, what it publishes, and that nothing of it reaches the producer."""
 
 import json
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 
 from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPoller
+from kafka_partition_events.control.agents import agent_thread
 from kafka_partition_events.control.agents.leases import BUSY_S
 from kafka_partition_events.control.agents.producer_agent import ProducerAgent
-from kafka_partition_events.control.protocol.codec import encode
+from kafka_partition_events.control.protocol.codec import decode, encode
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Lease
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
 from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth
 
@@ -126,6 +131,32 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     assert here.link.of("born_ms") == [None, 1_001]
 
 
+def test_each_lease_wins_over_those_before_it_though_the_first_is_reported_after_the_second(
+    world: Make,
+) -> None:
+    reports: list[Callable[[], None]] = []
+    won = Ledger()
+
+    class Reporting(Link):
+        def publish(self, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+            self.at_ms += 200
+            won.take_lease(decode(Lease, value), self.at_ms)
+            reports.append(partial(on_done, self.at_ms))
+
+    here = world(6, link=Reporting())
+    here.look()
+    here.poller.poll_once()
+    here.look()
+    assert len(reports) == 2, "the view has changed"
+    for number in range(1, 9):
+        for report in reports:
+            report()
+        reports.clear()
+        here.clock.advance(60.0)
+        here.look()
+        assert won.leases["a"].record.lease_seq == 2 + number
+
+
 def test_a_lease_tells_what_the_most_modest_partitioner_uses(world: Make) -> None:
     here = world(6)
     for limits in ({"orders": 5, "payments": 1}, {"orders": 4}):
@@ -204,6 +235,39 @@ class TestItsThread:
         here.poller.poll_once()
         here.agent.start(LIMIT_S)
         here.poller.close()
+        assert here.link.of("ttl_s")[-1] == 0.0
+        assert here.link.closed
+
+    def test_writes_nothing_to_topics_that_it_never_saw(self, world: Make) -> None:
+        here = world(6, link=Link(down=True))
+        assert not here.agent.start(LIMIT_S)
+        here.agent.close()
+        assert here.link.at_ms == 1_000, "it might create them, and not as they should be"
+        assert here.link.closed
+
+    def test_says_goodbye_last_though_close_does_not_wait_for_its_read(
+        self, world: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(agent_thread, "READ_LIMIT_S", -0.95)
+        reading, go_on = threading.Event(), threading.Event()
+
+        class Slow(Link):
+            def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
+                if self.reads:
+                    reading.set()
+                    assert go_on.wait(LIMIT_S)
+                return super().read_changes(timeout)
+
+        here = world(6, link=Slow())
+        here.agent.start(LIMIT_S)
+        here.agent._wake()
+        assert reading.wait(LIMIT_S)
+        thread = here.agent._thread
+        here.agent.close()
+        assert not here.link.closed, "that is for the thread that uses it"
+        go_on.set()
+        assert thread is not None
+        thread.join(LIMIT_S)
         assert here.link.of("ttl_s")[-1] == 0.0
         assert here.link.closed
 

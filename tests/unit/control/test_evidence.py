@@ -11,7 +11,7 @@ from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import TopicUse, group_name
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.vocabulary import State
+from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from tests.control_kit import NEW, UNGROWN, Story, gated, grown, growth
 
 HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))
@@ -77,10 +77,10 @@ class TestWhichGroups:
         story.tick()
         assert {"zoo", "billing"} < {*self.groups(story)}
 
-    @pytest.mark.parametrize("name", ["{}" + 1_990 * "x", "{}" + 240 * "\N{GRINNING FACE}"], ids=len)
+    @pytest.mark.parametrize("name", ["{}" + 1_990 * "x", "{}" + 240 * "\N{GRINNING FACE}", "{}" + 240 * '"'])
     def test_no_lease_makes_a_change_too_large_to_be_written(self, name: str) -> None:
         story = Story()
-        story.request(gated())
+        story.command(Verb.REQUEST, spec=gated(), reason=2_000 * '"')
         for number in range(MOST_ITEMS):
             story.lives([f"x{number}"], group=name.format(number))
         story.tick()
