@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -53,6 +54,7 @@ class Reports:
         self._scheduled = False
         self.news = asyncio.Event()  # set when the next outcomes have come, and then replaced
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._finishing: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
 
     def put(
         self,
@@ -102,8 +104,12 @@ class Reports:
         while self._heard:
             await self.news.wait()
         await asyncio.sleep(0)  # what was settled last has its callbacks called then
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if (me := asyncio.current_task()) is not None:
+            self._finishing.add(
+                me
+            )  # a callback that closes waits neither for itself nor for another that does
+        if others := self._tasks - {*self._finishing}:
+            await asyncio.wait(others)
 
 
 class DeliveryThread(threading.Thread):

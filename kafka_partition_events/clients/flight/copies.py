@@ -215,7 +215,7 @@ class Copies:
             short: Counter[int | None] = Counter()
             for place, broker in stuck.items():
                 for record in tuple(self._uncopied.get(place, ())):
-                    waits = all(attempt.place in stuck for attempt in record.in_flight)
+                    waits = all(it.taken and it.place in stuck for it in record.in_flight)
                     if record.finished or record.copy_is_due or not waits:
                         continue
                     if self._budget.allows():

@@ -122,7 +122,8 @@ class Detour(Generic[H]):
         """Close the handle for good, and wait for that; what it has is sent first. Idempotent."""
         self.end()
         thread = self._thread
-        if thread is not None and not self._making:  # what is just being made has no record
+        # What is just being made has no record; and a callback of the handle's may close the producer.
+        if thread is not None and thread is not threading.current_thread() and not self._making:
             thread.join(timeout)
 
 

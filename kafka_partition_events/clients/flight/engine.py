@@ -277,7 +277,18 @@ class Flight:
         """Give what waits its outcome, as nothing can be sent any more."""
         self.copies.close()
         self.purge()
-        self.served(hedges=False)
+        raised = None
+        while True:
+            before = self.waiting
+            try:
+                self.served(hedges=False)
+            except Exception as error:  # noqa: BLE001 - of a callback: the others are called, too
+                raised = raised or error
+                if self.waiting < before:
+                    continue
+            break
+        if raised is not None:
+            raise raised
 
     def purge(self) -> None:
         """Let nothing be sent that waits now."""

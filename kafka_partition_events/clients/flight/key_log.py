@@ -75,6 +75,7 @@ class KeyLog:
         self._kept: dict[int, int] = {}  # how many were left of a partition's the last time
         self._highest: dict[int, int] = {}  # offset of marks that were let go of, by partition
         self._late: dict[int, list[Mark]] = {}  # those that had no report then
+        self._reading = False  # which a signal handler of the same thread finds
 
     @property
     def has_unmarked(self) -> bool:
@@ -90,8 +91,17 @@ class KeyLog:
         Or `NOTHING`; or `PENDING` or `UNVOUCHED` as long as one may be outstanding. ``recalled``: what is
         outstanding counts as given up.
         """
+        if self._reading:  # by what this one, a signal handler, has interrupted
+            return UNVOUCHED
         if self._entries:
-            self._read()
+            self._reading = True
+            try:
+                self._read()
+            except BaseException:  # a signal's: an entry may be lost, and the index is half made
+                self._forget()
+                raise
+            finally:
+                self._reading = False
         late, marks = self._let_go(partition, self._late.pop(partition, ())), self._marks.get(partition, ())
         if not recalled and any(as_bytes(mark.key) == key for mark in late):
             return PENDING
@@ -122,10 +132,7 @@ class KeyLog:
         sequence = self._sequence
         while entries:
             if len(entries) >= self._room:  # older ones may be gone, just now even, so that there are gaps
-                last.clear()
-                for partition, marks in self._marks.items():
-                    self._let_go(partition, marks)
-                self._marks.clear()
+                self._clear()
                 self._gone = sequence = sequence + 1
             entry, sequence = entries.popleft(), sequence + 1
             mark = entry if type(entry) is Mark else None
@@ -154,6 +161,17 @@ class KeyLog:
                 at = bisect_left(marks, self._gone, key=_sequence)
                 self._let_go(partition, marks[:at])
                 del marks[:at]
+
+    def _forget(self) -> None:
+        """Let the index begin again, behind all sequences that were given."""
+        self._gone = self._sequence = self._sequence + 2 * self._room + _SPARE
+        self._clear()
+
+    def _clear(self) -> None:
+        self._last.clear()
+        for partition, marks in self._marks.items():
+            self._let_go(partition, marks)
+        self._marks.clear()
 
     def _let_go(self, partition: int, marks: Iterable[Mark]) -> Sequence[Mark]:
         """Keep what marks say that leave the index; return those that say nothing yet."""

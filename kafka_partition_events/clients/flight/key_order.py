@@ -264,9 +264,10 @@ class KeyOrder:
             mark.offset = FAILED if offset is None or offset < 0 else offset
             self._reports += 1
         with self._lock:
-            if attempt.key is None:  # recalled, or only marked
+            of = self._of(attempt.topic)
+            if (key := attempt.key) is None:  # recalled, or only marked; or a signal handler was quicker
                 return
-            (key, attempt.key), of = (attempt.key, None), self._of(attempt.topic)
+            attempt.key = None
             state = of.keys[key]
             state.outstanding -= 1
             self._reports += 1
@@ -290,8 +291,12 @@ class KeyOrder:
             topic, key, of = first.topic, first.key, self._of(first.topic)
             if key is None or any(it.key is None for it in attempts):
                 return False  # a report has just come in
-            state, held = of.keys[key], of.held.get(key)
-            if state.outstanding != len(attempts) or (held is not None and held.released_at is not None):
+            state, held = of.keys.get(key), of.held.get(key)
+            if (
+                state is None
+                or state.outstanding != len(attempts)
+                or (held is not None and held.released_at is not None)
+            ):
                 return False  # a record of it can't be recalled, or is just sent
             it = _Next(topic, key, state.home, state.place, route, handle)
             if not self._may_recall(of, state, it, route):
@@ -299,6 +304,7 @@ class KeyOrder:
             # A report that comes in now finds a key that is None, and the record withdrawn.
             if not (records := withdraw(state.home)):
                 return False
+            count = len(records)
             for attempt in attempts:
                 attempt.key = None
                 if attempt.mark is not None and attempt.mark.offset == PENDING:
@@ -307,7 +313,7 @@ class KeyOrder:
             if state.place.partition == state.home and not state.after and state.last != NOTHING:
                 of.keep_delivered(key, state.home, state.last, LOGGED)  # the log may not have it
             of.held.setdefault(key, HeldRecords()).records.extendleft(reversed(records))
-            self.waiting += len(records)
+            self.waiting += count
             self._ready[topic, key] = None
             return True
 
@@ -338,11 +344,13 @@ class KeyOrder:
         """Keep a record that `place` has returned None for, behind those of its key that wait."""
         with self._lock:
             of = self._of(topic)
-            if (held := of.held.get(key)) is None:
-                held = of.held[key] = HeldRecords()
+            if key not in of.held:
                 self._close(topic)  # it may have been opened since `place`, when nothing of it was counted
+                held = HeldRecords()
                 self._await(topic, key, -1)
-            held.records.append(record)
+                if key not in of.held:  # nor has a signal handler held one meanwhile
+                    of.held[key] = held
+            of.held[key].records += (record,)  # no call from here on: no signal handler comes between
             self.waiting += 1
 
     def _await(self, topic: str, key: bytes, asked: int) -> None:
@@ -368,11 +376,12 @@ class KeyOrder:
 
     def begin_release(self, topic: str, key: bytes) -> Any | None:
         """Return the first record of a key that waits, for one thread at a time; None: none, or not now."""
+        me = threading.get_ident()
         with self._lock:
             held = self._of(topic).held.get(key)
-            if held is None or held.released_at is not None:
+            if held is None or not held.records or held.released_at is not None:
                 return None
-            held.released_at = self._reports
+            held.released_at, held.released_by = self._reports, me
             return held.records[0]
 
     def end_release(self, topic: str, key: bytes, *, released: bool, again: bool = False) -> None:
@@ -383,23 +392,32 @@ class KeyOrder:
         with self._lock:
             of = self._of(topic)
             held = of.held[key]
-            asked, held.released_at = held.released_at, None
+            asked = held.released_at
             if released:
-                held.records.popleft()
+                del held.records[0]  # no call: no signal handler comes between
                 self.waiting -= 1
-                if not held.records:
+            held.released_at = None
+            if not held.records:
+                if key in of.held and of.held[key] is held:
                     del of.held[key]
-                    if key in of.keys:  # recalled, and not sent again
-                        self._settle(topic, of, key)
+                if key in of.keys:  # recalled, and not sent again
+                    self._settle(topic, of, key)
             elif again:
                 self._ready[topic, key] = None
-            else:
+            elif not released:
                 self._await(topic, key, -1 if asked is None else asked)
 
-    def held(self) -> list[Any]:
-        """Return all records that wait, and have each be asked about again."""
+    def held(self, *, interrupted: bool = False) -> list[Any]:
+        """Return all records that wait, and have each be asked about again.
+
+        ``interrupted``: this thread was, while it handed some over; it does not any more.
+        """
+        me = threading.get_ident()
         with self._lock:
             held = {(topic, key): it for topic, of in self._topics.items() for key, it in of.held.items()}
+            for it in held.values() if interrupted else ():
+                if it.released_by == me:
+                    it.released_at = None
             self._ready |= dict.fromkeys(held)
             return [record for it in held.values() for record in it.records]
 

@@ -26,6 +26,7 @@ class HeldRecords:
 
     records: deque[Any] = field(factory=deque)  # oldest first; what they are `KeyedRecords` knows
     released_at: int | None = None  # of how many reports, if a thread just hands over the first one
+    released_by: int = 0  # that thread
 
 
 @define(eq=False)

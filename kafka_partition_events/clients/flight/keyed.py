@@ -199,7 +199,7 @@ class KeyedRecords:
             for topic, key in self.order.take_ready(ask_again=ask_again):
                 self._release(topic, key)
         except BaseException:  # of the application's callback, or a signal's
-            self.order.held()  # so all are asked about again
+            self.order.held(interrupted=True)  # so all are asked about again
             raise
 
     def _release(self, topic: str, key: bytes) -> None:

@@ -30,7 +30,7 @@ class Rig:
         return records
 
     def launch(self, record: RescuableRecord, partition: int, handle: int = 0) -> Attempt:
-        attempt = self.latest[record] = Attempt("t", partition, handle, rescuable=record)
+        attempt = self.latest[record] = Attempt("t", partition, handle, taken=True, rescuable=record)
         self.copies.launched(record, attempt)
         return attempt
 
