@@ -71,7 +71,7 @@ class AsyncPartitioningProducer:
     while the application blocks its loop, the failure detector and rescue go on. No method blocks the loop.
 
     Make it on the loop, and close it there (``async with``). One that is dropped, or whose loop ends, sends
-    what is queued and closes by itself. Not thread-safe, as asyncio is not.
+    what is queued and closes by itself, unless the process ends before. Not thread-safe, as asyncio is not.
 
     Attributes:
         partitioner: Who chooses.

@@ -54,7 +54,7 @@ class Reports:
         self._scheduled = False
         self.news = asyncio.Event()  # set when the next outcomes have come, and then replaced
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._finishing: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        self._finishing: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def put(
         self,
@@ -104,10 +104,7 @@ class Reports:
         while self._heard:
             await self.news.wait()
         await asyncio.sleep(0)  # what was settled last has its callbacks called then
-        if (me := asyncio.current_task()) is not None:
-            self._finishing.add(
-                me
-            )  # a callback that closes waits neither for itself nor for another that does
+        self._finishing.add(asyncio.current_task())  # a callback that closes waits for none that does
         if others := self._tasks - {*self._finishing}:
             await asyncio.wait(others)
 

@@ -30,7 +30,7 @@ class Detours(dict[int, Detour[Handle]]):
         suspects: Callable[[], frozenset[int]],
         throttled: Callable[[Any], None],
         *,
-        count: int = 2,
+        count: int,
     ) -> None:
         """Prepare so many handles with a producer's settings; none is made yet.
 

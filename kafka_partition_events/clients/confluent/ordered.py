@@ -254,7 +254,7 @@ class Ordering(_PLAIN):  # type: ignore[misc]
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         """Commit what was handed out, or what is named; see ``Consumer.commit``."""
-        if not args and not kwargs.keys() & {"message", "offsets"}:
+        if all(named is None for named in (*args[:2], kwargs.get("message"), kwargs.get("offsets"))):
             self._settle()
         return super().commit(*args, **kwargs)
 

@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from kafka_partition_events.clients.flight.record import Attempt, RescuableRecord
@@ -110,68 +110,72 @@ class Copies:
 
     # -- a record's life -----------------------------------------------------------------------------
 
-    def admit(self, record: RescuableRecord) -> bool:
-        """Keep a record that is about to be sent for the first time, unless too much is kept already."""
+    def admit(self, record: RescuableRecord) -> RescuableRecord | None:
+        """Keep a record that is about to be sent for the first time; None if too much is kept already."""
         with self._lock:
             self._budget.record_sent()
             if self._closed or self._bytes + record.size > HELD_BYTES:
                 self._counts["unheld"] += 1
-                return False
+                return None
             self._bytes += record.size
             self._open.add(record)
-            return True
+            return record
 
     def launched(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Note an attempt, of a record that was admitted or of a copy that was taken."""
         with self._lock:
             if record.tried:
-                attempt.is_copy = True
                 self._counts["copies"] += 1
-                self._due(record, is_due=False)
-            record.tried.append(attempt.partition)
-            record.in_flight.append(attempt)
+                attempt.is_copy = True  # no call from here to `_note_place`: no signal handler comes between
+            record.in_flight[attempt] = None
+            record.tried += (attempt.partition,)
+            self.waiting -= record.copy_is_due
+            record.copy_is_due = False
             self._note_place(record, attempt)
 
     def placed(self, record: RescuableRecord, attempt: Attempt, partition: int) -> None:
         """Note which partition the client has chosen for an attempt that was launched without one."""
         with self._lock:
-            _remove(self._in_flight, attempt.place, attempt)
             self._forget_place(record, attempt)
+            _remove(self._in_flight, attempt.place, attempt)
             attempt.partition = record.tried[-1] = partition
             self._note_place(record, attempt)
 
     def taken_back(self, record: RescuableRecord, attempt: Attempt) -> None:
         """Take `launched` back: the client did not take it."""
         with self._lock:
-            if not self._landed(record, attempt):
-                return  # it was withdrawn
-            record.tried.pop()
-            if attempt.is_copy:
-                self._counts["copies"] -= 1
-                self._due(record, is_due=record.key is None)
+            self._leave(record, attempt)
+            if attempt not in record.in_flight:
+                return  # it was withdrawn, or not even launched
+            del record.in_flight[attempt], record.tried[-1]  # no call from here on: see `launched`
+            if attempt.is_copy and record.given.key is None:
+                self.waiting += not record.copy_is_due
+                record.copy_is_due = True
+            self._counts["copies"] -= attempt.is_copy
 
     def landed(
         self, record: RescuableRecord, attempt: Attempt, error: BaseException | None, *, worth_a_copy: bool
     ) -> bool:
         """Note that an attempt was delivered, or failed; return whether that is the record's outcome.
 
-        An error is not if another attempt is in flight, or if the record gets a copy.
+        An error is not if another attempt is in flight, or if the record gets a copy. After an interrupt it
+        may be called again.
         """
         with self._lock:
-            if not self._landed(record, attempt):
-                return False
+            self._leave(record, attempt)
+            is_last = attempt in record.in_flight and len(record.in_flight) == 1 and not record.copy_is_due
+            if error is not None and is_last and worth_a_copy and record.key is None and not record.finished:
+                self._queue_copy(record, None)
+            if attempt not in record.in_flight:
+                return attempt.ends  # it was withdrawn, or this is the second call
+            del record.in_flight[attempt]  # no call from here to `ends`: no signal handler comes between
             record.error = error or record.error
-            if record.finished:
+            if record.finished or (error is not None and (record.copy_is_due or record.in_flight)):
                 return False
-            if error is None:
-                self._counts["saved"] += attempt.is_copy
-            elif record.copy_is_due or record.in_flight:
-                return False
-            elif record.key is not None:
+            if error is not None and record.given.key is not None:
                 record.purged = False  # it is only not sent again
-            elif worth_a_copy and self._queue_copy(record, None):
-                return False
-            record.finished = True
+            attempt.ends = record.finished = True
+            self._counts["saved"] += error is None and attempt.is_copy
             return True
 
     def finish(self, record: RescuableRecord, *, unheld: bool = False) -> None:
@@ -180,8 +184,8 @@ class Copies:
             self._counts["unheld"] += unheld
             record.finished = True
             if record in self._open:
-                self._open.remove(record)
                 self._bytes -= record.size
+                self._open.remove(record)
 
     # -- what the failure detector tracks ------------------------------------------------------------
 
@@ -215,12 +219,12 @@ class Copies:
             short: Counter[int | None] = Counter()
             for place, broker in stuck.items():
                 for record in tuple(self._uncopied.get(place, ())):
-                    waits = all(it.taken and it.place in stuck for it in record.in_flight)
+                    waits = all(it.taken and it.place in stuck for it in tuple(record.in_flight))
                     if record.finished or record.copy_is_due or not waits:
                         continue
                     if self._budget.allows():
                         self._queue_copy(record, broker)
-                        for attempt in record.in_flight:
+                        for attempt in tuple(record.in_flight):
                             self._forget_place(record, attempt)
                     elif self.is_short:
                         return
@@ -239,42 +243,50 @@ class Copies:
                     found[place, record.key or b""].append(record)
         return found
 
-    def withdraw(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
-        """End the attempts of a key's records, which are to be sent again; return whether they may be."""
+    def may_recall(self, records: Collection[RescuableRecord], broker: int | None) -> bool:
+        """Return whether a key's records may be sent again; then they are to be."""
         with self._lock:
             are_open = all(len(r.tried) < ATTEMPTS and not (r.finished or r.purged) for r in records)
             if self._closed or not are_open or not self._budget.allows(len(records)):
                 return False
             self._budget.take(len(records))
             self._note(broker, copies=len(records))
-            for record in records:
-                for attempt in record.in_flight:
-                    self._forget_place(record, attempt)
-                record.in_flight.clear()
             return True
 
-    def take(self) -> RescuableRecord | None:
-        """Return the next record to be copied, None when there is none."""
+    def withdraw(self, attempts: Iterable[Attempt]) -> None:
+        """End attempts of keyed records, which are sent again: what is reported of them does not count."""
         with self._lock:
-            while self.queue:
-                record = self.queue.popleft()
-                if not record.finished:
-                    return record
-                self._due(record, is_due=False)
-            return None
+            for attempt in attempts:
+                if (record := attempt.rescuable) is not None:
+                    self._forget_place(record, attempt)
+                    record.in_flight.pop(attempt, None)
 
-    def put_back(self, record: RescuableRecord, *, interrupted: bool = False) -> None:
+    def take(self, taken: list[RescuableRecord]) -> None:
+        """Move the next record to be copied to a list: a result could be lost with a signal."""
+        with self._lock:
+            while self.queue and not taken:
+                record = self.queue[0]
+                del self.queue[0]  # no call from here on: no signal handler comes between
+                if record.finished:
+                    self.waiting -= record.copy_is_due
+                    record.copy_is_due = False
+                else:
+                    taken += (record,)
+
+    def put_back(self, taken: Iterable[RescuableRecord], *, interrupted: bool = False) -> None:
         """Take `take` back, unless it is in flight by now, or was `interrupted` and is queued again."""
         with self._lock:
-            if record.copy_is_due and not (interrupted and record in self.queue):
-                self.queue.appendleft(record)
+            self.queue.extendleft(
+                it for it in taken if it.copy_is_due and not (interrupted and it in self.queue)
+            )
 
     def refused(self, record: RescuableRecord, error: BaseException) -> bool:
         """Note that the client did not take a copy; return whether the record has failed by that."""
         with self._lock:
-            self._due(record, is_due=False)
-            record.error = record.error or error
             self._counts["withheld"] += 1
+            self.waiting -= record.copy_is_due
+            record.copy_is_due = False
+            record.error = record.error or error
             if record.finished or record.in_flight:
                 record.purged = False  # only the copy was
                 return False
@@ -300,34 +312,26 @@ class Copies:
             news, self._news = self._news, {}
             return news
 
-    def _queue_copy(self, record: RescuableRecord, broker: int | None) -> bool:
+    def _queue_copy(self, record: RescuableRecord, broker: int | None) -> None:
         if self._closed or len(record.tried) >= ATTEMPTS or not self._budget.allows():
             self._note(broker, withheld=1)
             self._counts["withheld"] += 1
-            return False
+            return
         self._note(broker, copies=1)
         self._budget.take()
-        self._due(record, is_due=True)
+        self.waiting += not record.copy_is_due  # no call from here on: no signal handler comes between
+        record.copy_is_due = True
         self.queue.append(record)
-        return True
 
     def _note(self, broker: int | None, copies: int = 0, withheld: int = 0) -> None:
         before = self._news.get(broker, (0, 0))
         self._news[broker] = (before[0] + copies, before[1] + withheld)
 
-    def _due(self, record: RescuableRecord, *, is_due: bool) -> None:
-        self.waiting += is_due - record.copy_is_due
-        record.copy_is_due = is_due
-
-    def _landed(self, record: RescuableRecord, attempt: Attempt) -> bool:
-        """Note that an attempt is over; return whether it counted: it does not, if it was withdrawn."""
+    def _leave(self, record: RescuableRecord, attempt: Attempt) -> None:
+        """Forget where an attempt is."""
         _remove(self._in_flight, attempt.place, attempt)
-        if attempt not in record.in_flight:
-            return False
-        record.in_flight.remove(attempt)
-        if all(other.place != attempt.place for other in record.in_flight):
+        if all(other is attempt or other.place != attempt.place for other in tuple(record.in_flight)):
             self._forget_place(record, attempt)
-        return True
 
     def _note_place(self, record: RescuableRecord, attempt: Attempt) -> None:
         self._in_flight.setdefault(attempt.place, {})[attempt] = self._clock()

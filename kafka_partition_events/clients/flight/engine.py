@@ -69,8 +69,9 @@ class Flight:
         Of one that may be rescued the value is serialized. ``partition``: where it goes, if that was chosen
         already. Whatever the partitioner or the client raises: the record was not taken then.
         """
-        rescuable = self.admitted(record) if self.rescue is not None and record.key is None else None
+        rescuable = self.rescuable(record) if self.rescue is not None and record.key is None else None
         try:
+            rescuable = rescuable and self.copies.admit(rescuable)
             if partition is None:
                 partition = self.client.choose(record)
             sent = record if rescuable is None else rescuable.to_send()
@@ -84,15 +85,14 @@ class Flight:
         self.copies.finish(rescuable, unheld=True)  # our header is never why a record can't be sent
         return self.launch(record, partition)
 
-    def admitted(self, record: Record) -> RescuableRecord | None:
-        """Return a record that may get a copy; None if too much is kept already."""
+    def rescuable(self, record: Record) -> RescuableRecord:
+        """Return a record that may get a copy, if there is room for that."""
         # A copy is to have the time of the original, which librdkafka does not report of a failed record.
         timestamp_ms = record.timestamp_ms or int(time.time() * 1000)
         topic, value, key, outcome, _, headers = record
         given = Record(topic, value, key, outcome, timestamp_ms, as_list(headers))  # quicker than `_replace`
         name = f"{self._producer_id}-{next(self._numbers)}"
-        rescuable = RescuableRecord(given, name, self.clock(), spans.origin())
-        return rescuable if self.copies.admit(rescuable) else None
+        return RescuableRecord(given, name, self.clock(), spans.origin())
 
     def launch(self, record: Record, partition: int, rescuable: RescuableRecord | None = None) -> Any:
         """Track an attempt by a handle that is not blocked, and hand it over; take it back if it is refused.
@@ -102,7 +102,8 @@ class Flight:
         is_key, ignores_keys = self._partitioner.keying.is_key, self._partitioner.ignores_keys
         keyed = self.keyed if is_key(record.key) and not ignores_keys else None
         while True:
-            partition = self._home(keyed, record, partition)
+            if keyed is not None and partition == UNASSIGNED:  # nothing is known of the topic any more
+                partition = keyed.order.home(record.topic, record.key, UNASSIGNED)
             route = self.route(record.topic, partition)
             if keyed is not None and partition != UNASSIGNED and self._must_place(keyed.order, record, route):
                 return keyed.send(record, partition)
@@ -110,15 +111,14 @@ class Flight:
             if not is_key(record.key) and self.reports.deliveries.handle != FIRST:
                 attempt.handle = self.handle(record.topic, route, partition)
             try:
-                order = None if keyed is None else keyed.order
-                taken = self.hand_over(record, attempt, route, order)
+                taken = self.hand_over(record, attempt, route, None if keyed is None else keyed.order)
             except HandleClosedError:  # it was idle until a moment ago
                 continue
             except BaseException as error:
-                if partition == UNASSIGNED or not self.client.knows_no_such_partition(error):
+                is_known = partition == UNASSIGNED or not self.client.knows_no_such_partition(error)
+                if is_known or not self.client.may_choose(record):
                     raise
-                if not self.client.may_choose(record):  # a shared poller may be ahead of this handle
-                    raise
+                # A shared poller is ahead of this handle.
                 partition = UNASSIGNED
             else:
                 if keyed is not None and attempt.mark is None:
@@ -133,7 +133,7 @@ class Flight:
         try:  # from the first line on: a signal handler may raise anywhere in here
             self._report_sent(attempt, route, log)
             if log is not None and attempt.tracked:
-                attempt.mark = log.mark(attempt.topic, record.key, attempt.partition)
+                log.mark(attempt, record.key)
             if attempt.rescuable is not None:
                 self.copies.launched(attempt.rescuable, attempt)
                 linked = attempt.rescuable.origin if attempt.is_copy else None
@@ -146,13 +146,6 @@ class Flight:
             raise
         attempt.taken = True
         return taken
-
-    @staticmethod
-    def _home(keyed: KeyedRecords | None, record: Record, partition: int) -> int:
-        """Return the partition, or where nothing is known of the topic any more the key's, if it has one."""
-        if keyed is None or partition != UNASSIGNED:
-            return partition
-        return keyed.order.home(record.topic, record.key, UNASSIGNED)
 
     def _must_place(self, order: KeyOrder, record: Record, route: Route | None) -> bool:
         return self.reports.deliveries.avoiding or order.must_place(record.topic, record.key, route)
@@ -232,21 +225,26 @@ class Flight:
         has, be it with an error, so many seconds after it was sent.
         """
         self._has_answers = self._has_answers or answered
-        rescuable = attempt.rescuable
-        if self.keyed is not None and (attempt.mark is not None or attempt.key is not None):
-            self.keyed.order.reported(attempt, None if error is not None else offset)
-        if rescuable is not None:
-            worth_a_copy = error is not None and self._is_worth_a_copy(rescuable, error, worth_a_copy)
-            if not self.copies.landed(rescuable, attempt, error, worth_a_copy=worth_a_copy):
-                rescuable = None  # it goes on
         try:
+            self._landed(attempt, offset, error, worth_a_copy)
             if attempt.tracked and answered:  # from here on that changes no more, see `_track_overdue`
                 self.reports.answered(attempt, latency_s)
             elif attempt.tracked:
                 self.reports.failed(attempt)
+        except BaseException:  # maybe a signal's, before all was noted
+            self._landed(attempt, offset, error, worth_a_copy)
+            raise
         finally:
-            if rescuable is not None:
-                self._finish(rescuable, arrived)
+            if attempt.ends and attempt.rescuable is not None:
+                self._finish(attempt.rescuable, arrived)
+
+    def _landed(self, attempt: Attempt, offset: int, error: BaseException | None, worth: bool) -> None:
+        """Note a report; a second time what an interrupt has left out."""
+        if self.keyed is not None and (attempt.mark is not None or attempt.key is not None):
+            self.keyed.order.reported(attempt, None if error is not None else offset)
+        if (rescuable := attempt.rescuable) is not None:
+            worth = error is not None and self._is_worth_a_copy(rescuable, error, worth)
+            self.copies.landed(rescuable, attempt, error, worth_a_copy=worth)
 
     def _is_worth_a_copy(self, rescuable: RescuableRecord, error: BaseException, said: bool) -> bool:
         if not rescuable.bare and self.client.is_too_large(error):
@@ -277,16 +275,13 @@ class Flight:
         """Give what waits its outcome, as nothing can be sent any more."""
         self.copies.close()
         self.purge()
-        raised = None
-        while True:
-            before = self.waiting
+        raised, before = None, math.inf
+        while (waiting := self.waiting) < before:
+            before = waiting
             try:
                 self.served(hedges=False)
             except Exception as error:  # noqa: BLE001 - of a callback: the others are called, too
                 raised = raised or error
-                if self.waiting < before:
-                    continue
-            break
         if raised is not None:
             raise raised
 
@@ -345,17 +340,23 @@ class Flight:
         record with the outcome that it had, unless another attempt is in flight.
         """
         copies = self.copies
-        while copies.queue and (rescuable := copies.take()) is not None:
+        while copies.queue:
+            taken: list[RescuableRecord] = []
             try:
-                self._send_copy(rescuable)
+                copies.take(taken)
+                for rescuable in taken:
+                    try:
+                        self._send_copy(rescuable)
+                    except self.client.no_room:
+                        raise
+                    except Exception as error:  # noqa: BLE001 - see above
+                        if copies.refused(rescuable, error):
+                            self._finish(rescuable)
             except self.client.no_room:
-                copies.put_back(rescuable)
+                copies.put_back(taken)
                 break
-            except Exception as error:  # noqa: BLE001 - see above
-                if copies.refused(rescuable, error):
-                    self._finish(rescuable)
             except BaseException:  # a signal's
-                copies.put_back(rescuable, interrupted=True)
+                copies.put_back(taken, interrupted=True)
                 raise
         for broker, (queued, withheld) in copies.take_news().items():
             self.reports.emit([RecordsRescued(broker=broker, copies=queued, withheld=withheld)])

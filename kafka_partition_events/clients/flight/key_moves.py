@@ -65,11 +65,6 @@ def is_well(route: Route, partition: int) -> bool:
     return route.is_online(partition) and route.is_safe(partition)
 
 
-def has_stand_ins(route: Route) -> bool:
-    """Return whether any partition is well."""
-    return bool(route.online if route.safe is None else route.safe)
-
-
 def stand_in(route: Route, key: bytes) -> int:
     """Return the partition that takes a key's records while its home is not well; there must be one.
 

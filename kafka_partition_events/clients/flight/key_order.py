@@ -32,14 +32,7 @@ from kafka_partition_events.clients.flight.key_log import (
     Mark,
     as_bytes,
 )
-from kafka_partition_events.clients.flight.key_moves import (
-    KeyStats,
-    MoveKeys,
-    Place,
-    has_stand_ins,
-    is_well,
-    stand_in,
-)
+from kafka_partition_events.clients.flight.key_moves import KeyStats, MoveKeys, Place, is_well, stand_in
 from kafka_partition_events.clients.flight.key_state import HeldRecords, KeyState, TopicKeys
 from kafka_partition_events.clients.flight.predecessors import format_after
 from kafka_partition_events.clients.flight.record import Attempt
@@ -122,11 +115,10 @@ class KeyOrder:
         """Log the keys of a batch, once the first handle has taken it."""
         self._of(topic).log.extend(keys)
 
-    def mark(self, topic: str, key: Any, partition: int) -> Mark:
+    def mark(self, attempt: Attempt, key: Any) -> None:
         """Log a record that is followed, and will be `reported`, before it is handed over."""
-        mark = Mark(key, partition)
-        self._of(topic).log.append(mark)
-        return mark
+        attempt.mark = Mark(key, attempt.partition)
+        self._of(attempt.topic).log.append(attempt.mark)
 
     def has_untracked(self, topic: str) -> bool:
         """Return whether records of a topic were logged after the latest one that was marked."""
@@ -160,19 +152,18 @@ class KeyOrder:
     # -- while a broker is suspect -------------------------------------------------------------------
 
     def place(
-        self, topic: str, key: bytes, home: int, route: Route | None, handle: int,
-        *, held: bool = False, recalled: bool = False,
-    ) -> tuple[Place, Mark | None, bytes | None] | None:  # fmt: skip
-        """Return where a record goes, and count it there until it is `reported`; None: it is to be held.
+        self, attempt: Attempt, key: bytes, route: Route | None, *, held: bool = False, recalled: bool = False
+    ) -> bool:
+        """Have an attempt go where its record may, and count it there until it is `reported`; False: hold it.
 
-        Also what marks it in the log, and the value of its ``kpe-after``. ``handle``: for records that need
-        no suspect. ``held``: it is the first of those that are held. ``recalled``: it was sent before; then
-        it is no probe.
+        It is for the record's home, by the handle for records that need no suspect. ``held``: it is the first
+        of those that are held. ``recalled``: it was sent before; then it is no probe.
         """
+        topic, home, handle = attempt.topic, attempt.partition, attempt.handle
         with self._lock:
             of = self._of(topic)
             if not held and key in of.held:
-                return None
+                return False
             if (state := of.keys.get(key)) is None:
                 self._close(topic)
             here = Place(home, FIRST) if state is None else state.place
@@ -180,19 +171,25 @@ class KeyOrder:
             is_idle = state is None or not state.outstanding
             place = self._wanted(of, it, is_idle=is_idle, may_probe=not recalled)
             if place is None:
-                return None
+                return False
             last = NOTHING
             leaves = place.partition != here.partition
-            if leaves and (last := self._last(of, key, state, home)) == UNKNOWN:
+            if leaves and (last := of.last(key, state, home)) == UNKNOWN:
                 place = Place(home, FIRST) if here.partition == home else here
-            if of.keys.get(key) is not state:  # a signal handler has sent one meanwhile
-                return self.place(topic, key, home, route, handle, held=held, recalled=recalled)
-            if state is None:
-                state = of.keys[key] = KeyState(home, here)
-            self._move(of, state, place, home, last)
-            state.outstanding += 1
-            mark = self.mark(topic, key, home) if place == (home, FIRST) else None
-            return place, mark, format_after(state.after) if state.after else None
+            counted = KeyState(home, here) if state is None else state
+            # No call from here to `_move`: no signal handler comes between.
+            if (of.keys[key] if key in of.keys else None) is not state:  # noqa: SIM401 - one has, before
+                return self.place(attempt, key, route, held=held, recalled=recalled)
+            of.keys[key] = counted
+            counted.outstanding += 1
+            attempt.key = key
+            self._move(of, counted, place, home, last)
+            attempt.partition, attempt.handle = place
+            if place == (home, FIRST):
+                self.mark(attempt, key)
+            if counted.after:
+                attempt.after = format_after(counted.after)
+            return True
 
     def _wanted(self, of: TopicKeys, it: "_Next", *, is_idle: bool, may_probe: bool) -> Place | None:
         """Return where a record goes, if its key's last offset is known; None: not yet."""
@@ -222,7 +219,7 @@ class KeyOrder:
         """Return where a key goes whose home is not well."""
         home, here = it.home, it.here
         may_move = self._may_move is None or self._may_move(it.topic)
-        if self.moves is None or not has_stand_ins(route) or not may_move:
+        if self.moves is None or not may_move or not (route.online if route.safe is None else route.safe):
             return Place(home, FIRST)
         if here.partition != home and here.partition < route.count and is_well(route, here.partition):
             return Place(here.partition, it.handle)
@@ -230,26 +227,13 @@ class KeyOrder:
             return Place(home, FIRST)
         return Place(stand_in(route, it.key), it.handle)
 
-    def _last(
-        self, of: TopicKeys, key: bytes, state: KeyState | None, home: int, *, recalled: bool = False
-    ) -> int:
-        """Return an offset that is not before a key's last one where it is, `NOTHING` or `UNKNOWN`."""
-        offset = NOTHING
-        if state is not None:
-            home, offset = state.home, state.last  # which has another home now if its topic has grown
-            if state.after or state.place.partition != home:
-                return offset
-        offset = max(offset, of.delivered_offset(key, home))
-        logged = of.log.earlier(key, home, recalled=recalled)
-        return UNKNOWN if logged < NOTHING else max(offset, logged)
-
     def _move(self, of: TopicKeys, state: KeyState, place: Place, home: int, last: int) -> None:
         """Let a key of which nothing is outstanding go to another place; its home may be another by now."""
         was = state.place.partition
         if was != place.partition:
-            if last != NOTHING:
-                state.after = {was: last}
-            state.last = state.after.pop(place.partition, NOTHING)
+            after = {was: last} if last != NOTHING else {**state.after}
+            last = after.pop(place.partition, NOTHING)  # no call from here on
+            state.after, state.last = after, last
             of.moved += was == state.home
         change = (place.partition != home) - (was != state.home)
         of.displaced += change
@@ -267,24 +251,35 @@ class KeyOrder:
             of = self._of(attempt.topic)
             if (key := attempt.key) is None:  # recalled, or only marked; or a signal handler was quicker
                 return
-            attempt.key = None
             state = of.keys[key]
+            attempt.key = None  # no call from here to `_settle`: no signal handler comes between
             state.outstanding -= 1
             self._reports += 1
             if offset is not None:
-                known = NOTHING if state.last == UNKNOWN else state.last
-                state.last = UNKNOWN if offset < 0 else max(offset, known)
+                if offset < 0:
+                    state.last = UNKNOWN
+                elif state.last == UNKNOWN or state.last < offset:
+                    state.last = offset
                 state.after = {}
-            self._settle(attempt.topic, of, key)
+            try:
+                self._settle(attempt.topic, of, key)
+            except BaseException:  # a signal's
+                self._settle(attempt.topic, of, key)
+                raise
 
     def recall(
-        self, attempts: Sequence[Attempt], route: Route, handle: int, withdraw: Callable[[int], Sequence[Any]]
+        self,
+        attempts: Sequence[Attempt],
+        route: Route,
+        handle: int,
+        again: Callable[[int], Sequence[Any]],
+        withdraw: Callable[[Sequence[Attempt]], object],
     ) -> bool:
         """Have records of one key held again, in their order, if another place takes them; return whether.
 
-        Nothing is done but with all ``attempts`` that are outstanding of the key, oldest first. ``withdraw``
-        is given the key's home; it ends them elsewhere, and returns what is to be held, or nothing if that
-        can't be.
+        Nothing is done but with all ``attempts`` that are outstanding of the key, oldest first. ``again`` is
+        given the key's home; it returns what is to be held, or nothing if that can't be. ``withdraw`` ends
+        the attempts elsewhere.
         """
         first = attempts[0]
         with self._lock:
@@ -292,29 +287,31 @@ class KeyOrder:
             if key is None or any(it.key is None for it in attempts):
                 return False  # a report has just come in
             state, held = of.keys.get(key), of.held.get(key)
-            if (
-                state is None
-                or state.outstanding != len(attempts)
-                or (held is not None and held.released_at is not None)
-            ):
+            is_sent = held is not None and held.released_at is not None
+            if state is None or state.outstanding != len(attempts) or is_sent:
                 return False  # a record of it can't be recalled, or is just sent
             it = _Next(topic, key, state.home, state.place, route, handle)
             if not self._may_recall(of, state, it, route):
                 return False
             # A report that comes in now finds a key that is None, and the record withdrawn.
-            if not (records := withdraw(state.home)):
+            if not (records := again(state.home)):
                 return False
-            count = len(records)
-            for attempt in attempts:
-                attempt.key = None
-                if attempt.mark is not None and attempt.mark.offset == PENDING:
-                    attempt.mark.offset = FAILED
-            state.outstanding = 0
             if state.place.partition == state.home and not state.after and state.last != NOTHING:
                 of.keep_delivered(key, state.home, state.last, LOGGED)  # the log may not have it
-            of.held.setdefault(key, HeldRecords()).records.extendleft(reversed(records))
-            self.waiting += count
-            self._ready[topic, key] = None
+            added = HeldRecords()
+            for attempt, record in zip(reversed(attempts), reversed(records), strict=True):
+                if attempt.key is None:  # a signal handler was quicker
+                    continue
+                attempt.key = None  # no call from here on: no signal handler comes between
+                if attempt.mark is not None and attempt.mark.offset == PENDING:
+                    attempt.mark.offset = FAILED
+                state.outstanding -= 1
+                if key not in of.held:
+                    of.held[key] = added
+                self._ready[topic, key] = None
+                self.waiting += 1
+                of.held[key].records.appendleft(record)
+            withdraw(attempts)
             return True
 
     def _may_recall(self, of: TopicKeys, state: KeyState, it: _Next, route: Route) -> bool:
@@ -324,19 +321,20 @@ class KeyOrder:
             return False
         if place.partition == it.here.partition:
             return True
-        return self._last(of, it.key, state, it.home, recalled=True) != UNKNOWN
+        return of.last(it.key, state, it.home, recalled=True) != UNKNOWN
 
     def _settle(self, topic: str, of: TopicKeys, key: bytes) -> None:
         """Let go of a key that is home and finished, and of the first record that waits for it."""
-        state = of.keys[key]
-        if state.outstanding:
+        if (state := of.keys.get(key)) is None or state.outstanding:
             return
-        if state.place.partition == state.home and not state.after:
-            del of.keys[key]
-            if self.moves is not None and state.place.handle != FIRST and state.last != NOTHING:
-                of.keep_delivered(key, state.home, state.last, LOGGED)
         if key in of.held:
             self._ready[topic, key] = None
+        if state.place.partition == state.home and not state.after:
+            if self.moves is not None and state.place.handle != FIRST and state.last != NOTHING:
+                of.keep_delivered(key, state.home, state.last, LOGGED)
+            # A signal handler may have placed a record, or settled this, meanwhile.
+            if key in of.keys and of.keys[key] is state and not state.outstanding:
+                del of.keys[key]
 
     # -- what is held --------------------------------------------------------------------------------
 

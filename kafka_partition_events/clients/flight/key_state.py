@@ -63,3 +63,14 @@ class TopicKeys:
         if (delivered := self.delivered.get(key)) is None:
             return self.floor.get(home, NOTHING)
         return delivered[1] if delivered[0] == home else NOTHING
+
+    def last(self, key: bytes, state: KeyState | None, home: int, *, recalled: bool = False) -> int:
+        """Return an offset that is not before a key's last one where it is, `NOTHING` or `UNKNOWN`."""
+        offset = NOTHING
+        if state is not None:
+            home, offset = state.home, state.last  # which has another home now if its topic has grown
+            if state.after or state.place.partition != home:
+                return offset
+        offset = max(offset, self.delivered_offset(key, home))
+        logged = self.log.earlier(key, home, recalled=recalled)
+        return UNKNOWN if logged < NOTHING else max(offset, logged)

@@ -42,11 +42,12 @@ class _KeyedRecord:
     since: float  # monotonic seconds
     rescuable: RescuableRecord | None = None  # what is known of it, if it may be recalled
     purged: bool = False  # the application has dropped it
+    is_gone: bool = False  # it is with the client; or an exception says that it was not taken
 
-    def to_send(self, after: bytes | None) -> Record:
+    def to_send(self, after: bytes) -> Record:
         """Return the record as it is sent, with what it comes after."""
         record = self.record if self.rescuable is None else self.rescuable.to_send()
-        if after is None:
+        if not after:
             return record
         return record._replace(headers=[*as_list(record.headers), (AFTER_HEADER, after)])
 
@@ -67,80 +68,88 @@ class KeyedRecords:
         Whatever the client raises: the record was not taken then.
         """
         key = as_bytes(record.key)
-        rescuable = None
+        it = _KeyedRecord(record, home, self._flight.clock())
         if self.order.recalls:
-            rescuable = self._flight.admitted(record if key is record.key else record._replace(key=key))
-        it = _KeyedRecord(record, home, self._flight.clock(), rescuable)
+            it.rescuable = self._flight.rescuable(record if key is record.key else record._replace(key=key))
         try:
-            is_sent, result = self._send(it, key, held=False)
-            if not is_sent:
+            if it.rescuable is not None:
+                it.rescuable = self._flight.copies.admit(it.rescuable)
+            result = self._send(it, key, held=False)
+            if not it.is_gone:
                 it.record, result = self._flight.client.hold(record, self.order.waiting)
                 self.order.hold(record.topic, key, it)
         except BaseException:
+            it.is_gone = True  # should a signal have come when it was held already
             self._let_go(it)
             raise
         return result
 
-    def _send(self, it: _KeyedRecord, key: bytes, *, held: bool) -> tuple[bool, Any]:
+    def _send(self, it: _KeyedRecord, key: bytes, *, held: bool) -> Any:
+        """Hand a record over, which `is_gone` then, unless it has to wait; return what the client returns."""
         topic, home, by_further = it.record.topic, it.home, True
         while True:
             route = self._flight.route(topic, home)
             handle = self._flight.further(topic) if by_further else FIRST
             was_sent = it.rescuable is not None and bool(it.rescuable.tried)
-            placed = self.order.place(topic, key, home, route, handle, held=held, recalled=was_sent)
-            if placed is None:
-                return False, None
-            place, mark, after = placed
-            attempt = Attempt(
-                topic, place.partition, place.handle, key=key, mark=mark, rescuable=it.rescuable
-            )
+            attempt = Attempt(topic, home, handle, rescuable=it.rescuable)
             try:
-                return True, self._hand_over(it, after, attempt, route, held=held)
+                return self._place(it, attempt, key, route, held=held, recalled=was_sent)
             except HandleClosedError:  # it was idle until a moment ago
                 # What is outstanding of the key may be there; then that has to be reported first.
-                if place.handle not in {FIRST, handle}:
-                    return False, None
+                if attempt.handle not in {FIRST, handle}:
+                    return None
             except Exception as error:
                 if it.rescuable is not None and not was_sent and self._flight.client.is_too_large(error):
                     self._let_go(it, unheld=True)  # our header is never why a record can't be sent
                 elif not self._flight.client.knows_no_such_partition(error):
                     raise
-                elif place.handle == FIRST:
-                    is_away = place.partition != home or after is not None
-                    return self._no_partition(it, error, is_away=is_away, held=held)
+                elif attempt.handle == FIRST:
+                    return self._no_partition(it, attempt, error, held=held)
                 else:
                     by_further = False  # it learns that a topic has grown later than the first handle
 
-    def _hand_over(
-        self, it: _KeyedRecord, after: bytes | None, attempt: Attempt, route: Route | None, *, held: bool
+    def _place(
+        self,
+        it: _KeyedRecord,
+        attempt: Attempt,
+        key: bytes,
+        route: Route | None,
+        *,
+        held: bool,
+        recalled: bool,
     ) -> Any:
-        try:
+        try:  # from the first line on: a signal handler may raise anywhere in here
+            if not self.order.place(attempt, key, route, held=held, recalled=recalled):
+                return None
             spans.placed(it.home, attempt.partition, held=held)
-            return self._flight.hand_over(it.to_send(after), attempt, route)
+            taken = self._flight.hand_over(it.to_send(attempt.after), attempt, route)
+            it.is_gone = True
         except BaseException:
-            self.order.reported(attempt, None)  # also what did not come to a hand-over counts no more
+            if not it.is_gone:
+                self.order.reported(attempt, None)  # also what did not come to a hand-over counts no more
             raise
+        else:
+            return taken
 
-    def _no_partition(
-        self, it: _KeyedRecord, error: Exception, *, is_away: bool, held: bool
-    ) -> tuple[bool, Any]:
+    def _no_partition(self, it: _KeyedRecord, attempt: Attempt, error: Exception, *, held: bool) -> Any:
         """Hold a record whose partition no handle knows yet; one that is at home the client may place."""
-        if is_away and not held:
-            return False, None
+        if not held and (attempt.partition != it.home or attempt.after):
+            return None
         if held or not self._flight.client.may_choose(it.record):
             raise error
         self._let_go(it)
         # The client puts its key where it did until now: a shared poller is ahead of it.
         result = self._flight.client.hand_over(it.record, Attempt(it.record.topic, UNASSIGNED, FIRST))
+        it.is_gone = True
         self.order.log(it.record.topic, it.record.key)
-        return True, result
+        return result
 
     def _let_go(self, it: _KeyedRecord, *, unheld: bool = False) -> None:
         if it.rescuable is not None:
             self._flight.copies.finish(it.rescuable, unheld=unheld)
             it.rescuable = None
 
-    def served(self, *, ask_again: bool = True) -> None:
+    def served(self, *, ask_again: bool) -> None:
         """Send what may go by now, and publish which keys have moved.
 
         ``ask_again``: whether to ask the log again for what waits, which takes long.
@@ -169,7 +178,7 @@ class KeyedRecords:
         is_any = False
         for (place, _), records in self._flight.copies.stuck_keys(stuck).items():
             handle, topic, partition = place
-            attempts = [attempt for record in records for attempt in record.in_flight]
+            attempts = [attempt for record in records for attempt in tuple(record.in_flight)]
             route = self._flight.route(topic, partition)
             if route is None or len(attempts) != len(records) or not all(it.taken for it in attempts):
                 continue  # one was just reported, or is just handed over
@@ -181,16 +190,15 @@ class KeyedRecords:
                 handle = self._flight.further(topic)
             except self._flight.client.no_room:
                 break  # until there is some: a copy would find none
-            if self.order.recall(attempts, route, handle, partial(self._retake, records, stuck[place])):
+            again, withdraw = partial(self._again, records, stuck[place]), self._flight.copies.withdraw
+            if self.order.recall(attempts, route, handle, again, withdraw):
                 is_any = True
                 self._release_ready(ask_again=False)  # before the next one asks for a place away from home
         return is_any
 
-    def _retake(
-        self, records: Sequence[RescuableRecord], broker: int | None, home: int
-    ) -> list[_KeyedRecord]:
-        """End the attempts of records, if they may have more; return what is to be held."""
-        if not self._flight.copies.withdraw(records, broker):
+    def _again(self, records: Sequence[RescuableRecord], broker: int | None, home: int) -> list[_KeyedRecord]:
+        """Return what is to be held, if the records may be sent again."""
+        if not self._flight.copies.may_recall(records, broker):
             return []
         return [_KeyedRecord(it.given, home, self._flight.clock(), it) for it in records]
 
@@ -204,11 +212,13 @@ class KeyedRecords:
 
     def _release(self, topic: str, key: bytes) -> None:
         while (held := self.order.begin_release(topic, key)) is not None:
-            is_gone = again = False
+            again = False
             refused: BaseException | None = None
             try:
-                if (refused := self._refusal(held)) is None:
-                    is_gone, _ = self._send(held, key, held=True)
+                if held.rescuable is not None and held.rescuable.finished:
+                    held.is_gone = True  # a signal has interrupted its recall, and its former attempt counted
+                if not held.is_gone and (refused := self._refusal(held)) is None:
+                    self._send(held, key, held=True)
             except self._flight.client.no_room:
                 again = True
             except Exception as error:  # noqa: BLE001 - the application gets it
@@ -218,11 +228,11 @@ class KeyedRecords:
                 again = True
                 raise
             finally:
-                self.order.end_release(topic, key, released=is_gone or refused is not None, again=again)
+                self.order.end_release(topic, key, released=held.is_gone or refused is not None, again=again)
             if refused is not None:
                 self._let_go(held)
                 self._flight.client.reject(held.record, held.home, refused)
-            elif not is_gone:
+            elif not held.is_gone:
                 return
 
     def _refusal(self, held: _KeyedRecord) -> BaseException | None:

@@ -7,7 +7,7 @@ from attrs import define, field
 from kafka_partition_events.clients.flight.key_log import Mark
 from kafka_partition_events.clients.flight.rescue import ID_HEADER, Headers
 
-RECORD_BYTES = 950
+RECORD_BYTES = 1_090
 HEADER_BYTES = 100
 """What keeping a record, and a header of its, takes beside the bytes, roughly; measured on CPython 3.11.
 Without it small records would take 50 times what the limit says."""
@@ -44,6 +44,8 @@ class Attempt:
     tracked: bool = False  # the failure detector was given it
     is_copy: bool = False  # the record was sent before
     taken: bool = False  # by a handle; until then it can't be recalled, as it may be refused
+    ends: bool = False  # its report decides the record's outcome
+    after: bytes = b""  # the value of its ``kpe-after``
     key: bytes | None = None  # if `KeyOrder` counts it until it is reported; it sets None to recall it
     mark: Mark | None = None  # the record's place in the log of keys, if it is there
     rescuable: "RescuableRecord | None" = None  # the record, if it may get a copy
@@ -69,7 +71,7 @@ class RescuableRecord:
     id: str
     since: float = 0.0  # when the application sent it; monotonic seconds
     origin: Any = None  # the context of the span that it was sent in
-    in_flight: list[Attempt] = field(factory=list)
+    in_flight: dict[Attempt, None] = field(factory=dict)
     tried: list[int] = field(factory=list)  # the partitions of its attempts
     copy_is_due: bool = False  # queued, or taken and neither in flight nor refused yet
     error: BaseException | None = None  # the latest

@@ -166,3 +166,23 @@ def test_addresses_are_of_brokers_that_are_not_suspect_and_ipv6_is_in_brackets()
     nodes = {1: Node(1, "::1", 9092), 2: Node(2, "kafka-2", 9093), 3: Node(3, "kafka-3", 9094)}
     assert healthy(evolve(cluster, nodes=nodes), {3}) == ["[::1]:9092", "kafka-2:9093"]
     assert healthy(None, ()) == []
+
+
+def test_a_callback_of_the_handle_s_own_close_may_close_it() -> None:
+    class Handle:
+        def __len__(self) -> int:
+            return 0
+
+    def close(_handle: Handle) -> None:
+        try:
+            detour.close()
+        except RuntimeError as error:
+            raised.append(error)
+
+    raised: list[RuntimeError] = []
+    detour = Detour(Handle, close, lambda: 1)
+    detour.handle()
+    while detour.open is None:
+        threading.Event().wait(0.001)
+    detour.close()
+    assert not raised

@@ -109,3 +109,46 @@ class TestALogWithoutRoom:
             log.earlier(b"new", 0)
         assert log.earlier(b"11", 0) == 11
         assert 0 < log.earlier(b"new", 0) < 11, "not before any that is forgotten"
+
+
+class TestASignalWhileItIsRead:
+    """A handler runs once an entry is taken: ``popleft`` is a C call."""
+
+    class Interrupted(deque[Any]):
+        at = 0
+
+        def popleft(self) -> Any:
+            entry = super().popleft()
+            self.at -= 1
+            if self.at == 0:
+                self.handler()
+            return entry
+
+        def handler(self) -> None:
+            raise KeyboardInterrupt
+
+    def a_log(self, at: int) -> tuple[KeyLog, "TestASignalWhileItIsRead.Interrupted"]:
+        log = KeyLog(room=1000)
+        for entry in (b"1", Mark(b"2", 0, offset=2), b"key", Mark(b"4", 0, offset=4)):
+            log.append(entry)
+        log._entries = entries = self.Interrupted(log._entries, maxlen=log._entries.maxlen)
+        log.append, entries.at = entries.append, at
+        return log, entries
+
+    @pytest.mark.parametrize("at", range(1, 5))
+    def test_that_raises_has_no_key_be_taken_for_finished(self, at: int) -> None:
+        log, _ = self.a_log(at)
+        with pytest.raises(KeyboardInterrupt):
+            log.earlier(b"any", 0)
+        assert log.earlier(b"key", 0) in {4, UNVOUCHED}
+        marked(log, 0, 5)
+        assert log.earlier(b"key", 0) in {4, 5}
+
+    @pytest.mark.parametrize("at", range(1, 5))
+    def test_that_asks_itself_gets_no_early_offset(self, at: int) -> None:
+        log, entries = self.a_log(at)
+        asked: list[int] = []
+        entries.handler = lambda: asked.append(log.earlier(b"key", 0))  # type: ignore[method-assign]
+        log.earlier(b"any", 0)
+        assert asked == [UNVOUCHED]
+        assert log.earlier(b"key", 0) == 4

@@ -6,7 +6,6 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.clients.flight import key_order
-from kafka_partition_events.clients.flight.key_log import Mark
 from kafka_partition_events.clients.flight.key_moves import MoveKeys, stand_in
 from kafka_partition_events.clients.flight.key_order import FIRST, KeyOrder
 from kafka_partition_events.clients.flight.record import Attempt
@@ -21,8 +20,8 @@ LED_BADLY = evolve(WELL, safe=frozenset({0, 2, 3}))  # all but the key's home, w
 SICK = evolve(LED_BADLY, held_up=frozenset({HOME}))  # or a replica of it
 
 
-def attempt(key: bytes = KEY, mark: Mark | None = None) -> Attempt:
-    return Attempt("t", HOME, SECOND, key=key, mark=mark)
+def attempt(home: int = HOME, handle: int = FIRST) -> Attempt:
+    return Attempt("t", home, handle)
 
 
 class Keys:
@@ -36,23 +35,23 @@ class Keys:
         self, key: bytes = KEY, route: Route | None = WELL, handle: int = SECOND
     ) -> tuple[int, int] | None:
         """Place a record; return its partition and handle, None if it is to be held."""
-        placed = self.order.place("t", key, key[0] % 4, route, handle)
-        self.mark: Mark | None = None if placed is None else placed[1]
-        self.after = None if placed is None else placed[2]
-        return None if placed is None else placed[0]
+        sent = attempt(key[0] % 4, handle)
+        if not self.order.place(sent, key, route):
+            return None
+        self.sent = sent
+        return sent.partition, sent.handle
 
-    def report(self, offset: int | None = 0, key: bytes = KEY) -> None:
-        self.order.reported(attempt(key, self.mark), offset)
+    def report(self, offset: int | None = 0) -> None:
+        self.order.reported(self.sent, offset)
 
     def log(self, key: bytes = KEY, offset: int | None = None) -> None:
         """Log a record as it is done while all is well; with an offset: one that is marked, and reported."""
         if offset is None:
             self.order.log("t", key)
         else:
-            self.mark_reported(self.order.mark("t", key, key[0] % 4), offset)
-
-    def mark_reported(self, mark: Mark, offset: int | None) -> None:
-        self.order.reported(Attempt("t", mark.partition, FIRST, mark=mark), offset)
+            marked = attempt(key[0] % 4)
+            self.order.mark(marked, key)
+            self.order.reported(marked, offset)
 
 
 @pytest.fixture
@@ -91,10 +90,10 @@ class TestAKeyThatMoves:
         moving.send(route=others)
         moving.report(None)
         moving.send(route=evolve(WELL, safe=frozenset({away})))
-        assert moving.after is None
+        assert moving.sent.after == b""
         moving.report(None)
         moving.send(route=others)
-        assert moving.after == b"%d:7" % away
+        assert moving.sent.after == b"%d:7" % away
 
     def test_leaves_a_home_without_a_leader(self, moving: Keys) -> None:
         topic = cluster_of({"t": [1, None, 3, 4]}, brokers=[1, 3, 4]).by_topic["t"]
@@ -108,9 +107,9 @@ class TestAKeyThatMoves:
         monkeypatch.setattr(key_order, "LOGGED", 1)
         for key in (KEY, b"\5"):
             assert moving.send(key) == (HOME, SECOND)
-            moving.report(12, key)
+            moving.report(12)
         moving.send(route=SICK)
-        assert moving.after == b"1:12"
+        assert moving.sent.after == b"1:12"
 
     def test_may_be_a_probe(self) -> None:
         keys = Keys(MoveKeys(), probe=lambda _topic, _route, partition: FIRST if partition == HOME else None)
@@ -132,18 +131,18 @@ class TestATopicThatChangesWhileAKeyIsAway:
     def test_takes_it_to_the_home_that_it_has_by_then(self, moving: Keys) -> None:
         away, _ = moving.send(route=SICK) or (0, 0)
         moving.report(7)
-        placed = moving.order.place("t", KEY, 5, self.GROWN, FIRST)
-        assert placed is not None
-        assert (placed[0], placed[2]) == ((5, FIRST), b"%d:7" % away)
+        back = attempt(5)
+        assert moving.order.place(back, KEY, self.GROWN)
+        assert (back.partition, back.handle, back.after) == (5, FIRST, b"%d:7" % away)
         assert moving.order.stats.displaced == 0
-        moving.order.reported(attempt(), 0)
+        moving.order.reported(back, 0)
         assert not moving.order.counts_some("t")
 
     def test_may_have_fewer_partitions(self, moving: Keys) -> None:
         assert moving.send(route=evolve(self.GROWN, safe=frozenset({6}))) == (6, SECOND)
         moving.report(7)
         assert moving.send(route=evolve(WELL, safe=frozenset({0}))) == (0, SECOND)
-        assert moving.after == b"6:7"
+        assert moving.sent.after == b"6:7"
 
 
 @pytest.mark.parametrize(("moves", "remembered"), [(None, 0), (MoveKeys(), 1)])
@@ -158,13 +157,13 @@ def test_a_signal_handler_may_place_a_record_of_the_same_key() -> None:
     def close(_topic: str) -> None:
         if not order.counts_some("t"):
             order._close = lambda _topic: None
-            assert order.place("t", KEY, HOME, WELL, FIRST)
+            assert order.place(handlers, KEY, WELL)
 
-    order = KeyOrder(close)
-    assert order.place("t", KEY, HOME, WELL, FIRST)
-    for offset in (1, 2):
+    order, first, handlers = KeyOrder(close), attempt(), attempt()
+    assert order.place(first, KEY, WELL)
+    for offset, sent in enumerate((handlers, first)):
         assert order.counts_some("t")
-        order.reported(attempt(), offset)
+        order.reported(sent, offset)
     assert not order.counts_some("t")
 
 
@@ -172,14 +171,13 @@ class TestWhatIsHeld:
     def held(self, keys: Keys, *records: str) -> None:
         """Have records wait for one that is outstanding on another handle."""
         assert keys.send(handle=FIRST)
-        self.mark = keys.mark
+        self.sent = keys.sent
         for record in records:
             assert keys.send() is None
             keys.order.hold("t", KEY, record)
 
     def report(self, keys: Keys) -> None:
-        assert self.mark is not None
-        keys.order.reported(attempt(KEY, self.mark), 3)
+        keys.order.reported(self.sent, 3)
 
     def test_closes_the_short_cut_that_was_opened_meanwhile(self, keys: Keys) -> None:
         self.held(keys)
@@ -195,8 +193,8 @@ class TestWhatIsHeld:
         keys.order.held()  # has it be asked about
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)]
         assert keys.order.begin_release("t", KEY) == "a"
-        assert keys.order.place("t", KEY, HOME, WELL, SECOND, held=True) is None
-        keys.order.reported(attempt(), offset)
+        assert not keys.order.place(attempt(HOME, SECOND), KEY, WELL, held=True)
+        keys.order.reported(self.sent, offset)
         assert keys.order.take_ready(ask_again=True) == [("t", KEY)], "in the other thread"
         assert keys.order.begin_release("t", KEY) is None
         keys.order.end_release("t", KEY, released=False)
@@ -211,26 +209,26 @@ class TestARecall:
     def sent(self, keys: Keys, count: int = 1, handle: int = FIRST, route: Route = WELL) -> list[Attempt]:
         found = []
         for _ in range(count):
-            placed = keys.send(handle=handle, route=route)
-            assert placed is not None
-            found.append(Attempt("t", *placed, key=KEY, mark=keys.mark))
+            assert keys.send(handle=handle, route=route)
+            found.append(keys.sent)
         return found
 
     def recall(self, keys: Keys, attempts: list[Attempt], route: Route = SICK) -> bool:
-        return keys.order.recall(attempts, route, SECOND, lambda _home: [it.partition for it in attempts])
+        again = [it.partition for it in attempts]
+        return keys.order.recall(attempts, route, SECOND, lambda _home: again, lambda _attempts: None)
 
     def test_forgets_no_offset_that_was_acknowledged_by_a_further_handle(self, hedging: Keys) -> None:
         first, second = self.sent(hedging, 2, handle=SECOND)
         hedging.order.reported(first, 7)
         assert self.recall(hedging, [second], evolve(WELL, safe=frozenset({0, 2, 3})))
         assert hedging.order.begin_release("t", KEY) is not None
-        placed = hedging.order.place("t", KEY, HOME, WELL, FIRST, held=True, recalled=True)
-        assert placed is not None
-        assert placed[0] == (HOME, FIRST)
+        sent = attempt()
+        assert hedging.order.place(sent, KEY, WELL, held=True, recalled=True)
+        assert (sent.partition, sent.handle) == (HOME, FIRST)
         hedging.order.end_release("t", KEY, released=True)
-        hedging.order.reported(Attempt("t", *placed[0], key=KEY, mark=placed[1]), None)
+        hedging.order.reported(sent, None)
         self.sent(hedging, handle=SECOND, route=SICK)
-        assert hedging.after == b"1:7"
+        assert hedging.sent.after == b"1:7"
 
     def test_that_is_purged_leaves_nothing(self, hedging: Keys) -> None:
         assert self.recall(hedging, self.sent(hedging))
