@@ -92,7 +92,8 @@ class Play:
             self._rest_until(begin + seconds * _NS)
             now = time.monotonic_ns()
             recent = [load.tape.rows(load.tape.first_since(now - SETTLED_S * _NS)) for load in self._loads]
-            if all(figures_of(rows, now).late_share <= LATE_AT_REST for rows in recent):
+            # Who hangs in `send` has no row at all.
+            if all(rows and figures_of(rows, now).late_share <= LATE_AT_REST for rows in map(tuple, recent)):
                 return True
         return False
 

@@ -152,8 +152,10 @@ def _key_order(moved: Performance, bootstrap: str) -> ReadOrder:
 
 def available_mib() -> int:
     """Return how much memory programs can have; where the system does not say, half of all."""
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
-    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+        return half
+    found = (int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+    return next(found, half)

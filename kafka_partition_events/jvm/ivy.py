@@ -41,7 +41,7 @@ def _by_jgo(cache: Path) -> Path:
         from jgo.maven import MavenContext  # noqa: PLC0415 - of an extra
     except ImportError as error:
         raise JvmError(
-            "Kafka's jars are fetched with Apache Ivy, which comes with PySpark or by jgo, and neither is "
+            "jars are fetched with Apache Ivy, which comes with PySpark or by jgo, and neither is "
             'installed; install the extra: pip install "kafka-partition-events[demo]"'
         ) from error
     try:
@@ -94,7 +94,7 @@ def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise JvmError(
-            f"fetching Kafka's jars did not finish in {TIMEOUT_S:.0f} s; "
+            f"fetching {ivy_file.stem}'s jars did not finish in {TIMEOUT_S:.0f} s; "
             "check the network and try again (what has arrived is kept)"
         ) from error
     return "\n".join(done.stdout.splitlines()[-_TAIL_LINES:])

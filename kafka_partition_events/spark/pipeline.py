@@ -159,6 +159,8 @@ class Pipeline:
             SparkJobError: there are no tables, they can't be changed, or ``keep`` is shorter than records are
                 needed.
         """
+        if keep is not None and keep < maintenance.KEPT:  # before a pipeline that runs is stopped
+            raise SparkJobError(f"records are needed for {maintenance.KEPT.days} days: keep them for as long")
         state = self._refresh(self._taken_over())
         with self._explaining(None):
             if keep is not None:
@@ -168,9 +170,6 @@ class Pipeline:
             self._end(state)
 
     def _drop(self, state: StateRow, keep: timedelta) -> None:
-        if keep < maintenance.KEPT:
-            self._end(state)
-            raise SparkJobError(f"records are needed for {maintenance.KEPT.days} days: keep them for as long")
         before, holder = maintenance.cutoff(state.mark, keep)
         if before is not None:
             maintenance.drop_before(self._tables, before)

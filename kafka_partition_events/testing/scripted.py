@@ -215,7 +215,7 @@ class ScriptedSource:
             self._next = min(self._next + 1, len(self._steps))
         answer = step.pass_through() if isinstance(step, Hang) else step
         if isinstance(answer, Exception):
-            raise answer
+            raise answer.with_traceback(None)  # that would grow with each time it is raised
         return _answer_to(topics, answer)
 
     def close(self) -> None:

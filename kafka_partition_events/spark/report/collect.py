@@ -103,7 +103,9 @@ def _cluster(rated: DataFrame, wanted: str | None, days: Days) -> str:
             "whether kpe spark fleet has taken in events of these"
         )
     if wanted is not None:
-        raise SparkJobError(f"the tables hold no cluster {wanted!r}, but {', '.join(known)}")
+        raise SparkJobError(
+            f"of {days.first} to {days.last} there is no cluster {wanted!r}, but {', '.join(known)}"
+        )
     if len(known) > 1:
         raise SparkJobError(f"the tables hold several clusters; name one by --cluster: {', '.join(known)}")
     return known[0]

@@ -34,13 +34,9 @@ class StateTable:
         return self._tables.exists(STATE)
 
     def read(self) -> StateRow:
-        """Return the state.
-
-        Raises:
-            SparkJobError: there is none.
-        """
-        (row,) = self._tables.read(STATE).collect()
-        return decoded(row["state"])
+        """Return the state; of a run that ended before it wrote one, that of none."""
+        found = self._tables.read(STATE).collect()
+        return decoded(found[0]["state"]) if found else StateRow()
 
     def write(self, state: StateRow) -> None:
         """Write the state, as the run that has taken over.
@@ -67,8 +63,6 @@ class StateTable:
         if not self.is_there():
             owned, schema = {_OWNER: str(uuid.uuid4()), _VERSION: VERSION}, _row(tables, StateRow()).schema
             tables.ensure(STATE, schema, owned)
-            tables.fence = Fence(owner=owned[_OWNER], run=0)
-            tables.overwrite(STATE, _row(tables, StateRow()))
         before = self.read()
         tables.fence = Fence(owner=self._owner(), run=before.run + 1)
         taken = evolve(before, run=before.run + 1, by=str(uuid.uuid4()), ended=False)

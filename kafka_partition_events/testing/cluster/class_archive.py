@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -59,7 +60,7 @@ class ClassArchive:
 
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[Path]:
-    copy = path.with_suffix(f".{os.getpid()}")
+    copy = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     try:
         yield copy
     finally:
