@@ -15,22 +15,21 @@ BEGIN = 100 * S
 STARTS = dict(zip((scene.name for scene in SCENES), (0, 10, 20, 40, 50, 60), strict=False))
 
 
+def at(seconds: float) -> int:
+    return BEGIN + round(seconds * S)
+
+
 def row(at_s: float, ms: float, *, outcome: int = DELIVERED) -> Taped:
     """Return a record that was sent so long after the beginning, and took so long."""
-    sent = BEGIN + round(at_s * S)
+    sent = at(at_s)
     return Taped(sent, sent + round(ms * MS) if outcome != UNANSWERED else 0, outcome)
 
 
 def scenes() -> list[Played]:
     ends = [*list(STARTS.values())[1:], 60]
     return [
-        Played(
-            scene=scene,
-            begin_ns=BEGIN + STARTS[scene.name] * S,
-            end_ns=BEGIN + end * S,
-            broker=VICTIMS.get(scene.name),
-        )
-        for scene, end in zip(SCENES, ends, strict=True)
+        Played(scene=it, begin_ns=at(STARTS[it.name]), end_ns=at(end), broker=VICTIMS.get(it.name))
+        for it, end in zip(SCENES, ends, strict=True)
     ]
 
 
@@ -44,23 +43,19 @@ def performance(part: Part, rows: Sequence[Taped], lost: Sequence[int] = (), dou
     return Performance(part=part, rows=rows, causes=causes, account=account)
 
 
-def mark(who: str, broker: int, at: float) -> Notice:
-    return Notice(who=who, broker=broker, at_ns=BEGIN + round(at * S))
+def mark(who: str, broker: int, at_s: float) -> Notice:
+    return Notice(who=who, broker=broker, at_ns=at(at_s))
 
 
 def story(*performances: Performance) -> Story:
     """Return a run: broker 2 stalls from 10 to 20 s, 5 is dead from 20.5 to 40, 3 from 50.5 on."""
+    ours = [mark(OURS.key, 2, 10.3), mark(HEDGE.key, 2, 10.25), mark(OURS.key, 5, 20.56)]
     return Story(
         scenes=scenes(),
-        deeds=[(broker, BEGIN + round(at * S)) for broker, at in ((2, 10), (5, 20.5), (3, 50.5))],
-        marks=[
-            mark(OURS.key, 2, 10.3),
-            mark(HEDGE.key, 2, 10.25),
-            mark(OURS.key, 5, 20.56),
-            mark(METADATA, 5, 29.5),
-        ],
+        deeds=[(2, at(10)), (5, at(20.5)), (3, at(50.5))],
+        marks=[*ours, mark(METADATA, 5, 29.5)],
         performances=performances or default_cast(),
-        end_ns=BEGIN + 61 * S,
+        end_ns=at(61),
         most_offline=0,
         fewest_listed=6,
         key_order=ReadOrder(records=2_200, keys=100, moved=190, out_of_order=0, twice=0, unread=0),

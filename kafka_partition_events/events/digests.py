@@ -117,10 +117,11 @@ def fold(found: Sequence[Observed], *, observer: str | None) -> list[Entry]:
             groups[(number,)] = _GroupedEvents(each)
             continue
         name, cause, facts = name_of(event), news.cause_of(event), facts_of(event)
-        # What nothing proves is identified by the observation, so one digest does not mix the two.
+        # What nothing proves is identified by the observation, so one digest does not mix the two. A label
+        # may be a list.
         proved = facts.transition is not None
         when = (event.generation, event.previous_at, event.wall_time, event.initial, each.blind)
-        key = (name, event.topic, event.topic_id, cause, proved, *when, *each.labels.items())
+        key = (name, event.topic, event.topic_id, cause, proved, *when, repr(each.labels))
         if (group := groups.get(key)) is None:
             group = groups[key] = _GroupedEvents(each, {"cause": None if cause is None else dict((cause,))})
         id_ = id_of(event, name, facts, observer)
@@ -136,7 +137,8 @@ def fold(found: Sequence[Observed], *, observer: str | None) -> list[Entry]:
         as_v1 = group.first.cloudevent(observer, **group.labels)
         alone = to_entry(group.first.event, as_v1)
         if len(group.changes) < 2:
-            entries.append(_with_again(alone, as_v1, group.first.event))
+            of_topic = isinstance(group.first.event, ev.TopicEvent)
+            entries.append(_with_again(alone, as_v1) if of_topic else alone)
         else:
             entries += _digests(alone, as_v1, list(group.changes.values()))
     return entries
@@ -183,14 +185,20 @@ class _News:
         return ("topic", event.topic) if (generation, event.topic) in self._grown else None
 
 
-def _with_again(alone: Entry, as_v1: CloudEvent, event: ev.Event) -> Entry:
-    """Return an entry with what it is if its transition seems to come about a second time."""
-    data = cast("Mapping[str, Any]", as_v1.get_data())
-    if event.initial or not isinstance(event, ev.TopicEvent) or data["identity"] == "observation":
-        return alone  # what is found at first sight was journalled when it came about
-    id_ = uuid_of(f"{alone.id} {event.wall_time.isoformat()}")
-    other = CloudEvent({**as_v1.get_attributes(), "id": id_}, {**data, "identity": "observation"})
-    return evolve(alone, again=evolve(alone, id=id_, body=to_json(other)))
+def _with_again(entry: Entry, event: CloudEvent, changes: Sequence[DigestedChange] = ()) -> Entry:
+    """Return an entry with what it is if its transitions seem to come about a second time."""
+    data = {**cast("Mapping[str, Any]", event.get_data())}
+    if data["initial"] or data["identity"] == "observation":
+        return entry  # what is found at first sight was journalled when it came about
+    if changes:
+        data["changes"] = [{**each, "id": _again(each["id"], entry.at)} for each in changes]
+    id_ = _again(entry.id, entry.at)
+    other = CloudEvent({**event.get_attributes(), "id": id_}, {**data, "identity": "observation"})
+    return evolve(entry, again=evolve(entry, id=id_, body=to_json(other)))
+
+
+def _again(id_: str, at: datetime) -> str:
+    return uuid_of(f"{id_} {at.isoformat()}")
 
 
 def _digests(alone: Entry, as_v1: CloudEvent, changes: Sequence[DigestedChange]) -> Iterator[Entry]:
@@ -211,5 +219,5 @@ def _digests(alone: Entry, as_v1: CloudEvent, changes: Sequence[DigestedChange])
             "dataschema": f"urn:kpe:schema:{alone.name}:2",
         }
         digest = cast("Digest", {**data, "partitions": partitions, "changes": part})
-        body = to_json(CloudEvent(attributes, cast("dict[str, Any]", digest)))
-        yield evolve(alone, id=id_, subject=subject, body=body)
+        event = CloudEvent(attributes, cast("dict[str, Any]", digest))
+        yield _with_again(evolve(alone, id=id_, subject=subject, body=to_json(event)), event, part)

@@ -85,8 +85,9 @@ def _is_to_show_itself(seen: Observations, b: BrokerState, now: float) -> bool:
 def may_be_refused(seen: Observations, b: BrokerState, now: float) -> bool:
     """Return whether one partition is all that waits for a rested suspect: it may be what takes nothing."""
     is_resting = now < max(b.rest_until, b.down_until)
-    if b.subject.role is not Role.LEADER or b.trust is not Trust.SUSPECT or b.probing or is_resting:
+    if b.subject.role is not Role.LEADER or b.trust is not Trust.SUSPECT or is_resting:
         return False
-    waiting = (it.itself for c in seen.connections.values() if c.broker == b.subject.id for it in c.waiting)
-    first = next(waiting, None)
-    return first is not None and all(other == first for other in waiting)
+    waiting = [it for c in seen.connections.values() if c.broker == b.subject.id for it in c.waiting]
+    if b.probing and any(it.sent_at[-1] >= b.probed_at for it in waiting if it.sent_at):
+        return False  # else the record that was to be the probe was not sent, or was taken back
+    return bool(waiting) and all(it is waiting[0] or it.itself == waiting[0].itself for it in waiting)

@@ -217,12 +217,15 @@ class DeliveryTracker:
         key, needed = (handle, topic, partition), followers if self._needs_replicas else frozenset[int]()
 
         def step(now: float) -> None:
+            own = self._by_producer.get(producer)
+            if producer and own is None:  # it has ended: nothing that is reported of this would be heard
+                return
             if (it := self._in_flight.get(key)) is None:
                 it = self._in_flight[key] = InFlight(topic, partition, handle, broker, needed)
             self._detector.moved(it, broker, needed, now)
             self._tracked[topic] += 1
             self._detector.sent(it, now, sampled=sampled)
-            if (own := self._by_producer.get(producer)) is not None:
+            if own is not None:
                 own[it] += 1
 
         self._play(step)

@@ -30,6 +30,7 @@ from kafka_partition_events.metadata.stream import event_stream
 from kafka_partition_events.metadata.subscriptions import CAPACITY, Subscription, Subscriptions
 
 _log = get_logger(__name__)
+_LONGEST_S = threading.TIMEOUT_MAX / 2  # of any wait
 
 
 class MetadataPoller:
@@ -398,8 +399,10 @@ class MetadataPoller:
     def _close(self, timeout: float) -> None:
         if self.subscriptions.closed or self.subscriptions.process.is_another:
             return
-        thread, deadline = self._thread, self._clock.monotonic() + timeout
+        thread, deadline = self._thread, self._clock.monotonic() + min(timeout, _LONGEST_S)
         registrations = self.subscriptions.close()
+        while not self.inbox.empty():  # of producers that were dropped a moment ago
+            self._act_on(self._clock.get(self.inbox, 0.0))
         self.inbox.put(None)
         with self._polled:
             self._polled.notify_all()

@@ -142,7 +142,7 @@ class Registration:
     def _collapse(self, batch: Batch) -> Batch:
         queued = [event for missed in self._queue for event in missed.events]
         resyncs = [event for event in queued if isinstance(event, Resync)]
-        lost = len(queued) - len(resyncs) + len(batch.events)
+        lost = sum(not isinstance(event, Resync) for event in (*queued, *batch.events))
         self._forget_queue()
         self._stats.dropped += lost
         last = batch.events[-1]

@@ -266,7 +266,7 @@ def _believed(
     if health.failures or health.stale or stored:
         recovered = ev.MetadataRecovered(attempts=health.failures, blind_s=_blind_s(state, at))
         ended = at.stamp((recovered,), before, before_at)
-    first, initial = at.sequence + len(ended) + 1, before.generation == 0
+    first, initial = at.sequence + len(ended) + 1, before_at is None
     found = diff(before, cluster, first_sequence=first, initial=initial, **at.marks(before_at))
     changes = tuple(_bounded(event, asked - state.asked, state.doubted) for event in found)
     apply = cluster is not before or stored or health.stale

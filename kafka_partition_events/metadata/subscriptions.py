@@ -68,6 +68,8 @@ class Subscription:
     def drop(self) -> None:
         """Leave from within a finalizer: this only puts a message, which the poller's thread reads."""
         self._poller.inbox.put(self)
+        if self._poller.subscriptions.closed:  # no one reads that any more
+            self.leave(0.0)
 
 
 _feeders: "weakref.WeakKeyDictionary[PartitionChangeListener, weakref.ref[Subscriptions]]"

@@ -13,6 +13,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.observe.alerts import BLIND, RECREATED_S, Alert, Cause, Wrong, alerts, wrong_in
+from kafka_partition_events_listeners.prometheus.listener import was_refused
 
 _BLIND: Final = Cause(BLIND)
 
@@ -91,20 +92,22 @@ class AlertBoard(PartitionChangeListener):
     def _check(self, now: float) -> tuple[Mapping[Cause, Wrong], bool]:
         """Return what is wrong, and whether the last poll said so.
 
-        What stood goes on standing while polls fail, as far as is known: one that fails must not restart
-        a wait. But only what was just seen is posted: another observer may see that it is over.
+        What stood goes on standing while polls fail, or answers are refused, as far as is known: one that
+        fails must not restart a wait. But only what was just seen is posted: another observer may see that
+        it is over.
         """
         health, cluster = self._poller.health, self._poller.cluster
         answered = health.last_success
         silent = cluster is None or answered is None or now - answered > self._silent_after
-        if silent or health.failures:
+        seen = not (health.failures or was_refused(health))
+        if silent or not seen:
             self._since.setdefault(_BLIND, now)
         if cluster is None or silent:
             return {_BLIND: Wrong(value=1)}, False
         wrong = self._wrong(cluster, now)
-        if not health.failures:
+        if seen:
             self._since = {cause: self._since.get(cause, now) for cause in wrong}
-        return wrong, not health.failures
+        return wrong, seen
 
     def _wrong(self, cluster: Cluster, now: float) -> dict[Cause, Wrong]:
         self._recreated = {name: at for name, at in self._recreated.items() if now - at < RECREATED_S}
@@ -112,6 +115,12 @@ class AlertBoard(PartitionChangeListener):
         if self._last is None or self._last[0] is not cluster or self._last[1] != recreated:
             if self._exposure.cluster.cluster_id not in {None, cluster.cluster_id}:
                 self._exposure, self._were_safe = UNEXPOSED, frozenset()  # what was stored is of another one
+            old, new = self._exposure.cluster.by_topic, cluster.by_topic
+            self._were_safe = frozenset(  # what is gone, or was recreated, has no past
+                name
+                for name in self._were_safe & new.keys()
+                if len({old[name].topic_id, new[name].topic_id} - {None}) < 2
+            )
             self._exposure = exposure_of(cluster, self._exposure)
             found = wrong_in(cluster, self._exposure, self._were_safe, sorted(recreated))
             self._were_safe = _safe(self._exposure, self._were_safe)

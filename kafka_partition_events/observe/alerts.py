@@ -161,8 +161,8 @@ def wrong_in(
     tally = _Tally(cluster)
     by_alert: dict[str, dict[str, Wrong]] = {
         "KafkaBrokerMissing": tally.missing(),
-        "KafkaPartitionsOffline": tally.of_topics(tally.offline[None], {}),
-        "KafkaPartitionsUnderReplicated": tally.of_topics({}, tally.behind[None]),
+        "KafkaPartitionsOffline": _of_topics("offline", tally.offline[None]),
+        "KafkaPartitionsUnderReplicated": _of_topics("behind", tally.behind[None]),
         "KafkaTopicRecreated": {name: Wrong(value=1) for name in recreated if name in cluster.by_topic},
     }
     if not tally.holds:  # else the missing broker is the reason
@@ -282,18 +282,11 @@ class _Tally:
             for broker, count in sorted(self.holds.items())
         }
 
-    def of_topics(
-        self, offline: Mapping[str, list[int]], behind: Mapping[str, list[int]]
-    ) -> dict[str, Wrong]:
-        down, late = _frozen(offline), _frozen(behind)
-        return {
-            name: Wrong(
-                value=len(down.get(name, ())) + len(late.get(name, ())),
-                offline={name: down[name]} if name in down else {},
-                behind={name: late[name]} if name in late else {},
-            )
-            for name in sorted(down.keys() | late.keys())
-        }
+
+def _of_topics(field_: str, topics: Mapping[str, list[int]]) -> dict[str, Wrong]:
+    return {
+        name: Wrong(value=len(ids), **{field_: {name: tuple(ids)}}) for name, ids in sorted(topics.items())
+    }
 
 
 def _frozen(topics: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:

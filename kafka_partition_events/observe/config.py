@@ -31,12 +31,13 @@ from kafka_partition_events.observe.setting_kinds import (
     secret_property,
     shown,
 )
-from kafka_partition_events.observe.settings import ALL, SECTIONS, SINK_TYPES, WITHDRAWN, Settings
+from kafka_partition_events.observe.settings import ALL, SECTIONS, SINK_TYPES, Settings
 
 COMMAND_LINE: Final = "command line"
 _PREFIX: Final = "KPE_"
 _NESTED: Final = "__"
 _FILE: Final = "_file"
+_TWICE: Final = "is given twice, as a value and as a file"
 _TEMPLATE: Final = "template"  # no secret, but so long that it has a file of its own
 _TABLES: Final = (Properties, Headers)
 _MOST_PROBLEMS: Final = 100
@@ -140,8 +141,8 @@ class _Layers:
             elif name == "sinks":
                 self._add_sinks(body if self._sinks_used else [], origin)
             elif name not in SECTIONS and self._whole:
-                hint = _instead(name, sorted(ALL))
-                self._problems.append(f"{origin}: {name}: there is no such section; {hint}")
+                there = ", ".join(sorted(ALL))
+                self._problems.append(f"{origin}: {name}: there is no such section; there are {there}")
 
     def _add_sinks(self, body: object, origin: str) -> None:
         if not isinstance(body, list) or not all(isinstance(item, dict) for item in body):
@@ -156,8 +157,7 @@ class _Layers:
                 self._problems.append(f"{origin}: {path}: there are two sinks of that name")
             elif not isinstance(type_, str) or type_ not in SINK_TYPES:
                 choices = ", ".join(f'"{choice}"' for choice in SINK_TYPES)
-                why = WITHDRAWN.get(f"sinks.{type_}", f"has to be one of {choices}")
-                self._problems.append(f"{origin}: {path}.type: {shown(type_)}: {why}")
+                self._problems.append(f"{origin}: {path}.type: {shown(type_)}: has to be one of {choices}")
             else:
                 self._sections[path], self._bodies[path] = SINK_TYPES[type_], {}
                 self._merge(path, item, origin)
@@ -189,17 +189,22 @@ class _Layers:
         for name, value in body.items():
             plain = name.removesuffix(_FILE)
             if known.get(name) in _TABLES and isinstance(value, dict):
-                for property_, each in _flattened(value):
-                    key = f"{path}.{name}.{property_.removesuffix(_FILE)}"
-                    held = self._held(key, each) if property_.endswith(_FILE) else each
-                    into.setdefault(name, {})[property_.removesuffix(_FILE)] = held
-                    secret = known[name] == Headers or secret_property(property_.removesuffix(_FILE))
-                    self._note(key, held, origin, secret=secret)
+                table, given = into.setdefault(name, {}), dict(_flattened(value))
+                if not isinstance(table, dict):
+                    continue  # what an earlier layer says is refused as it stands
+                for property_, each in given.items():
+                    plain = property_.removesuffix(_FILE)
+                    key, in_file = f"{path}.{name}.{plain}", plain != property_
+                    if in_file and plain in given:
+                        self._problems.append(f"{key}: {_TWICE}")
+                    table[plain] = self._held(key, each) if in_file else each
+                    secret = known[name] == Headers or secret_property(plain)
+                    self._note(key, table[plain], origin, secret=secret)
             elif name not in known and (
                 known.get(plain) in SECRETS or (plain == _TEMPLATE and plain in known)
             ):
                 if plain in body:
-                    self._problems.append(f"{path}.{plain}: is given twice, as a value and as a file")
+                    self._problems.append(f"{path}.{plain}: {_TWICE}")
                 text = self._held(f"{path}.{plain}", value)
                 into[plain] = re.findall(r"[^,\s]+", text) if get_origin(known[plain]) is tuple else text
                 self._note(f"{path}.{plain}", text, f"{origin}: {value}", secret=plain != _TEMPLATE)
@@ -290,11 +295,9 @@ def _problems_of(error: Any, path: str, section: type) -> Iterator[tuple[str, st
 
     for each in error.exceptions:
         if isinstance(each, ForbiddenExtraKeysError):
-            names = [attribute.name for attribute in attrs.fields(section)]
+            there = ", ".join(attribute.name for attribute in attrs.fields(section))
             for name in sorted(each.extra_fields):
-                of = "sinks" if path.startswith("sinks.") else path
-                hint = _instead(f"{of}.{name}", names)
-                yield f"{path}.{name}", f"there is no such setting; {hint}"
+                yield f"{path}.{name}", f"there is no such setting; there are {there}"
             continue
         name = next(note.name for note in each.__notes__ if isinstance(note, AttributeValidationNote))
         if isinstance(each, KeyError):
@@ -302,10 +305,6 @@ def _problems_of(error: Any, path: str, section: type) -> Iterator[tuple[str, st
             yield f"{path}.{name}", f"is missing; it has to be {expected(kind)}"
         else:
             yield f"{path}.{name}", str(each.args[0] if each.args else each)
-
-
-def _instead(name: str, there: Iterable[str]) -> str:
-    return WITHDRAWN.get(name) or f"there are {', '.join(there)}"
 
 
 def _secrets_of(section: Any) -> Iterator[str]:

@@ -55,8 +55,6 @@ class EventLabels:
             link: Reaches the control topics; closed with this. Nothing is written.
             clock: The poller's, by which events say when they were seen.
         """
-        self.skipped = Skipped()
-        """Records of ``kpe.changes`` that were not understood."""
         self._link = link
         self._clock = clock
         self._ledger = Ledger()
@@ -113,7 +111,7 @@ class EventLabels:
         """Take in all that was asked for; return what is wrong, if something is."""
         try:
             for key, value in self._link.read_changes(limit):
-                self._ledger.take_written(key, value, self.skipped, NO_PLACE)
+                self._ledger.take_written(key, value, Skipped(), NO_PLACE)
             self._plans, self._read_from = Plans(self._ledger.changes.values()), began
         except ControlTopicError as error:
             return str(error)

@@ -12,7 +12,8 @@ _BYTES = {
 }  # fmt: skip
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([A-Za-z]+)")
 
-A_DURATION = "a number and ms, s, m, h or d, such as 500ms or 10m"
+_LONGEST_S = 36_525 * _SECONDS["d"]  # sums of these are still dates
+A_DURATION = "a number and ms, s, m, h or d, such as 500ms or 10m; 100 years at most"
 A_SIZE = "a number and B, kB, MB, GB, KiB, MiB or GiB, such as 512MiB"
 
 
@@ -20,11 +21,11 @@ def parse_duration(text: str) -> float:
     """Return the seconds that a text such as ``500ms``, ``5s``, ``10m``, ``1h`` or ``7d`` means.
 
     Raises:
-        ValueError: it means none, or no time at all.
+        ValueError: it means none, no time at all, or more than 100 years.
     """
     seconds = _parse(text, _SECONDS, f"a duration; write {A_DURATION}")
-    if not 0 < seconds < math.inf:
-        raise ValueError(f"a duration must be longer than nothing, not {text!r}")
+    if not 0 < seconds <= _LONGEST_S:
+        raise ValueError(f"a duration must be longer than nothing, and of 100 years at most, not {text!r}")
     return seconds
 
 

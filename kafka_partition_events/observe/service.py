@@ -199,8 +199,8 @@ class Service:
         )
 
     def _called(self) -> str:
-        """Return what the cluster is called in metrics and alerts."""
-        cluster = self._poller.cluster
+        """Return what the cluster is called in metrics and alerts; before the first answer as it was last."""
+        cluster = self._poller.cluster or (self._resumed and self._resumed[0])
         return self._settings.kafka.name or (cluster and cluster.cluster_id) or UNKNOWN_CLUSTER
 
     # -- making the parts ----------------------------------------------------------------------------

@@ -195,37 +195,3 @@ SECTIONS: Final[Mapping[str, type]] = MappingProxyType(
     {section.name: section.type for section in fields(Settings) if section.name != "sinks" and section.type}
 )
 ALL: Final = frozenset({*SECTIONS, "sinks"})
-
-_OF_ALERTMANAGER: Final = (
-    "Alertmanager does that: see alertmanager/alertmanager.yml of `kpe assets export`, "
-    'and a sink of type "alertmanager"'
-)
-_OF_PARTITIONS: Final = "kafka_exporter has its own names, and series for each partition: run it beside this"
-_PLAIN_WAY: Final = "leave it out: a URL is your word, and is posted to wherever it leads"
-WITHDRAWN: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "incidents": "hold_down and broker_hold_down are in [alerts]; grouping, silences and repetition: "
-        + _OF_ALERTMANAGER,
-        "election": "leave it out: two observers both post, and labels make it one alert",
-        "windows": f"use a mute time interval: {_OF_ALERTMANAGER}",
-        "clusters": "run one `kpe observe` for each cluster, with name in [kafka]",
-        "outbox.on_corrupt": "leave it out; move a damaged file away, with its -wal and -shm",
-        "metrics.granularity": f"use max_topics; {_OF_PARTITIONS}",
-        "metrics.compat": f"leave it out; {_OF_PARTITIONS}",
-        "http.users": "put a proxy in front that asks for passwords, or use client_ca",
-        "http.hosts": "leave it out; a proxy in front can check names",
-        "http.client_names": "leave it out: who client_ca vouches for may read",
-        "sinks.stream": "leave it out: sinks get events, and incidents are alerts of Alertmanager",
-        "sinks.format": "leave it out: a webhook gets CloudEvents, or what template makes of them; chat, "
-        f"paging: {_OF_ALERTMANAGER}",
-        "sinks.max_age": "leave it out: what waits is kept until it is delivered, or the outbox is full",
-        "sinks.batch": "leave it out: each event is a request of its own, and a digest has all of one cause",
-        "sinks.redact": "a template sends what it names; a topic has readers by its ACLs",
-        "sinks.runbook_url": "leave it out; alerts name their runbooks",
-        "sinks.allow_private": _PLAIN_WAY,
-        "sinks.allow_networks": _PLAIN_WAY,
-        "sinks.smtp": _OF_ALERTMANAGER,
-        "sinks.pagerduty": _OF_ALERTMANAGER,
-    }
-)
-"""What earlier versions had, and what to do instead."""

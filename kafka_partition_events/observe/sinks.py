@@ -97,7 +97,7 @@ class SinkRunner:
         clock: Clock,
         make: Callable[[QueuedSettings, Kafka], Sink] = make_sink,
     ) -> None:
-        """Make it; nothing is delivered yet. The outbox forgets readers that are no sinks any more.
+        """Make it; nothing is delivered, and no reader forgotten, before `start`.
 
         Args:
             outbox: Where entries wait.
@@ -112,8 +112,6 @@ class SinkRunner:
         """
         self._outbox = outbox
         self._deliverers: dict[str, Deliverer] = {}
-        for gone in set(outbox.readers()) - {sink.name for sink in sinks}:
-            outbox.unsubscribe(gone)
         try:
             for sink in sinks:
                 self._deliverers[sink.name] = Deliverer(
@@ -124,7 +122,9 @@ class SinkRunner:
             raise
 
     def start(self) -> None:
-        """Begin to deliver. Idempotent."""
+        """Begin to deliver; the outbox forgets readers that are no sinks any more. Idempotent."""
+        for gone in set(self._outbox.readers()) - self._deliverers.keys():
+            self._outbox.unsubscribe(gone)
         for deliverer in self._deliverers.values():
             deliverer.start()
 

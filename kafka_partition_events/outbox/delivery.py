@@ -151,9 +151,10 @@ class Deliverer:
     def _run(self) -> None:
         try:
             while self._clock.monotonic() < self._deadline:
+                closing = self._deadline < math.inf  # before it reads: what came before `close` is delivered
                 delay = self._step()
                 if delay is None:
-                    if self._deadline < math.inf:
+                    if closing:
                         return  # drained
                     self._wait_for_entries()
                 elif not self._sleep(delay):

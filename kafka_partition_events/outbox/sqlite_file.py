@@ -27,7 +27,7 @@ _DIAGNOSES: Final = {
     sqlite3.SQLITE_BUSY: f"another process has held it for {_BUSY_TIMEOUT_S:g} s: see who has it open",
     sqlite3.SQLITE_READONLY: f"it can't be written: {_PERMISSION}",
     sqlite3.SQLITE_PERM: f"it can't be written: {_PERMISSION}",
-    sqlite3.SQLITE_CANTOPEN: f"it can't be opened: {_PERMISSION}, and see that neither is missing",
+    sqlite3.SQLITE_CANTOPEN: f"it can't be opened: {_PERMISSION}; both must be there, and no link to nowhere",
 } | dict.fromkeys(
     _DAMAGED,
     "it is damaged, or no outbox at all: restore it from a copy, or stop who uses it and move it away with "
@@ -48,10 +48,12 @@ def open_file(path: Path) -> sqlite3.Connection:
             # SQLite would make it as the umask says, and the files beside it like it. One that is there is
             # not opened: to close it would end the locks of this process's other connections to it.
             with contextlib.suppress(FileExistsError):
-                os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+                os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             return _open(path)
     except sqlite3.Error as error:
         raise explained(path, error) from error
+    except OSError as error:
+        raise cannot_open(path, error) from error
 
 
 def held_alone(outbox: str) -> contextlib.AbstractContextManager[None]:
@@ -60,7 +62,7 @@ def held_alone(outbox: str) -> contextlib.AbstractContextManager[None]:
     Entering raises `ConfigurationError` if another process holds it, `OutboxError` if that can't be asked.
     """
     # The same file by another name is the same outbox.
-    return _locked(Path(outbox).resolve(), ".observer", fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return _locked(Path(os.path.realpath(outbox)), ".observer", fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextlib.contextmanager
@@ -69,7 +71,7 @@ def _locked(path: Path, suffix: str, how: int) -> Iterator[None]:
 
     The file stays: if it were removed, two processes might lock two files of that name.
     """
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - raises nothing; what is wrong is met below
         raise OutboxError(f"{path} is a directory: give the path of a file in it")
     file = path.with_name(f"{path.name}{suffix}")
     with contextlib.ExitStack() as opened:
@@ -81,10 +83,7 @@ def _locked(path: Path, suffix: str, how: int) -> Iterator[None]:
                 f"outbox.path: another kpe observe works on {path}; give each one an outbox of its own"
             ) from None
         except OSError as error:
-            raise OutboxError(
-                f"{file}: can't open the outbox: {error.strerror or error}: give a file in a directory that "
-                f"exists, and {_PERMISSION}"
-            ) from error
+            raise cannot_open(file, error) from error
         yield
 
 
@@ -98,14 +97,19 @@ def connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
 
 
+def cannot_open(path: Path, error: OSError) -> OutboxError:
+    """Return the error as one that names the file, the cause and the cure."""
+    return OutboxError(
+        f"{path}: can't open the outbox: {error.strerror or error}: give a file in a directory that exists, "
+        f"no link to nowhere, and {_PERMISSION}"
+    )
+
+
 def explained(path: Path, error: sqlite3.Error) -> OutboxError:
     """Return the error as one that names the file, the cause and the cure."""
     said = " ".join(str(error).split())  # it quotes a damaged schema as it stands
-    return OutboxError(f"{path}: {_DIAGNOSES.get(_primary_code(error), _UNKNOWN)} ({said:.300})")
-
-
-def _primary_code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    primary_code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    return OutboxError(f"{path}: {_DIAGNOSES.get(primary_code, _UNKNOWN)} ({said:.300})")
 
 
 def _open(path: Path) -> sqlite3.Connection:

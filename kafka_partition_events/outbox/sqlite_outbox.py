@@ -94,7 +94,7 @@ class SqliteOutbox:
             )
         self.path = Path(path).absolute()
         self._max_bytes = max_bytes
-        self._max_age = timedelta(seconds=max_age_s)
+        self._max_age = timedelta(seconds=min(max_age_s, 3.2e9))  # 100 years are for ever
         self._clock = clock or Clock()
         self._lock, self._closed, self._too_small = threading.Lock(), False, False
         self._process = OwnProcess(type(self).__name__)
@@ -133,7 +133,7 @@ class SqliteOutbox:
             if entries:
                 before = _last_seq(db)
                 for entry in entries:
-                    _append(db, entry, before)
+                    _append(db, entry)
                 # Only who appends keeps the bounds: another process may know others.
                 self._prune(db, before)
 
@@ -214,7 +214,8 @@ class SqliteOutbox:
         """
         where, parameters = sql.conditions(since, until, names)
         query = f"{sql.SELECT} WHERE {where} ORDER BY seq LIMIT ?"
-        self._process.check()
+        with self._connection():
+            pass  # raises if it is closed
         try:
             with closing(connect(self.path)) as db:
                 while rows := db.execute(query, (after_seq, *parameters, _PAGE)).fetchall():
@@ -228,7 +229,8 @@ class SqliteOutbox:
         with self._connection() as db:
             cursor, dropped, dead = _reader(db, reader)
             [waiting] = db.execute(sql.COUNT_AFTER, (cursor,)).fetchone()
-            oldest = _recorded_after(db, cursor)
+            row = db.execute(sql.RECORDED_AFTER, (cursor,)).fetchone()
+            oldest = None if row is None else sql.to_moment(row[0])
             return ReaderStats(waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
 
     @property
@@ -286,16 +288,13 @@ def _advance(db: sqlite3.Connection, reader: str, cursor: int) -> None:
     db.execute("UPDATE readers SET cursor = max(cursor, ?) WHERE name = ?", (cursor, reader))
 
 
-def _append(db: sqlite3.Connection, entry: Entry, before: int) -> None:
-    """Append an entry whose id is new. If an earlier write had it at another moment, append `again`."""
+def _append(db: sqlite3.Connection, entry: Entry) -> None:
+    """Append an entry whose id is new. If it is there at another moment, append `again`."""
     new, again = db.execute(sql.APPEND, sql.to_row(entry)).rowcount, entry.again
-    if again and not new and db.execute(sql.EARLIER, (entry.id, before, sql.to_micros(entry.at))).fetchone():
-        _append(db, again, before)
-
-
-def _recorded_after(db: sqlite3.Connection, cursor: int) -> datetime | None:
-    row = db.execute(sql.RECORDED_AFTER, (cursor,)).fetchone()
-    return None if row is None else sql.to_moment(row[0])
+    if again and not new:
+        at = sql.to_micros(entry.at)
+        if db.execute("SELECT 1 FROM entries WHERE id = ? AND at <> ?", (entry.id, at)).fetchone():
+            _append(db, again)
 
 
 def _size(db: sqlite3.Connection) -> int:

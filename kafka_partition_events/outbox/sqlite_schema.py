@@ -44,7 +44,6 @@ SCHEMA: Final = (
 
 _COLUMNS: Final = "id, name, key, subject, at, recorded_at, body"
 APPEND: Final = f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
-EARLIER: Final = "SELECT 1 FROM entries WHERE id = ? AND seq <= ? AND at <> ?"
 SELECT: Final = f"SELECT seq, {_COLUMNS} FROM entries"
 READ: Final = f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?"
 COUNT_AFTER: Final = "SELECT count(*) FROM entries WHERE seq > ?"

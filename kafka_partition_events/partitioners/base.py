@@ -118,9 +118,11 @@ class Partitioner(PartitionChangeListener, ABC):
         route = self.routing.current.get(topic) or self.routing.of(topic, cluster)
         if route is None:
             return UNASSIGNED
+        # Only of records without a key does kafka-python ask twice; one with a key goes where that says.
+        asked = self._repeats and serialized_key is None
+        again = self._repeats.pop((get_ident(), topic), None) if asked else None
         if not serialized_key and self.keying.empty_is_no_key:
             serialized_key = None
-        again = self._repeats.pop((get_ident(), topic), None) if self._repeats else None
         if again is not None and (again in route.usable_set or route.avoids(again)):
             return again
         if self.deliveries.probing and (serialized_key is None or self.ignores_keys):

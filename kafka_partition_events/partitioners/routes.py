@@ -53,7 +53,7 @@ class Routes:
         self._watched: weakref.WeakSet[ClientCluster] = weakref.WeakSet()
         self._on_renewed: set[weakref.WeakMethod[Callable[[], None]]] = set()
         self._by_topic: list[dict[str, Any]] = []
-        self._compiling = threading.Lock()
+        self._compiling = threading.RLock()  # the collector may end the last producer in there: see `limit`
         self._deriving = threading.Lock()
         self._changed = False  # whether an input was changed since the routes were derived
         self.renew()
@@ -135,6 +135,9 @@ class Routes:
 
         It holds for keys too: a limited topic is to them one with fewer partitions. Records that are placed
         after this has returned keep to it, those that other threads are placing may not. Does no I/O.
+
+        An agent's thread is here without the poller's lock. Should the collector run in `_compile_table` and
+        drop the last producer, the table is taken away by this thread, and compiled again by what holds then.
         """
         with self._compiling:
             if limits == self.limits:
@@ -154,6 +157,8 @@ class Routes:
             self._table = self.generation = None
             return ()
         self._table = compile_routes(cluster, self.budget, before, self.limits)
+        if self._cluster is not cluster:
+            return self._compile_table()
         self.generation = cluster.generation  # after the table, which is never older
         return () if self.budget is None else tuple(_cap_changes(self._name(), before, self._table))
 
@@ -179,7 +184,7 @@ class Routes:
         self._drop_what_followed()
 
     def _drop_what_followed(self) -> None:
-        for reference in tuple(self._on_renewed):
+        for reference in self._on_renewed.copy():
             if (drop := reference()) is not None:
                 drop()
 

@@ -34,23 +34,18 @@ class ObservingListener(PartitionChangeListener):
         self._clock = clock or Clock()
         self._blind_from: datetime | None = None
 
-    def wants(self, event: Event) -> bool:
-        """Return whether to hear of an event; by default of each one."""
-        return True
-
     @abstractmethod
     def on_observed(self, observed: Observed) -> None:
         """Hear of an event."""
 
     def on_event(self, event: Event) -> None:
-        """Add what the observer knows of it and hand it over, if the event is wanted."""
+        """Add what the observer knows of it and hand it over."""
         if isinstance(event, MetadataRecovered):
             # It is the first event of a poll; whatever else that poll found has the same beginning.
             self._blind_from = event.previous_at
-        if self.wants(event):
-            recorded_at = self._clock.now().astimezone(UTC)
-            blind, labels = self._blind(event), self._labels(event)
-            self.on_observed(Observed(event=event, recorded_at=recorded_at, blind=blind, labels=labels))
+        recorded_at = self._clock.now().astimezone(UTC)
+        blind, labels = self._blind(event), self._labels(event)
+        self.on_observed(Observed(event=event, recorded_at=recorded_at, blind=blind, labels=labels))
 
     def _blind(self, event: Event) -> bool:
         # What the gate had doubted for some polls, such as a deletion, may begin before the blind time does.

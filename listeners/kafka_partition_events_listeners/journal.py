@@ -17,9 +17,10 @@ What one poll finds for one cause is one entry (`fold`): the loss of a broker am
 8,000 transitions, and 800 of those.
 """
 
+import contextlib
 import json
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -131,24 +132,23 @@ class JournalListener(ObservingListener):
         """Make entries of what a poll has found; what none can be made of is lost, and the rest is not."""
         found, self._observed = self._observed, []
         try:
-            self._waiting += self._entries_of(found)
+            self._waiting += fold(found, observer=self._observer)
         except Exception as error:  # noqa: BLE001 - a bug: it must not cost a whole poll, which others then miss
             _log.error(
                 "poll_not_folded", events=len(found), error=repr(error), exception=traceback.format_exc()
             )
             for observed in found:
                 try:
-                    self._waiting += self._entries_of([observed])
+                    self._waiting += fold([observed], observer=self._observer)
                 except Exception as alone:  # noqa: BLE001 - the same
                     _log.error("event_not_journalled", name=name_of(observed.event), error=repr(alone))
                     self._lost += 1
 
-    def _entries_of(self, found: Sequence[Observed]) -> Sequence[Entry]:
-        return fold(found, observer=self._observer)
-
     def on_resync(self, event: Resync) -> None:
         """Journal that events were dropped, and what they must have been, as far as the snapshot shows."""
         self.on_event(event)
+        if self._cluster.generation == 0:
+            self._resume(event.cluster)
         self._blind_from = self._polled_at
         missed = diff(
             self._cluster,
@@ -160,6 +160,17 @@ class JournalListener(ObservingListener):
         )
         for change in missed:
             self.on_event(evolve(change, sequence=event.sequence))
+
+    def _resume(self, cluster: Cluster) -> None:
+        """Go on from the stored snapshot: the first answer, which shows what changed since, was dropped, too.
+
+        Not if that is of another cluster, or was stored with other `values`: of other topics, say.
+        """
+        with contextlib.suppress(OutboxError):  # all that there is passes for the state at the start then
+            beside = {name: self._outbox.values(name).get(name) for name in self._beside}
+            stored = load_snapshot(self._outbox) if beside == self._beside else None
+            if stored is not None and stored[0].cluster_id == cluster.cluster_id:
+                self._cluster, self._polled_at = stored
 
     def on_settled(self, cluster: Cluster, polled_at: datetime | None) -> None:
         """Write the events that have come, if there are any or the stored time is old."""
@@ -182,8 +193,8 @@ class JournalListener(ObservingListener):
         self._tried_at = self._clock.monotonic()
         try:
             self._outbox.write(tuple(self._waiting), values=self._values())
-        except OutboxError as error:
-            self._fail(str(error))
+        except Exception as error:  # noqa: BLE001 - a bug must not let events pile up unseen
+            self._fail(str(error) if isinstance(error, OutboxError) else repr(error))
             return
         if self._last_error is not None:
             _log.warning("journal_written_again", events=len(self._waiting), lost_ever=self._lost)

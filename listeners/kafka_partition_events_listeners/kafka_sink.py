@@ -66,7 +66,7 @@ class KafkaSink:
         self.batch = batch
         self.topic = topic
         self._timeout = timeout
-        self._config, self._login = config, Login(config)
+        self._config = config
         self._producer = self._made()
         self._closed = False
         self._process = OwnProcess(type(self).__name__)
@@ -164,9 +164,11 @@ class KafkaSink:
             _discard(former)
 
     def _made(self) -> Producer:
-        self._login = Login(self._config)
-        usual = {"enable.idempotence": True, "linger.ms": 5, "error_cb": self._login.note}
-        return Producer({**usual, **up_to_date(self._config)})
+        login = Login(self._config)
+        usual = {"enable.idempotence": True, "linger.ms": 5, "error_cb": login.note}
+        producer = Producer({**usual, **up_to_date(self._config)})
+        self._login = login  # not before: if none was made, the former one's has the cause
+        return producer
 
 
 def _noting(answers: _Answers, place: int) -> Callable[[Any, Any], None]:

@@ -46,26 +46,30 @@ class OpenTelemetryRegistry:
         """Make a registry whose instruments are the meter's."""
         self._meter = meter
         self._lock = threading.Lock()
+        self._changing = threading.Lock()  # the other one is held for as long as collectors take
         self._collectors: list[DescribedCollector] = []
         self._made: set[str] = set()  # the series that have an instrument
         self._read: dict[str, list[Observation]] = {}  # what instruments have not taken yet
 
     def register(self, collector: DescribedCollector) -> None:
         """Have a collector read until it is unregistered."""
-        self._collectors = [*self._collectors, collector]
+        with self._changing:
+            self._collectors = [*self._collectors, collector]
         for metric in collector.describe():
             for suffix in _SERIES[metric.type]:
                 self._make(metric, suffix)
 
     def unregister(self, collector: DescribedCollector) -> None:
         """Read a collector no more."""
-        self._collectors = [each for each in self._collectors if each is not collector]
+        with self._changing:
+            self._collectors = [each for each in self._collectors if each is not collector]
 
     def _make(self, metric: Metric, suffix: str) -> None:
         series, meter = metric.name + suffix, self._meter
-        if series in self._made:
-            return
-        self._made.add(series)
+        with self._changing:
+            if series in self._made:
+                return
+            self._made.add(series)
         name = metric.name.removesuffix("_seconds")
         unit = "s" if name != metric.name and suffix != "_count" else ""
         name += suffix.removesuffix("_total")

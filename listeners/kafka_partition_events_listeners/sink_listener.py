@@ -86,14 +86,15 @@ class SinkListener(CloudEventsListener):
         """What became of the events so far."""
         return self._stats
 
-    def wants(self, event: Event) -> bool:
-        """Return whether the sink is to see an event: not that a child begins, and nothing was missed.
+    def on_event(self, event: Event) -> None:
+        """Hear of an event; one that says that nothing was missed is none for the sink.
 
         Raises:
             ForkedError: the listener was made before a fork.
         """
         self._process.check()
-        return not (isinstance(event, Resync) and not event.dropped)
+        if not isinstance(event, Resync) or event.dropped:
+            super().on_event(event)
 
     def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
         """Keep it until all that belongs to it is there."""
@@ -104,7 +105,7 @@ class SinkListener(CloudEventsListener):
         waiting, self._waiting = self._waiting, []
         failures, give_up_at = 0, self._clock.monotonic() + self._retry.max_age
         while waiting:
-            batch = waiting[: self._sink.batch]
+            batch = waiting[: 1 if failures else self._sink.batch]
             error = self._try(batch)
             decision = decide(self._retry, failures, len(batch), error, random.random())
             failures = decision.failures
@@ -112,11 +113,11 @@ class SinkListener(CloudEventsListener):
             del waiting[: decision.delivered]
             if error is None:
                 continue
-            if self._clock.monotonic() + decision.delay > give_up_at:
-                self._lose(waiting, error)
-                return
             if decision.refused:
                 self._lose([waiting.pop(0)], error)
+            elif self._clock.monotonic() + decision.delay > give_up_at:
+                self._lose(waiting, error)
+                return
             with self._pause:
                 self._clock.wait(self._pause, decision.delay)
 
@@ -130,7 +131,7 @@ class SinkListener(CloudEventsListener):
         except DeliveryError as error:
             found = error
         except Exception as error:  # noqa: BLE001 - a bug of the sink's must not cost what is behind it
-            found = DeliveryError(repr(error), reason="error", refused=True)
+            found = DeliveryError(repr(error), reason="error", refused=len(batch) == 1)
         else:
             return None
         counted = {**self._stats.failures, found.reason: self._stats.failures.get(found.reason, 0) + 1}

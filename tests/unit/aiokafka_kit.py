@@ -34,9 +34,8 @@ async def idle() -> None:
 
 async def a_producer(**config: Any) -> AIOKafkaProducer:
     """Return a producer that believes that it was started; nothing is connected to."""
-    producer = AIOKafkaProducer(
-        bootstrap_servers="127.0.0.1:1", **{"acks": "all", "enable_idempotence": False, **config}
-    )
+    settings = {"acks": "all", "enable_idempotence": False, **config}
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", **settings)
     learn(producer, LEADERS)
     producer._sender._sender_task = asyncio.ensure_future(idle())
     return producer
@@ -45,10 +44,10 @@ async def a_producer(**config: Any) -> AIOKafkaProducer:
 def learn(producer: AIOKafkaProducer, leaders: dict[str, list[int]]) -> None:
     """Let a producer know topics; leader -1 is none."""
     brokers = [(number, "127.0.0.1", number, None) for number in (1, 2, 3)]
-    topics: Any = [
-        (0, topic, False, [(0, n, leader, [leader], [leader], []) for n, leader in enumerate(those)])
-        for topic, those in leaders.items()
-    ]
+    topics: Any = []
+    for topic, those in leaders.items():
+        rows: Any = [(0, n, leader, [leader], [leader], []) for n, leader in enumerate(those)]
+        topics.append((0, topic, False, rows))
     producer.client.cluster.update_metadata(MetadataResponse_v5(0, brokers, "c", 1, topics))
 
 
@@ -82,10 +81,8 @@ class Rig:
 
     @property
     def adapter(self) -> Any:
-        flush = type(self.producer).flush
-        (adapter,) = [
-            cell.cell_contents for cell in flush.__closure__ if hasattr(cell.cell_contents, "flight")
-        ]
+        held = [cell.cell_contents for cell in type(self.producer).flush.__closure__]
+        (adapter,) = [each for each in held if hasattr(each, "flight")]
         return adapter
 
     @property

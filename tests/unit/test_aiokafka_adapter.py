@@ -26,6 +26,7 @@ from tests.loop_kit import on_a_loop
 from tests.poller_kit import until
 from tests.unit.aiokafka_kit import Rig, a_poller, a_producer, a_rig, learn, outcome, reports
 
+STICKY = StickyPartitioner, UniformStickyPartitioner
 MUCH = b"x" * 10_000  # two of them do not fit into a batch
 
 
@@ -128,16 +129,7 @@ async def test_a_class_that_can_not_attach_itself_is_stopped(monkeypatch: pytest
 # -- where records go ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        AdaptivePartitioner,
-        DefaultPartitioner,
-        RoundRobinPartitioner,
-        StickyPartitioner,
-        UniformStickyPartitioner,
-    ],
-)
+@pytest.mark.parametrize("kind", [AdaptivePartitioner, DefaultPartitioner, RoundRobinPartitioner, *STICKY])
 @on_a_loop
 async def test_keys_are_where_a_plain_producer_puts_them_and_the_rest_is_spread(kind: Any) -> None:
     rig, plain = await a_rig(kind()), await a_producer()
@@ -281,9 +273,7 @@ async def test_brokers_are_judged_while_a_record_waits_and_only_then(monkeypatch
 
 
 @on_a_loop
-async def test_a_loop_that_was_blocked_reads_its_answers_before_it_judges(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_loop_that_was_blocked_reads_answers_before_judging(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = await a_rig(rescue="hedge")
     served: list[bool] = []
     monkeypatch.setattr(rig.adapter.flight, "served", lambda *, hedges=True: served.append(hedges))

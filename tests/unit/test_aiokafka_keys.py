@@ -125,12 +125,8 @@ async def test_a_second_way_that_is_just_being_made_is_not_left_when_the_produce
             calls.ended = True
 
         monkeypatch.setattr(Calls, "end", end)
-    begun, may_go_on, start, stop = (
-        asyncio.Event(),
-        asyncio.Event(),
-        SecondAccumulator.start,
-        AIOKafkaProducer.stop,
-    )
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+    start, stop = SecondAccumulator.start, AIOKafkaProducer.stop
 
     async def start_late(second: SecondAccumulator) -> None:
         begun.set()

@@ -28,14 +28,9 @@ def an_answer(partitions: int = 2) -> Any:
     """Return what a broker answers, as it comes over the wire."""
     rows: list[Any] = [(0, n, n + 1 if n < 2 else -1, 5 + n, [1, 2], [1], [2], {}) for n in range(partitions)]
     kind = AskMetadata(None).prepare({3: (0, 13)}).RESPONSE_TYPE
-    said = kind(
-        0,
-        [(1, "a", 1, "r", {}), (2, "b", 2, None, {})],
-        "the cluster",
-        1,
-        [(0, "t", ID, False, rows, 0, {}), (3, "gone", uuid.UUID(int=0), False, [], 0, {})],
-        {},
-    )
+    brokers: Any = [(1, "a", 1, "r", {}), (2, "b", 2, None, {})]
+    topics: Any = [(0, "t", ID, False, rows, 0, {}), (3, "gone", uuid.UUID(int=0), False, [], 0, {})]
+    said = kind(0, brokers, "the cluster", 1, topics, {})
     return kind.decode(said.encode())
 
 
@@ -46,10 +41,9 @@ class Client(AIOKafkaClient):  # type: ignore[misc]
         super().__init__()
         self.answers = dict(enumerate(answers, 1))
         self.asked: list[tuple[int, Any]] = []
-        brokers = [(node, "a", node, None) for node in self.answers]
-        self.cluster.update_metadata(
-            SimpleNamespace(API_VERSION=5, brokers=brokers, controller_id=1, topics=[])
-        )
+        known = [(node, "a", node, None) for node in self.answers]
+        answer = SimpleNamespace(API_VERSION=5, brokers=known, controller_id=1, topics=[])
+        self.cluster.update_metadata(answer)
 
     async def send(self, node_id: int, request: Any, *, group: Any = None) -> Any:
         assert group == OWN_GROUP

@@ -233,6 +233,16 @@ def test_a_poll_that_fails_ends_no_wait_and_posts_nothing() -> None:
     assert watched.sees(1).fires() == ["KafkaBrokerMissing"]
 
 
+def test_while_answers_are_refused_nothing_is_over() -> None:
+    watched = Watched().sees(1)
+    assert watched.board.read().complete
+    watched.clock.advance(30.0)
+    watched.poller.health = Health(last_success=0.0, last_attempt=29.0, next_delay=10.0)
+    assert (watched.fires(), watched.board.read().complete) == ([], False)
+    watched.poller.health = Health(last_success=29.0, last_attempt=30.0, next_delay=10.0)
+    assert watched.board.read().complete, "a poll that is under way says nothing against the last one"
+
+
 def test_a_poller_that_hangs_is_blind_too() -> None:
     watched = Watched().sees(1, 2)
     watched.clock.advance(41.0)
@@ -261,6 +271,16 @@ def test_a_safe_alternative_is_missed_where_there_was_one() -> None:
     assert len(Watched(known=stored).sees(1, 2, topics=one).board.wrong()) == 1
     other = cluster_of(spread, (1, 2), cluster_id="c-2")
     assert Watched(known=other).sees(1, 2, topics=one).board.wrong() == {}
+
+
+@pytest.mark.parametrize("meanwhile", [[TOPICS], []], ids=["seen to be gone", "between two polls"])
+def test_a_topic_that_was_created_anew_has_lost_nothing(meanwhile: list[Any]) -> None:
+    spread = {"t": {"id": "old", "partitions": [{"leader": b, "replicas": [b], "isr": [b]} for b in (1, 2)]}}
+    one = {"t": {"id": "new", "partitions": [{"leader": 1, "replicas": [1], "isr": [1]}] * 2}}
+    watched = Watched()
+    for topics in (spread, *meanwhile, one):
+        watched.sees(1, 2, topics=topics).board.wrong()
+    assert watched.board.wrong() == {}
 
 
 def in_sync(*isrs: list[int]) -> Any:

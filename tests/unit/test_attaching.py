@@ -37,14 +37,8 @@ def test_a_producer_that_ends_leaves_once(ends: str, monkeypatch: pytest.MonkeyP
 
 
 def planned(**options: Any) -> AttachPlan:
-    settings = {
-        "transaction": None,
-        "acks": "all",
-        "rescue": None,
-        "standby": "auto",
-        "keys": "stay",
-        **options,
-    }
+    usual = {"transaction": None, "acks": "all", "rescue": None, "standby": "auto", "keys": "stay"}
+    settings = {**usual, **options}
     return AttachPlan(Producer(), DefaultPartitioner(), poller=None, poller_options={}, **settings)
 
 

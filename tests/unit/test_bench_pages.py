@@ -16,9 +16,9 @@ from benchmarks.kip480.__main__ import _BOOK as KIP480
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
-pytestmark = pytest.mark.parametrize(
-    "book", [CONVERGENCE, FAULTS, GATE, KIP480], ids=lambda book: str(book.name)
-)
+BOOKS = [CONVERGENCE, FAULTS, GATE, KIP480]
+
+pytestmark = pytest.mark.parametrize("book", BOOKS, ids=lambda book: str(book.name))
 
 
 def test_pages_say_what_the_results_say(book: Book[Any]) -> None:

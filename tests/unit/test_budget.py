@@ -22,10 +22,8 @@ def test_every_topic_gets_one_partition_even_beyond_the_budget() -> None:
 def test_internal_topics_cost_nothing() -> None:
     budget = BufferBudget(buffer_memory=4, batch_size=1, instance_id="a")
     routes = compile_routes(cluster_of({"__consumer_offsets": [1] * 50, "orders": [1] * 5}), budget)
-    assert {name: len(route.admitted) for name, route in routes.items()} == {
-        "__consumer_offsets": 50,
-        "orders": 4,
-    }
+    admitted = {name: len(route.admitted) for name, route in routes.items()}
+    assert admitted == {"__consumer_offsets": 50, "orders": 4}
 
 
 def chosen(**options: str) -> tuple[int, ...]:
@@ -64,8 +62,6 @@ def test_a_fleet_covers_every_partition_evenly() -> None:
         ({"max_partitions": {"orders": 0}}, r"max_partitions\['orders'\]"),
     ],
 )
-def test_impossible_budgets_are_refused_by_the_name_of_the_key(
-    arguments: dict[str, object], message: str
-) -> None:
+def test_impossible_budgets_are_refused_by_the_keys_name(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         BufferBudget(**arguments)  # type: ignore[arg-type]

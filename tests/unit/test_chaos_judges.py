@@ -189,11 +189,8 @@ def offline(topic: str) -> Posted:
     return posted(340.0, 360.0, topic, "KafkaPartitionsOffline")
 
 
-FIRST, OFFLINE, GROWTH = (
-    told("topic.created", 95, after={"count": 6}),
-    led("partition.offline", 312, None, 1),
-    grew(301, 6, 7),
-)
+FIRST = told("topic.created", 95, after={"count": 6})
+OFFLINE, GROWTH = led("partition.offline", 312, None, 1), grew(301, 6, 7)
 
 
 @pytest.mark.parametrize(

@@ -106,9 +106,7 @@ KEYLESS = [UniformStickyPartitioner, lambda: AdaptivePartitioner(ignore_keys=Tru
 
 @pytest.mark.parametrize("partitioner", KEYLESS)
 class TestAPartitionerThatIgnoresKeys:
-    def test_has_them_share_the_chunk_of_the_hot_path(
-        self, partitioner: Any, make: Make, now: list[float]
-    ) -> None:
+    def test_has_them_share_the_hot_paths_chunk(self, partitioner: Any, make: Make, now: list[float]) -> None:
         chooser = make(partitioner())
         for _ in range(2):  # no time passes in between: the longest chunk
             chosen = chooser.choose("orders", b"k", b"v")
@@ -133,9 +131,8 @@ class TestAPartitionerThatIgnoresKeys:
 
 
 def test_round_robin_counts_keyed_records_as_it_counts_others(make: Make) -> None:
-    chooser = make(
-        RoundRobinPartitioner(rng=Lowest()), observe({"orders": [1, 2, 3, None]}, brokers=[1, 2, 3])
-    )
+    three_online = observe({"orders": [1, 2, 3, None]}, brokers=[1, 2, 3])
+    chooser = make(RoundRobinPartitioner(rng=Lowest()), three_online)
     assert [chooser.choose("orders", key, b"v") for key in KEYS] == [0, 1, 2, 0, 1]
     assert chooser.stats.rerouted == 5
 
@@ -165,13 +162,12 @@ class OwnKeys(Partitioner):
         return topic == "orders"
 
 
-class TestKeysThatLibrdkafkaMustNotPlace:
-    def test_are_those_of_topics_whose_metadata_is_required(self, make: Make) -> None:
-        chooser = make(OwnKeys(hash_name="crc32"), known=False)
-        assert chooser.must_place("orders", b"k")
-        assert not chooser.must_place("other", b"k")
-        chooser._partitioner.keying.empty_is_no_key = True
-        assert not chooser.must_place("orders", b""), "an empty key is none to librdkafka"
+def test_librdkafka_must_not_place_keys_of_topics_whose_metadata_is_required(make: Make) -> None:
+    chooser = make(OwnKeys(hash_name="crc32"), known=False)
+    assert chooser.must_place("orders", b"k")
+    assert not chooser.must_place("other", b"k")
+    chooser._partitioner.keying.empty_is_no_key = True
+    assert not chooser.must_place("orders", b""), "an empty key is none to librdkafka"
 
 
 # -- topics that are not written any more ------------------------------------------------------------

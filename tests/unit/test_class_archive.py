@@ -27,9 +27,7 @@ def written(archive: ClassArchive) -> None:
     archive.draft.write_text("classes")
 
 
-def test_the_first_cluster_writes_and_later_ones_map_what_it_wrote(
-    tmp_path: Path, java: Path, jars: Path
-) -> None:
+def test_the_first_cluster_writes_and_later_ones_map_that(tmp_path: Path, java: Path, jars: Path) -> None:
     first = ClassArchive.of(java, jars, tmp_path)
     assert first.options == ()
     assert first.options_of_writer == (f"-XX:ArchiveClassesAtExit={first.draft}",)
@@ -45,10 +43,7 @@ def test_the_first_cluster_writes_and_later_ones_map_what_it_wrote(
 
 
 def test_other_jars_and_another_jdk_have_classes_of_their_own(tmp_path: Path, java: Path, jars: Path) -> None:
-    paths = {
-        ClassArchive.of(java, jars, tmp_path).path,
-        ClassArchive.of(java, tmp_path / "4.0", tmp_path).path,
-    }
+    paths = {ClassArchive.of(java, of, tmp_path).path for of in (jars, tmp_path / "4.0")}
     os.utime(java, ns=(1, 1))  # an update
     paths.add(ClassArchive.of(java, jars, tmp_path).path)
     assert len(paths) == 3

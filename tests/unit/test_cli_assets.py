@@ -84,17 +84,8 @@ def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None
     (tmp_path / "hook.j2").write_text("{{ name }}")
     text = (exported / "kpe.example.toml").read_text().replace("/run/secrets/", f"{tmp_path}/")
     text = text.replace("/etc/kpe/hook.j2", f"{tmp_path}/hook.j2")
-    prose = (
-        "# An ",
-        "# `k",
-        "# The ",
-        "# Durations",
-        "# librdkafka",
-        "# Every",
-        "# What",
-        "# One",
-        "# Events to",
-    )
+    words = "An ", "`k", "The ", "Durations", "librdkafka", "Every", "What", "One", "Events to"
+    prose = tuple(f"# {word}" for word in words)
     lines = [line for line in text.splitlines() if not line.startswith(prose)]
     (tmp_path / "all.toml").write_text("\n".join(line.removeprefix("# ") for line in lines))
     settings = load_config(tmp_path / "all.toml", {}).settings

@@ -9,6 +9,7 @@ import pytest
 
 from kafka_partition_events.cli.change.context import change_ids
 from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.control.groups.state import Group, Member
 from kafka_partition_events.control.protocol.records import Command
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from tests.change_kit import StoryClient, documents, unreachable
@@ -17,6 +18,7 @@ from tests.control_kit import ONE, TOPIC, Story, gated, grown, growth
 Captured = pytest.CaptureFixture[str]
 
 REQUEST = "change", "request", "--topic", TOPIC
+BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 NO_ANSWER = "no tracker has answered within 10 s"
 
 
@@ -40,9 +42,8 @@ class TestRequest:
         (change,) = documents(capsys.readouterr().out)
         assert (change["format"], change["state"], change["why"]) == ("kpe.change", "requested", "INC-1")
         (command,) = desk.sent
-        assert command == Command(
-            change_id=change["change_id"], verb=Verb.REQUEST, actor="alice", reason="INC-1", spec=growth()
-        )
+        asked: Any = {"verb": Verb.REQUEST, "actor": "alice", "reason": "INC-1", "spec": growth()}
+        assert command == Command(change_id=change["change_id"], **asked)
         assert re.fullmatch("orders-12-[0-9a-f]{8}", command.change_id)
         assert desk.closed
 
@@ -56,10 +57,8 @@ class TestRequest:
         assert desk.kpe(*REQUEST, "--to", "12") == 1
         told = capsys.readouterr()
         assert [change["state"] for change in documents(told.out)] == ["rejected"]
-        assert told.err == (
-            f"kpe: refused request by alice: {ONE} is requested; wait for it (kpe change wait), or "
-            "cancel it\n"
-        )
+        cure = "wait for it (kpe change wait), or cancel it"
+        assert told.err == f"kpe: refused request by alice: {ONE} is requested; {cure}\n"
 
     def test_the_same_id_twice_requests_it_once(self, desk: StoryClient, capsys: Captured) -> None:
         assert [desk.kpe(*REQUEST, "--to", "12", "--id", "mine") for _ in range(2)] == [0, 0]
@@ -123,6 +122,48 @@ class TestRequest:
         monkeypatch.setattr("getpass.getuser", nameless)
         assert desk.kpe(*REQUEST, "--to", "12") == 0
         assert desk.sent[-1].actor == "nameless"
+
+
+class TestPlan:
+    PLAN = "change", "plan", "--topic", TOPIC, "--to", "12"
+
+    def test_safe(self, desk: StoryClient, capsys: Captured) -> None:
+        assert desk.kpe(*self.PLAN) == 0
+        (plan,) = documents(capsys.readouterr().out)
+        assert (plan["kind"], plan["verdict"], plan["refusal"]) == ("change_plan", "safe", None)
+        assert (plan["spec"]["from_count"], plan["spec"]["to_count"]) == (6, 12)
+        assert desk.sent == []
+
+    def test_a_group_is_exposed_unless_there_is_a_gate(self, capsys: Captured) -> None:
+        desk = StoryClient(readers=(BILLING,))
+        desk.story.lives("a")
+        assert desk.kpe(*self.PLAN) == 1
+        assert desk.kpe(*self.PLAN, "--gate") == 0
+        groups = [plan["groups"] for plan in documents(capsys.readouterr().out)]
+        common = {"group": "billing", "protocol": "classic", "state": "stable", "members": 2, "hooked": 0}
+        assert groups == [[{**common, "safety": "exposed"}], [{**common, "safety": "gate"}]]
+
+    def test_a_group_that_no_broker_describes_is_told(self, capsys: Captured) -> None:
+        desk = StoryClient(readers=(BILLING,), unseen=("audit",))
+        desk.kpe(*self.PLAN)
+        (plan,) = documents(capsys.readouterr().out)
+        assert "groups that can't be seen: audit" in plan["unverified"]
+
+    def test_a_topic_whose_settings_must_not_be_seen_may_be_compacted(self, capsys: Captured) -> None:
+        assert StoryClient(topic_is_compacted=None).kpe(*self.PLAN) == 0
+        (plan,) = documents(capsys.readouterr().out)
+        assert "whether the topic is compacted is not known" in plan["unverified"]
+
+    def test_blocked(self, desk: StoryClient, capsys: Captured) -> None:
+        assert desk.kpe(*self.PLAN, "--from", "7") == 4
+        (plan,) = documents(capsys.readouterr().out)
+        assert plan["refusal"] == "topic orders has 6 partitions, not 7"
+
+    def test_groups_that_nobody_may_see_do_not_end_it(self, capsys: Captured) -> None:
+        assert StoryClient(readers=None).kpe(*self.PLAN) == 0
+        told = capsys.readouterr()
+        assert told.err == "kpe: can't look at consumer groups: not for us\n"
+        assert documents(told.out)[0]["groups"] is None
 
 
 class TestCancel:

@@ -60,9 +60,7 @@ def test_what_came_to_nothing_is_no_success_the_second_time(again: list[str], tm
     ("line", "other"),
     [("gate: true", ""), ("execute: true", ""), ("deadline: 30m", "deadline: 5m"), ("to: 12", "to: 18")],
 )
-def test_an_id_that_stands_for_another_request_is_an_error(
-    file: Path, capsys: Captured, line: str, other: str
-) -> None:
+def test_an_id_of_another_request_is_an_error(file: Path, capsys: Captured, line: str, other: str) -> None:
     client = StoryClient()
     assert apply(client, file, "--yes") == 0
     capsys.readouterr()

@@ -26,13 +26,9 @@ def check(observation: Observation | Exception, *options: str) -> int:
 
 def test_all_is_well(capsys: Captured) -> None:
     assert check(WELL) == 0
-    assert capsys.readouterr() == (
-        (
-            "KPE OK - 2 brokers, 2 topics, 4 partitions, 0 offline "
-            "| offline=0;;0;0 under_replicated=0;0;;0 brokers=2;;;0\n"
-        ),
-        "",
-    )
+    line = "KPE OK - 2 brokers, 2 topics, 4 partitions, 0 offline "
+    line += "| offline=0;;0;0 under_replicated=0;0;;0 brokers=2;;;0\n"
+    assert capsys.readouterr() == (line, "")
 
 
 def test_a_partition_without_a_leader_is_critical(capsys: Captured) -> None:

@@ -47,24 +47,16 @@ def _watch_for_ten_seconds(source: ScriptedSource, *options: str) -> int:
     return int(codes[0])
 
 
-RECOVERS = (
-    observe({"orders": [1, None], "other": [2]}, brokers=[1, 2]),
-    observe({"orders": [1, 2], "other": [2]}),
-)
+SICK = observe({"orders": [1, None], "other": [2]}, brokers=[1, 2])
+RECOVERS = SICK, observe({"orders": [1, 2], "other": [2]})
 
 
 def test_watch_writes_json_lines_into_a_pipe(capsys: Captured) -> None:
     assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS)) == 0
     events = _json_lines(capsys.readouterr().out)
     kinds = [(e["kind"], e["initial"]) for e in events]
-    assert kinds == [
-        ("broker_added", True),
-        ("broker_added", True),
-        ("topic_added", True),
-        ("partition_offline", True),
-        ("topic_added", True),
-        ("partition_online", False),
-    ]
+    first = "broker_added", "broker_added", "topic_added", "partition_offline", "topic_added"
+    assert kinds == [*((kind, True) for kind in first), ("partition_online", False)]
     assert [e["sequence"] for e in events] == [1, 2, 3, 4, 5, 6]
     assert events[-1]["wall_time"].endswith("Z")
 
@@ -91,9 +83,8 @@ def test_an_outage_is_an_event_and_not_a_log_line_too(capsys: Captured) -> None:
     source = ScriptedSource(first, first, MetadataFetchError("connection refused"))
     assert _watch_for_ten_seconds(source) == 0
     told = capsys.readouterr()
-    assert [e["error"] for e in _json_lines(told.out) if e["kind"] == "metadata_unavailable"] == [
-        "connection refused"
-    ]
+    (outage,) = [e for e in _json_lines(told.out) if e["kind"] == "metadata_unavailable"]
+    assert outage["error"] == "connection refused"
     assert told.err.count("\n") == 1
 
 
@@ -143,34 +134,26 @@ def _file(tmp_path: Path, name: str, topics: Mapping[str, TopicWords], cluster_i
     return str(path)
 
 
+def _diff_into(stdout: int, tmp_path: Path) -> tuple[int, bytes]:
+    """Let a process write a difference there; return its exit code and what it says of it."""
+    one, other = _file(tmp_path, "a", {"t": [1]}), _file(tmp_path, "b", {"t": [2]})
+    command = [sys.executable, "-m", "kafka_partition_events.cli", "diff", one, other]
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
 def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
     """typer's parser makes an exit code of 1 of a broken pipe, if it gets hold of it."""
-    one, other = _file(tmp_path, "a", {"t": [1]}), _file(tmp_path, "b", {"t": [2]})
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "kafka_partition_events.cli", "diff", one, other],
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        timeout=60,
-        check=False,
-    )
+    assert _diff_into(writer, tmp_path) == (0, b"")
     os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
-    one, other = _file(tmp_path, "a", {"t": [1]}), _file(tmp_path, "b", {"t": [2]})
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "kafka_partition_events.cli", "diff", one, other],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            timeout=60,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (2, b"kpe: No space left on device\n")
+        assert _diff_into(full.fileno(), tmp_path) == (2, b"kpe: No space left on device\n")
 
 
 def test_diff_notes_that_the_clusters_are_not_the_same(tmp_path: Path, capsys: Captured) -> None:
@@ -224,9 +207,7 @@ def test_diff_of_a_bad_file_names_it_and_the_cause(
         (["change", "request", "-b", "x:1", "--topic", "orders"], "Missing option '--to'"),
     ],
 )
-def test_a_wrong_command_line_is_told_in_one_line(
-    arguments: list[str], complaint: str, capsys: Captured
-) -> None:
+def test_a_wrong_command_is_told_in_one_line(arguments: list[str], complaint: str, capsys: Captured) -> None:
     assert run(arguments, _services(ScriptedSource())) == 2
     told = capsys.readouterr()
     assert complaint in told.err
@@ -234,9 +215,7 @@ def test_a_wrong_command_line_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["change", "--help"]])
-def test_a_page_of_commands_has_an_example_and_fits_a_terminal(
-    arguments: list[str], capsys: Captured
-) -> None:
+def test_a_page_of_commands_has_an_example_and_fits_80x24(arguments: list[str], capsys: Captured) -> None:
     assert run(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any("-b localhost:9092" in line for line in lines[:12])
@@ -279,17 +258,24 @@ def test_version(capsys: Captured) -> None:
     assert {line.split()[0] for line in others} >= {"confluent-kafka", "librdkafka", "Python", "system"}
 
 
-def test_without_the_extra_it_says_what_to_install() -> None:
+@pytest.mark.parametrize(
+    ("absent", "arguments", "told", "extras"),
+    [
+        ("typer", [], "the command line needs typer, which is not installed", "cli"),
+        ("aiokafka", ["demo", "--asyncio"], "this needs aiokafka", "demo,aiokafka"),
+    ],
+)
+def test_without_an_extra_it_is_named(absent: str, arguments: list[str], told: str, extras: str) -> None:
     script = (
         "import sys\n"
-        "sys.modules['typer'] = None\n"  # import then raises ModuleNotFoundError
+        f"sys.modules['{absent}'] = None\n"  # import then raises ModuleNotFoundError
         "from kafka_partition_events.cli import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert 'pip install "kafka-partition-events[cli]"' in done.stderr
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    cure = f'run: pip install "kafka-partition-events[{extras}]"'
+    assert (done.returncode, done.stderr) == (2, f"kpe: {told}; {cure}\n")
 
 
 @pytest.mark.parametrize(
@@ -303,12 +289,6 @@ def test_without_the_extra_it_says_what_to_install() -> None:
 )
 def test_a_shell_completes(words: str, offered: list[str]) -> None:
     asked = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": f"{words.count(' ')}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "kafka_partition_events.cli"],
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    command, env = [sys.executable, "-m", "kafka_partition_events.cli"], {**os.environ, **asked}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout.split(), done.stderr) == (offered, "")

@@ -69,26 +69,15 @@ def test_the_exit_code_is_the_verdict(answer: KeySample, code: int, verdict: str
 def test_the_document_says_everything(capsys: Captured) -> None:
     answer = sample("murmur2", "crc32")
     extra = [SampledRecord(0, 1, None), SampledRecord(0, 2, b"")]
-    _, document = diagnosed(
-        KeySample(partitions=12, records=[*answer.records, *extra], offline=1, timed_out=True), capsys
-    )
+    read = KeySample(partitions=12, records=[*answer.records, *extra], offline=1, timed_out=True)
+    _, document = diagnosed(read, capsys)
     findings = document.pop("findings")
     hashes = document.pop("hashes")
-    assert document == {
-        "kind": "partitioner_diagnosis",
-        "topic": "orders",
-        "verdict": "disagree",
-        "partitions": 12,
-        "offline_partitions": 1,
-        "timed_out": True,
-        "records": 2_002,
-        "keyed": 2_001,
-        "empty_keys": 1,
-        "keys": 1_000,
-        "keys_needed": document["keys_needed"],
-        "split_keys": 0,
-        "overlooked": document["overlooked"],
-    }
+    of_topic = {"topic": "orders", "partitions": 12, "offline_partitions": 1, "timed_out": True}
+    counts = {"records": 2_002, "keyed": 2_001, "empty_keys": 1, "keys": 1_000, "split_keys": 0}
+    computed = {name: document[name] for name in ("keys_needed", "overlooked")}
+    told = {"kind": "partitioner_diagnosis", "verdict": "disagree"}
+    assert document == {**told, **of_topic, **counts, **computed}
     assert [each["hash"] for each in hashes] == list(HASHES)
     assert {(each["hash"], each["partitions"]) for each in findings} == {("murmur2", 12), ("crc32", 12)}
     assert sum(each["share"] for each in findings) == pytest.approx(1.0, abs=0.001)
@@ -110,9 +99,14 @@ def test_no_key_is_shown(output: str, capsys: Captured) -> None:
     assert "customer" not in "".join(capsys.readouterr())
 
 
+def table(answer: KeySample, capsys: Captured) -> tuple[int, str]:
+    code = run([*COMMAND, "--output", "table"], Topic(answer).services())
+    return code, capsys.readouterr().out
+
+
 def test_the_table_of_one_hash(capsys: Captured) -> None:
-    assert run([*COMMAND, "--output", "table"], Topic(sample("crc32")).services()) == 0
-    told = capsys.readouterr().out
+    code, told = table(sample("crc32"), capsys)
+    assert code == 0
     assert told.startswith(
         "topic orders: 12 partitions; 2,000 records read, 2,000 with a key, 1,000 different keys\n"
     )
@@ -123,30 +117,18 @@ def test_the_table_of_one_hash(capsys: Captured) -> None:
 
 
 def test_the_table_of_writers_that_disagree_tells_the_cure(capsys: Captured) -> None:
-    answer = sample("murmur2", "murmur2", "crc32")
-    assert run([*COMMAND, "--output", "table"], Topic(answer).services()) == 1
-    told = capsys.readouterr().out
-    for words in (
-        "\nthe writers disagree\n",
-        "with murmur2 the fewest keys move",
-        "partitioner=murmur2_random",
-        'hash_name="crc32"',
-    ):
+    code, told = table(sample("murmur2", "murmur2", "crc32"), capsys)
+    assert (code, "\nthe writers disagree\n" in told) == (1, True)
+    for words in ("with murmur2 the fewest keys move", "partitioner=murmur2_random", 'hash_name="crc32"'):
         assert words in told
 
 
 def test_the_table_tells_of_growth_and_split_keys(capsys: Captured) -> None:
     keys = [b"customer-%d" % number for number in range(1_000)]
     records = [SampledRecord(HASHES["murmur2"](key, n), n, key) for key in keys for n in (6, 12)]
-    answer = KeySample(partitions=12, records=records)
-    assert run([*COMMAND, "--output", "table"], Topic(answer).services()) == 0
-    told = capsys.readouterr().out
-    for words in (
-        " murmur2 of 6 partitions ",
-        "keys on more than one partition",
-        "before the topic grew",
-        "by key_partitions",
-    ):
+    code, told = table(KeySample(partitions=12, records=records), capsys)
+    assert (code, " murmur2 of 6 partitions " in told) == (0, True)
+    for words in ("keys on more than one partition", "before the topic grew", "by key_partitions"):
         assert words in told
 
 
@@ -155,18 +137,16 @@ def grown(*counts: int) -> KeySample:
     place = HASHES["rendezvous-murmur2"]
     numbers = range(1_000 * len(counts))
     records = [(number, b"customer-%d" % number, counts[number // 1_000]) for number in numbers]
-    return KeySample(
-        partitions=counts[-1],
-        records=[SampledRecord(place(key, count), number, key) for number, key, count in records],
-    )
+    sampled = [SampledRecord(place(key, count), number, key) for number, key, count in records]
+    return KeySample(partitions=counts[-1], records=sampled)
 
 
 @pytest.mark.parametrize(
     ("counts", "told"), [((12,), " rendezvous-murmur2 "), ((6, 12), " rendezvous-murmur2 of 6 partitions ")]
 )
 def test_the_table_of_rendezvous(counts: tuple[int, ...], told: str, capsys: Captured) -> None:
-    assert run([*COMMAND, "--output", "table"], Topic(grown(*counts)).services()) == 0
-    shown = capsys.readouterr().out
+    code, shown = table(grown(*counts), capsys)
+    assert code == 0
     assert "\none hash: rendezvous-murmur2\n" in shown
     assert told in shown
     assert 'GrowthSafePartitioner(mapping="rendezvous", hash_name="murmur2")' in shown
@@ -185,8 +165,7 @@ def test_the_table_of_rendezvous(counts: tuple[int, ...], told: str, capsys: Cap
     ],
 )
 def test_the_table_says_why(answer: KeySample, reason: str, capsys: Captured) -> None:
-    run([*COMMAND, "--output", "table"], Topic(answer).services())
-    assert reason in capsys.readouterr().out
+    assert reason in table(answer, capsys)[1]
 
 
 def test_options_reach_the_reader() -> None:

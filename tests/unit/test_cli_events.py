@@ -16,10 +16,12 @@ from kafka_partition_events.cli.events import replay as replaying
 from kafka_partition_events.cli.events.recorded import parse_moment
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.outbox import DeliveryError, Entry, SqliteOutbox
+from kafka_partition_events.outbox.sqlite_file import connect
 from kafka_partition_events.testing import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, entry
 
 Captured = pytest.CaptureFixture[str]
+Command = Callable[..., int]
 
 
 def event(id_: str, minutes_ago: float = 0.0, **fields: Any) -> Entry:
@@ -49,11 +51,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kpe(path: Path) -> Callable[..., int]:
+def kpe(path: Path) -> Command:
     def command(name: str, *arguments: str, clock: ManualClock | None = None) -> int:
-        return run(
-            ["events", name, "--outbox", str(path), *arguments], Services(clock=clock or ManualClock())
-        )
+        services = Services(clock=clock or ManualClock())
+        return run(["events", name, "--outbox", str(path), *arguments], services)
 
     return command
 
@@ -80,14 +81,12 @@ def told_ids(capsys: Captured) -> list[str]:
         (["--dead"], "ab"),
     ],
 )
-def test_ls_lists_what_is_asked_for(
-    options: list[str], ids: str, kpe: Callable[..., int], capsys: Captured
-) -> None:
+def test_ls_lists_what_is_asked_for(options: list[str], ids: str, kpe: Command, capsys: Captured) -> None:
     assert kpe("ls", *options) == 0
     assert told_ids(capsys) == list(ids)
 
 
-def test_ls_in_words(kpe: Callable[..., int], capsys: Captured) -> None:
+def test_ls_in_words(kpe: Command, capsys: Captured) -> None:
     assert kpe("ls", "--type", "broker.*", "--output", "table") == 0
     headers, line = capsys.readouterr().out.splitlines()
     assert headers.split() == ["TIME", "EVENT", "SUBJECT", "ID"]
@@ -98,11 +97,12 @@ def test_ls_in_words(kpe: Callable[..., int], capsys: Captured) -> None:
     ("options", "complaint"),
     [
         (["--since", "yesterday"], "'yesterday' is no time; write how long ago"),
+        (["--since", "36526d"], "'36526d' is no time; write how long ago (30m, 7d; 100 years at most)"),
         (["--dead", "--type", "x"], "--dead goes alone"),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line(
-    options: list[str], complaint: str, kpe: Callable[..., int], capsys: Captured
+    options: list[str], complaint: str, kpe: Command, capsys: Captured
 ) -> None:
     assert kpe("ls", *options) == 2
     told = capsys.readouterr()
@@ -113,8 +113,28 @@ def test_what_makes_no_sense_is_told_in_one_line(
 def test_an_outbox_that_is_not_there_is_not_made(tmp_path: Path, capsys: Captured) -> None:
     nowhere = tmp_path / "nosuch.db"
     assert run(["events", "ls", "--outbox", str(nowhere)]) == 2
-    assert capsys.readouterr().err.startswith(f"kpe: {nowhere}: there is no outbox; ")
+    said = (
+        f"kpe: {nowhere}: there is no outbox to be read (No such file or directory); kpe observe makes one."
+    )
+    assert capsys.readouterr().err.startswith(said)
     assert not nowhere.exists()
+
+
+def test_an_outbox_that_can_not_be_reached_is_told(tmp_path: Path, capsys: Captured) -> None:
+    """As one in a directory that this user may not enter; tests may run as root, who may enter all."""
+    assert run(["events", "ls", "--outbox", str(tmp_path / ("x" * 300))]) == 2
+    told = capsys.readouterr().err
+    assert "to be read (File name too long)" in told
+    assert told.count("\n") == 1
+
+
+def test_an_entry_that_is_damaged_is_told_with_a_cure(path: Path, kpe: Command, capsys: Captured) -> None:
+    with contextlib.closing(connect(path)) as db:
+        db.execute("UPDATE entries SET body = x'00ff7b' WHERE id = 'b'")
+    assert kpe("ls") == 2
+    told = capsys.readouterr()
+    assert told.out.count("\n") == 1, "what lies before it"
+    assert told.err.startswith(f"kpe: {path}: it is damaged, or no outbox at all: restore it from a copy, or")
 
 
 def test_the_configuration_names_the_outbox(path: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -136,13 +156,11 @@ def test_a_moment_is_how_long_ago_or_a_time() -> None:
 
 @pytest.mark.parametrize(("since", "told"), [(("--since", "15m"), ["e", "f"]), ((), ["f"])])
 def test_follow_shows_what_comes(
-    path: Path, kpe: Callable[..., int], capsys: Captured, since: tuple[str, ...], told: list[str]
+    path: Path, kpe: Command, capsys: Captured, since: tuple[str, ...], told: list[str]
 ) -> None:
     """What happened before it began and is recorded later comes, too."""
-    clock, codes = ManualClock(), []
-    following = threading.Thread(
-        target=lambda: codes.append(kpe("follow", *since, "--for", "5s", clock=clock))
-    )
+    clock, codes, words = ManualClock(), [], ("follow", *since, "--for", "5s")
+    following = threading.Thread(target=lambda: codes.append(kpe(*words, clock=clock)))
     following.start()
     clock.wait_for_waiters(1)
     with contextlib.closing(SqliteOutbox(path, clock=clock)) as outbox:
@@ -165,59 +183,48 @@ def config(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def sink(monkeypatch: pytest.MonkeyPatch) -> ScriptedSink:
-    """Stands where the configured sink would be: what is tested is what is handed to it."""
+def replay(kpe: Command, config: str, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Replay to a sink where the configured one would be: what is tested is what is handed to it."""
+
+    def command(sink: ScriptedSink, *options: str) -> int:
+        monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
+        return kpe("replay", "--config", config, "--sink", "pager", *options)
+
+    return command
+
+
+def test_replay_delivers_in_order_under_the_same_ids(replay: Command, capsys: Captured) -> None:
     sink = ScriptedSink(batch=2)
-    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
-    return sink
-
-
-def replay(kpe: Callable[..., int], config: str, *options: str) -> int:
-    return kpe("replay", "--config", config, "--sink", "pager", *options)
-
-
-def test_replay_delivers_in_order_under_the_same_ids(
-    kpe: Callable[..., int], config: str, sink: ScriptedSink, capsys: Captured
-) -> None:
-    assert replay(kpe, config, "--since", "75m", "--type", "partition.*") == 0
+    assert replay(sink, "--since", "75m", "--type", "partition.*") == 0
     assert [sink.next_call(), sink.next_call()] == [["b", "c"], ["d"]]
     assert (sink.calls.empty(), sink.closed) == (True, 1)
     assert capsys.readouterr().err == "kpe: 3 events delivered to scripted\n"
 
 
-def test_dead_letters_can_be_replayed(kpe: Callable[..., int], config: str, sink: ScriptedSink) -> None:
-    assert replay(kpe, config, "--dead") == 0
+def test_dead_letters_can_be_replayed(replay: Command) -> None:
+    sink = ScriptedSink()
+    assert replay(sink, "--dead") == 0
     assert sink.next_call() == ["a", "b"]
 
 
-def test_what_the_sink_refuses_again_is_passed_over(
-    kpe: Callable[..., int], config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    refusal = DeliveryError("no", reason="http_400", delivered=1, refused=True)
-    sink = ScriptedSink(refusal, batch=3)
-    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
-    assert replay(kpe, config, "--since", "2h") == 1
+def test_what_the_sink_refuses_again_is_passed_over(replay: Command, capsys: Captured) -> None:
+    sink = ScriptedSink(DeliveryError("no", reason="http_400", delivered=1, refused=True), batch=3)
+    assert replay(sink, "--since", "2h") == 1
     assert [sink.next_call() for _ in range(3)] == [["a", "b", "c"], ["c"], ["d", "e"]]
     assert capsys.readouterr().err == "kpe: 4 events delivered to scripted, 1 refused\n"
 
 
-def test_what_a_webhook_declines_is_tried_again_until_it_is_refused(
-    kpe: Callable[..., int], config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
+def test_what_a_webhook_declines_is_tried_until_it_is_refused(replay: Command, capsys: Captured) -> None:
     declined = [DeliveryError("no", reason="http_400", refused=refused) for refused in (False, False, True)]
     sink = ScriptedSink(None, *declined, batch=1)
-    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
-    assert replay(kpe, config, "--since", "2h") == 1
+    assert replay(sink, "--since", "2h") == 1
     assert [sink.next_call() for _ in range(7)] == [["a"], ["b"], ["b"], ["b"], ["c"], ["d"], ["e"]]
     assert capsys.readouterr().err == "kpe: 4 events delivered to scripted, 1 refused\n"
 
 
-def test_a_sink_that_fails_ends_it(
-    kpe: Callable[..., int], config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
+def test_a_sink_that_fails_ends_it(replay: Command, capsys: Captured) -> None:
     sink = ScriptedSink(None, DeliveryError("it is\n down", reason="connect", delivered=1), batch=2)
-    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
-    assert replay(kpe, config, "--since", "2h") == 2
+    assert replay(sink, "--since", "2h") == 2
     assert capsys.readouterr().err == "kpe: 3 events delivered, then it failed: it is down\n"
     assert sink.closed == 1
 
@@ -231,7 +238,7 @@ def test_a_sink_that_fails_ends_it(
     ],
 )
 def test_a_replay_that_makes_no_sense(
-    options: list[str], complaint: str, kpe: Callable[..., int], config: str, capsys: Captured
+    options: list[str], complaint: str, kpe: Command, config: str, capsys: Captured
 ) -> None:
     assert kpe("replay", "--config", config, *options) == 2
     assert complaint in capsys.readouterr().err

@@ -47,11 +47,8 @@ def test_by_default_there_is_text_of_warnings_and_worse(capsys: Captured) -> Non
     configure_logs(verbose=False)
     say_all()
     told = capsys.readouterr().err.splitlines()
-    assert [line.partition(" level=")[2] for line in told] == [
-        "'warning' event='warning'",
-        "'error' event='error'",
-        "'critical' event='critical'",
-    ]
+    said = [line.partition(" level=")[2] for line in told]
+    assert said == [f"'{level}' event='{level}'" for level in ("warning", "error", "critical")]
     assert not in_json()
 
 
@@ -69,19 +66,11 @@ def test_a_line_is_one_object(capsys: Captured) -> None:
     line, *told = lines(capsys)
     moment = line.pop("timestamp")
     assert moment.endswith("Z")
-    assert line == {
-        "level": "warning",
-        "event": "delivery_failed",
-        "logger": "kafka_partition_events.test",
-        "sink": "pager",
-        "failures": 2,
-        "of": "frozenset({1})",
-        "text": "a\nb “quoted”",
-    }
-    assert [(each["level"], each["event"], each["message"]) for each in told] == [
-        ("info", "reported", "stopped"),
-        ("error", "reported", "it is taken"),
-    ]
+    facts = {"sink": "pager", "failures": 2, "of": "frozenset({1})", "text": "a\nb “quoted”"}
+    logger = "kafka_partition_events.test"
+    assert line == {"level": "warning", "event": "delivery_failed", "logger": logger, **facts}
+    said = [(each["level"], each["event"], each["message"]) for each in told]
+    assert said == [("info", "reported", "stopped"), ("error", "reported", "it is taken")]
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
@@ -122,19 +111,13 @@ raise RuntimeError("hunter2")
 
 
 def test_what_others_write_is_json_too() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60
-    )
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     told = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [(each["logger"], each["level"]) for each in told] == [
-        ("httpx", "warning"),
-        ("httpx", "warning"),
-        ("other", "error"),
-        ("py.warnings", "warning"),
-        ("kpe", "critical"),
-        ("kpe", "critical"),
-    ]
+    said = [f"{each['logger']}: {each['level']}" for each in told]
+    others = ["httpx: warning", "httpx: warning", "other: error", "py.warnings: warning"]
+    assert said == [*others, "kpe: critical", "kpe: critical"]
     assert "ZeroDivisionError" in told[2]["exception"]
     assert told[4]["error"].startswith("IndexError")
     assert "hunter2" not in done.stderr

@@ -50,9 +50,7 @@ def test_a_resync_is_narrowed_to_the_wanted_topics() -> None:
     assert set(shown.cluster.by_topic) == {"orders"}
 
 
-def test_whether_a_file_can_be_written_is_asked_before_the_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_that_a_file_can_be_written_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_out(tmp_path / "report.html")
     for file, complaint in (
         (tmp_path / "nosuch" / "report.html", "there is no such directory to write to"),

@@ -95,14 +95,12 @@ def test_nothing_is_written_past_these() -> None:
     assert told == {"__init__.py", "output.py"}  # the first one, before anything can be imported
 
 
-ROWS: list[dict[str, Any]] = [
-    {"topic": "orders", "reason": EVIL, "n": 1},
-    {"topic": "é", "reason": None, "n": 2},
-]
+Rows = list[dict[str, Any]]
+ROWS: Rows = [{"topic": "orders", "reason": EVIL, "n": 1}, {"topic": "é", "reason": None, "n": 2}]
 
 
 @pytest.mark.parametrize("rows", [[], ROWS[:1], ROWS], ids=len)
-def test_a_list_is_an_object_a_line(rows: list[dict[str, Any]]) -> None:
+def test_a_list_is_an_object_a_line(rows: Rows) -> None:
     text = written(lambda: write_list(rows, Output.JSONL, lambda row: row, (), lambda _row: ()))
     assert [json.loads(line) for line in text.splitlines()] == rows
     assert all(is_legible(line) for line in text.splitlines())

@@ -19,8 +19,6 @@ COMMAND = ["doctor", "replicas", "-b", "x:1"]
 EXPOSED, SPREAD = topic(around(24, 3, 3)), topic(around(24, 6, 3), "payments")
 ALONE = topic([[1, 2]], "alone")
 REFUSED = "no configuration of orders: TOPIC_AUTHORIZATION_FAILED"
-
-
 PATCHED = pytest.MonkeyPatch()
 
 
@@ -70,19 +68,10 @@ def test_the_exit_code_is_what_was_found(
 def test_the_documents_say_everything(capsys: Captured) -> None:
     _, (orders, payments) = diagnosed(SPREAD, EXPOSED, capsys=capsys)
     (first, *_) = orders.pop("brokers")
-    assert first == {
-        "broker": 1,
-        "while_it_hangs": {"partitions": 0, "share": 0.0},
-        "once_it_is_out": {"partitions": 24, "share": 1.0},
-    }
-    assert orders == {
-        "kind": "replicas_diagnosis",
-        "topic": "orders",
-        "partitions": 24,
-        "min_insync_replicas": 2,
-        "writable": 24,
-        "without_safe_alternative": 24,
-    }
+    none, all_ = {"partitions": 0, "share": 0.0}, {"partitions": 24, "share": 1.0}
+    assert first == {"broker": 1, "while_it_hangs": none, "once_it_is_out": all_}
+    counts = {"partitions": 24, "min_insync_replicas": 2, "writable": 24, "without_safe_alternative": 24}
+    assert orders == {"kind": "replicas_diagnosis", "topic": "orders", **counts}
     assert [each["while_it_hangs"]["share"] for each in payments["brokers"]] == [0.5] * 6
 
 

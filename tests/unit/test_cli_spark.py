@@ -140,18 +140,10 @@ class TestProgress:
         told.report(done)
         made = "refreshed: 2026-11-01, 2026-11-03 to 2026-11-05 (2.0 s); in all 7 read, 7 good"
         assert lines == ["starting", f"ingest: 7 read, 7 good; control: 2 read, 0 good, 1 unparsed; {made}"]
+        none = dict.fromkeys(("unparsed", "unknown", "future", "past", "doubles", "missing"), 0)
         assert json.loads(json.dumps(done.as_json())) == {
             "days": ["2026-11-01..2026-11-01", "2026-11-03..2026-11-05"],
             "until": "2026-11-05T01:00:00Z",
             "seconds": 2,
-            "totals": {
-                "read": 7,
-                "good": 7,
-                "unparsed": 0,
-                "unknown": 0,
-                "future": 0,
-                "past": 0,
-                "doubles": 0,
-                "missing": 0,
-            },
+            "totals": {"read": 7, "good": 7, **none},
         }

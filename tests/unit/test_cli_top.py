@@ -102,12 +102,8 @@ def test_the_gravest_comes_first_and_says_for_how_long_and_which_partitions() ->
     seen.clock.advance(75.0)
     seen.sees(SICK)
     first, *_ = wrong_rows(seen.view())
-    assert first.cells == (
-        "critical",
-        "fires",
-        "1 min 15 s",
-        "broker 2 is missing (offline 1: orders 1; out of sync 1: orders 0)",
-    )
+    which = "broker 2 is missing (offline 1: orders 1; out of sync 1: orders 0)"
+    assert first.cells == ("critical", "fires", "1 min 15 s", which)
 
 
 def test_a_cluster_that_is_not_seen_says_so_and_shows_what_was_known() -> None:

@@ -148,9 +148,7 @@ def test_acks_are_read_as_librdkafka_reads_them(config: Any, waits: bool, acknow
         ({IN_FLIGHT: 5}, 5),
     ],
 )
-def test_a_further_handle_that_is_idempotent_sends_one_request_at_a_time(
-    given: dict[str, Any], in_flight: int
-) -> None:
+def test_a_further_idempotent_handle_has_one_request_in_flight(given: dict[str, Any], in_flight: int) -> None:
     config = with_one_request_in_flight(given)
     assert config[IN_FLIGHT] == in_flight
     assert "max.in.flight" not in config
@@ -183,9 +181,7 @@ def test_options_for_a_poller_that_is_given_are_refused() -> None:
     poller.close()
 
 
-def test_the_own_connection_gets_what_says_how_to_connect_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_own_connection_gets_how_to_connect_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = {
         "bootstrap.servers": "127.0.0.1:1",
         "security.protocol": "SASL_SSL",
@@ -414,35 +410,25 @@ def test_where_threads_are_greenlets_it_is_refused_in_words(
 # -- metadata ----------------------------------------------------------------------------------------
 
 
-def test_while_a_broker_is_suspect_nothing_is_described_by_a_controller(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It may be the suspect. Who lists, and when, beside real brokers: ``test_confluent_source.py``."""
+def test_while_a_broker_is_suspect_topics_are_listed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller may be the suspect. Who lists, beside real brokers: ``test_confluent_source.py``.
+
+    Answers of several brokers are no one's, and know all brokers: one may name a leader that the next one
+    does not list yet; and each topic has one witness alone.
+    """
     listed: list[str] = []
 
     def list_topics(query: str, _seconds: float) -> Any:
         listed.append(query)
-        return SimpleNamespace(brokers={}, topics={}, cluster_id="c", orig_broker_id=1, controller_id=1)
-
-    source = ConfluentMetadataSource(NOWHERE, suspects=lambda: {1})
-    monkeypatch.setattr(source._connection, "admin", lambda: SimpleNamespace(list_topics=list_topics))
-    source.fetch(frozenset({"t"}), timeout=10.0)
-    assert listed == ["t"]
-
-
-def test_answers_of_several_brokers_are_no_ones_and_know_all_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One may name a leader that the next one does not list yet; and each topic has one witness alone."""
-
-    def list_topics(query: str, _seconds: float) -> Any:
         broker = {"a": 4, "b": 1}[query]
         nodes = {broker: SimpleNamespace(id=broker, host="h", port=broker)}
-        return SimpleNamespace(
-            brokers=nodes, topics={}, cluster_id="c", orig_broker_id=broker, controller_id=1
-        )
+        asked = {"orig_broker_id": broker, "controller_id": 1}
+        return SimpleNamespace(brokers=nodes, topics={}, cluster_id="c", **asked)
 
     source = ConfluentMetadataSource(NOWHERE, suspects=lambda: {1})
     monkeypatch.setattr(source._connection, "admin", lambda: SimpleNamespace(list_topics=list_topics))
     seen = source.fetch(frozenset("ab"), timeout=10.0)
+    assert sorted(listed) == ["a", "b"]
     assert sorted(node.id for node in seen.nodes) == [1, 4]
     assert seen.answered_by is None
     assert source.fetch(frozenset("a"), timeout=10.0).answered_by == 4

@@ -8,13 +8,12 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInf
 from kafka_partition_events.testing.scripted import cluster_of
 
 
-class TestTopicPartition:
-    def test_equals_and_hashes_as_any_named_tuple_of_its_shape(self) -> None:
-        structs = pytest.importorskip("kafka.structs")
-        theirs, ours = structs.TopicPartition("orders", 3), TopicPartition("orders", 3)
-        assert ours == theirs == ("orders", 3)
-        assert {theirs: 1}[ours] == 1
-        assert {ours: 1}[("orders", 3)] == 1  # type: ignore[index]
+def test_a_topic_partition_equals_and_hashes_as_any_named_tuple_of_its_shape() -> None:
+    structs = pytest.importorskip("kafka.structs")
+    theirs, ours = structs.TopicPartition("orders", 3), TopicPartition("orders", 3)
+    assert ours == theirs == ("orders", 3)
+    assert {theirs: 1}[ours] == 1
+    assert {ours: 1}[("orders", 3)] == 1  # type: ignore[index]
 
 
 class TestFrozen:
@@ -46,14 +45,12 @@ class TestEquality:
             hash(EMPTY)
 
 
-class TestReadingLikeKafkaPython:
+def test_partitions_are_read_as_of_kafka_pythons_cluster() -> None:
     cluster = cluster_of({"orders": [1, None, 2], "__consumer_offsets": [1]}, brokers=[2, 1])
-
-    def test_partitions(self) -> None:
-        assert self.cluster.partitions_for_topic("orders") == {0, 1, 2}
-        assert self.cluster.available_partitions_for_topic("orders") == {0, 2}
-        assert self.cluster.partitions_for_topic("nope") is None
-        assert self.cluster.available_partitions_for_topic("nope") is None
+    assert cluster.partitions_for_topic("orders") == {0, 1, 2}
+    assert cluster.available_partitions_for_topic("orders") == {0, 2}
+    assert cluster.partitions_for_topic("nope") is None
+    assert cluster.available_partitions_for_topic("nope") is None
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda cluster: pickle.loads(pickle.dumps(cluster))])  # noqa: S301

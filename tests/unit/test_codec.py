@@ -1,5 +1,6 @@
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import attrs
 import pytest
@@ -7,24 +8,16 @@ import pytest
 from kafka_partition_events.events.event_json import encode_event
 from kafka_partition_events.events.snapshot_json import CodecError, Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Node, TopicPartition
+from kafka_partition_events.metadata.cluster import Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.every_event import EVERY_EVENT
 
 NOON = datetime(2024, 1, 31, 12, 0, 0, 250, UTC)
+ONLINE: Any = {"leader": 1, "epoch": 7, "replicas": [1, 2], "isr": [1]}
+OFFLINE: Any = {"leader": None, "replicas": [2], "isr": []}
 RICH_CLUSTER = cluster_of(
-    {
-        "orders": {
-            "id": "A",
-            "partitions": [
-                {"leader": 1, "epoch": 7, "replicas": [1, 2], "isr": [1]},
-                {"leader": None, "replicas": [2], "isr": []},
-            ],
-        },
-        "empty": [],
-        "plain": [1],
-    },
+    {"orders": {"id": "A", "partitions": [ONLINE, OFFLINE]}, "empty": [], "plain": [1]},
     brokers=[Node(1, "a", 9092, "r1"), Node(2, "b", 9093)],
     generation=5,
 )
@@ -82,16 +75,14 @@ def test_a_damaged_snapshot_is_refused_with_the_place(path: str, value: object, 
     assert str(refused.value).startswith(complaint)
 
 
+def orders(leader: int | None, generation: int) -> Cluster:
+    partition: Any = {"leader": leader, "replicas": [1, 2], "isr": [1, 2]}
+    topics: Any = {"orders": {"id": "A", "partitions": [partition]}}
+    return cluster_of(topics, brokers=[1, 2], generation=generation)
+
+
 def test_an_event_is_a_flat_object_of_stable_names() -> None:
-    old = cluster_of(
-        {"orders": {"id": "A", "partitions": [{"leader": 1, "replicas": [1, 2], "isr": [1, 2]}]}},
-        brokers=[1, 2],
-    )
-    new = cluster_of(
-        {"orders": {"id": "A", "partitions": [{"leader": None, "replicas": [1, 2], "isr": [1, 2]}]}},
-        brokers=[1, 2],
-        generation=2,
-    )
+    old, new = orders(1, 1), orders(None, 2)
     (event,) = diff(old, new, first_sequence=9, wall_time=NOON)
     assert _through_json(encode_event(event)) == {
         "kind": "partition_offline",

@@ -20,6 +20,7 @@ from tests.unit.keyed_rig import Make, make, queued
 
 __all__ = ["make", "queued"]
 
+Messages = list[dict[str, Any]]
 TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 REFUSED = KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)
@@ -56,9 +57,8 @@ class Rig:
         self.adapter = ConfluentAdapter(
             lambda: producer, chooser, metadata, detours, self.by_default, 100, 60.0
         )
-        self.flight = self.adapter.flight = Flight(
-            self.partitioner, self.adapter, ProducerReports(self.partitioner), rescue
-        )
+        reports = ProducerReports(self.partitioner)
+        self.flight = self.adapter.flight = Flight(self.partitioner, self.adapter, reports, rescue)
         self.outcomes: list[tuple[int | None, bytes]] = []
         self.defaults = 0
 
@@ -69,9 +69,8 @@ class Rig:
         def learned(error: KafkaError | None, message: Message) -> None:
             self.outcomes.append((None if error is None else error.code(), bytes(message.value() or b"")))
 
-        self.flight.send(
-            Record("t", value, None, learned if outcome == "ours" else outcome, 0, {"own": b"1"})
-        )
+        callback = learned if outcome == "ours" else outcome
+        self.flight.send(Record("t", value, None, callback, 0, {"own": b"1"}))
 
     def report(self, number: int, error: KafkaError | None = None, value: bytes = b"v", at: int = 0) -> None:
         *_, partition, report, _unused, _timestamp, _headers = self.handle.taken[number]
@@ -197,7 +196,7 @@ def test_a_further_handle_has_the_latest_credentials(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "Handle", LoggingIn)
     producer: Any = Handle()
     config: dict[str, Any] = {"sasl.password": "first"}
-    detours = Detours(producer, config, lambda: None, frozenset, lambda _throttle: None)
+    detours = Detours(producer, config, lambda: None, frozenset, lambda _throttle: None, count=2)
     config |= {"sasl.username": "alice", "sasl.password": "second"}
     detours._made()
     assert logins == [("alice", "second")]
@@ -209,9 +208,7 @@ class Batches:
     def __init__(self) -> None:
         self.sent: list[tuple[int, int]] = []
 
-    def __call__(
-        self, _handle: Any, _topic: str, messages: list[dict[str, Any]], partition: int, *_rest: Any
-    ) -> int:
+    def __call__(self, _handle: Any, _topic: str, messages: Messages, partition: int, *_rest: Any) -> int:
         self.sent.append((partition, len(messages)))
         if partition != 9:
             return len(messages)
@@ -234,7 +231,7 @@ def test_an_error_that_an_earlier_batch_has_left_in_a_message_is_not_of_this_one
 ) -> None:
     """An application sends the same dictionaries again; confluent-kafka leaves their old errors there."""
     rig = Rig()
-    messages: list[dict[str, Any]] = [{"value": b"v", "_error": KafkaError(code)} for _ in range(count)]
+    messages: Messages = [{"value": b"v", "_error": KafkaError(code)} for _ in range(count)]
     assert rig.adapter.send_batch("t", messages, None) == count
     assert (sum(sent for _, sent in batches.sent), len(rig.handle.taken)) == (count - 1, 1), "each once"
     assert rig.outstanding == 1, "and the last one is tracked until it is reported"
@@ -248,7 +245,7 @@ def test_a_batch_for_a_partition_that_librdkafka_does_not_know_goes_where_it_cho
     rig = Rig()
     rig.flight.next_sample = float("inf")
     monkeypatch.setattr(Chooser, "choose_for", lambda _chooser, _topic, count: (9, count))
-    messages: list[dict[str, Any]] = [{"value": b"v"} for _ in range(3)]
+    messages: Messages = [{"value": b"v"} for _ in range(3)]
     assert rig.adapter.send_batch("t", messages, None) == 3
     assert batches.sent == [(9, 3), (-1, 3)]
     assert all("_error" not in message for message in messages)
@@ -272,7 +269,7 @@ def test_a_batch_for_a_further_handle_is_marked_where_all_together_are_full(
     rig.adapter.detours[1] = way
     always = property(lambda _: 1, lambda *_: None)
     monkeypatch.setattr(type(rig.partitioner.deliveries), "handle", always, raising=False)
-    messages: list[dict[str, Any]] = [{"value": b"v"}, {"value": b"v"}]
+    messages: Messages = [{"value": b"v"}, {"value": b"v"}]
     assert rig.adapter.send_batch("t", messages, None) == 0
     assert [message["_error"].code() for message in messages] == [KafkaError._QUEUE_FULL] * 2
     further.waiting = 99
@@ -290,19 +287,14 @@ def test_a_long_batch_takes_several_turns(batches: Batches) -> None:
 
 
 def test_a_batch_of_a_partitioner_that_ignores_keys_shares_a_turn(batches: Batches) -> None:
-    messages: list[dict[str, Any]] = [{"key": key} for key in ("key-1", None, b"", b"key-2")]
+    messages: Messages = [{"key": key} for key in ("key-1", None, b"", b"key-2")]
     assert Rig(partitioner=UniformStickyPartitioner()).adapter.send_batch("t", messages, None) == 4
     assert [sent for _, sent in batches.sent] == [3]
 
 
 def test_a_batch_with_and_without_keys_and_with_partitions_goes_one_by_one(batches: Batches) -> None:
     rig = Rig()
-    messages: list[dict[str, Any]] = [
-        {"value": b"u"},
-        {"key": b"k"},
-        {"key": b"k", "partition": 1},
-        {"key": b""},
-    ]
+    messages: Messages = [{"value": b"u"}, {"key": b"k"}, {"key": b"k", "partition": 1}, {"key": b""}]
     assert rig.adapter.send_batch("t", messages, None) == 4
     assert batches.sent == []
     assert [taken[2] for taken in rig.handle.taken] == [None, b"k", b"k", b""], "in their order"
@@ -312,9 +304,7 @@ def test_a_batch_with_and_without_keys_and_with_partitions_goes_one_by_one(batch
 @pytest.mark.parametrize(
     ("known", "answered", "copies"), [(False, False, 0), (False, True, 1), (True, False, 1)]
 )
-def test_where_no_broker_has_ever_answered_nothing_is_copied(
-    known: bool, answered: bool, copies: int
-) -> None:
+def test_where_no_broker_has_answered_nothing_is_copied(known: bool, answered: bool, copies: int) -> None:
     """A copy would wait for just the same, and the application learn of the failure later."""
     rig = Rig("failed")
     if not known:
@@ -349,11 +339,9 @@ def test_a_batch_that_raises_has_queued_nothing(make: Make, keys: list[bytes | N
 
 
 @pytest.mark.parametrize("rescue", [None, "failed"])
-def test_a_batch_that_finds_the_queues_full_is_marked_as_a_plain_producer_marks_it(
-    make: Make, rescue: Any
-) -> None:
+def test_a_batch_that_finds_queues_full_is_marked_as_by_a_plain_producer(make: Make, rescue: Any) -> None:
     rig = make({"queue.buffering.max.messages": 10}, rescue=rescue)
-    messages: list[dict[str, Any]] = [{"value": b"v", "key": b"k%d" % number} for number in range(8)]
+    messages: Messages = [{"value": b"v", "key": b"k%d" % number} for number in range(8)]
     messages += [{"value": b"v"} for _ in range(8)]
     assert rig.producer.produce_batch("t", messages) == 10
     assert rig.queued == (10, 0)

@@ -274,6 +274,21 @@ class TestClosing:
         delivery.deliverer.start()
         assert delivery.sink.closed == 1
 
+    def test_delivers_what_comes_between_the_last_read_and_it(self) -> None:
+        class Late(SqliteOutbox):
+            def read(self, reader: str, limit: int) -> Any:
+                found = super().read(reader, limit)
+                if deliverer.alive and deliverer.stats.delivered == 0 and not found:
+                    append(self, "1")
+                    deliverer._deadline = clock.monotonic() + 5.0  # what `close` does first
+                return found
+
+        clock, sink = ManualClock(wall=NOW), ScriptedSink()
+        outbox = scratch(Late, clock=clock)
+        deliverer = Deliverer(outbox, sink, clock=clock)
+        deliverer._run()
+        assert sink.next_call() == ["1"]
+
     def test_waits_for_a_retry_that_is_due_in_time(self, make: Any) -> None:
         delivery = make(failure(), waiting="1")
         delivery.sink.next_call()

@@ -34,11 +34,9 @@ def at(seconds: float) -> datetime:
 def span(
     after: float | None, by: float, ended_after: float | None = None, ended_by: float | None = None
 ) -> Span:
-    moments = (None if each is None else at(each) for each in (after, ended_after, ended_by))
-    began_after, end_after, end_by = moments
-    return Span(
-        began_after=began_after, began_by=at(by), ended_after=end_after, ended_by=end_by, seen_until=at(60)
-    )
+    given = {"began_after": after, "began_by": by, "ended_after": ended_after, "ended_by": ended_by}
+    moments: dict[str, Any] = {name: None if each is None else at(each) for name, each in given.items()}
+    return Span(**moments, seen_until=at(60))
 
 
 def outage(known: Span, topic: str = "orders", partition: int | None = 3) -> Outage:
@@ -203,11 +201,8 @@ def test_what_comes_from_topics_is_escaped() -> None:
     evil = "<script>alert(1)</script>"
     change = TopicChange(topic=evil, at=at(1), before=1, after=2, recreated=True)
     topic = RatedTopic(topic=evil, hours=(hour(),), **rated())
-    Page(
-        render(
-            evolve(FLEET, cluster=evil, outages=(outage(CLOSED, evil),), changes=(change,), topics=(topic,))
-        )
-    )
+    outages = (outage(CLOSED, evil),)
+    Page(render(evolve(FLEET, cluster=evil, outages=outages, changes=(change,), topics=(topic,))))
 
 
 def test_the_picture_is_of_the_latest_hours() -> None:

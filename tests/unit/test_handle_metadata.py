@@ -111,9 +111,7 @@ def test_who_was_released_touches_the_handle_no_more(handle: Any) -> None:
     assert handle.asked == []
 
 
-def test_a_signal_handler_may_close_the_producer_while_it_asks(
-    handle: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_handler_may_close_it_while_it_asks(handle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     one, real = of(handle, EVERYTHING), handle.list_topics
 
     def interrupted(topic: str | None, timeout: float) -> Any:

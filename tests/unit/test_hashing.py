@@ -12,9 +12,8 @@ import pytest
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.routing import hashing
 
-VECTORS: dict[str, Any] = json.loads(
-    (Path(__file__).parent.parent / "vectors" / "hashing.json").read_text(encoding="utf-8")
-)
+FILE = Path(__file__).parent.parent / "vectors" / "hashing.json"
+VECTORS: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 NAMES: list[hashing.HashName] = ["murmur2", "crc32", "fnv1a"]
 
 
@@ -42,11 +41,7 @@ def test_murmur2_partitions_are_kafka_pythons(vector: dict[str, Any], implementa
 def test_c_and_python_agree_on_100_000_random_keys(name: hashing.HashName) -> None:
     pytest.importorskip("confluent_kafka")
     fast = hashing.key_hash(name)
-    slow = {
-        "murmur2": hashing.murmur2_partition,
-        "crc32": hashing.crc32_partition,
-        "fnv1a": hashing.fnv1a_partition,
-    }[name]
+    slow = getattr(hashing, f"{name}_partition")
     assert fast is not slow
     rng = random.Random(20261121)
     for _ in range(100_000):
@@ -55,9 +50,7 @@ def test_c_and_python_agree_on_100_000_random_keys(name: hashing.HashName) -> No
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_python_serves_where_confluent_kafka_is_missing(
-    name: hashing.HashName, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_does_without_confluent_kafka(name: hashing.HashName, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     choose = hashing.key_hash(name)
     assert choose.__module__ == hashing.__name__

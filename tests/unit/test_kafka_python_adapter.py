@@ -204,9 +204,7 @@ def test_a_header_of_ours_never_makes_a_record_too_large(make: Make) -> None:
     assert future.succeeded()
 
 
-def test_a_copy_waits_for_a_second_producer_that_is_being_made(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_waits_while_a_second_producer_is_made(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = make("hedge")
     rig.producer.send("t", b"v")
     stuck = {(0, "t", rig.last().partition): 1}
@@ -259,9 +257,7 @@ def test_what_needs_no_suspect_takes_the_second_producer_and_nothing_else(
     assert second.flushed == rig.producer.flushed == 1
 
 
-def test_what_the_second_producer_refuses_goes_by_the_first(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_second_one_refuses_goes_by_the_first(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = make()
     second = rig.detoured(monkeypatch)
     for error in (ValueError("Unrecognized partition"), KafkaTimeoutError()):

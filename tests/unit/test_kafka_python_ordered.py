@@ -87,11 +87,8 @@ class Consumer:
 def group() -> Iterator[Group]:
     made = Group([Partition() for _ in range(3)], ManualClock())
     module = importlib.import_module(MODULE)  # the function has its name
-    with (
-        in_memory(made),
-        patch.object(module, "time", Time(made.clock)),
-        patch.object(module, "_KafkaPythonEnquirer", made.enquirer),
-    ):
+    stand_ins: dict[str, Any] = {"time": Time(made.clock), "_KafkaPythonEnquirer": made.enquirer}
+    with in_memory(made), patch.multiple(module, **stand_ins):
         yield made
 
 

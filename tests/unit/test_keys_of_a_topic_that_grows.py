@@ -55,15 +55,8 @@ def test_a_topic_with_fewer_partitions_goes_by_those_that_it_has_and_is_logged_o
         assert places(partitioner) == murmur2(6)
         see(partitioner, 12)
         assert places(partitioner) == murmur2(12)
-    assert logs == [
-        {
-            "event": "key_partitions_not_there",
-            "log_level": "warning",
-            "topic": "t",
-            "key_partitions": 12,
-            "partitions": 6,
-        }
-    ]
+    facts = {"topic": "t", "key_partitions": 12, "partitions": 6}
+    assert logs == [{"event": "key_partitions_not_there", "log_level": "warning", **facts}]
 
 
 def test_a_limit_of_change_control_holds_for_keys_too() -> None:

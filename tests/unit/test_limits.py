@@ -64,9 +64,7 @@ class TestEveryPartitioner:
             assert route is not None
             assert route.count == count
 
-    def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
-        self, partitioner: Partitioner
-    ) -> None:
+    def test_keeps_to_it_without_a_table_by_what_the_limit_tells(self, partitioner: Partitioner) -> None:
         assert chosen(partitioner) == {UNASSIGNED}
         partitioner.routing.limit(HELD)
         assert chosen(partitioner) <= set(range(6))

@@ -73,7 +73,6 @@ def test_standard_output_is_the_applications() -> None:
         "get_logger('kafka_partition_events.x').error('something');"
         "sys.stdout.close(); sys.stderr.close(); get_logger('kafka_partition_events.x').error('more')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("", "something\n")

@@ -1,16 +1,20 @@
 """The parts of the service: what is fed, and whether all is well."""
 
+import contextlib
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError, OutboxError
 from kafka_partition_events.metadata.state import Health
+from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
+from kafka_partition_events.observe.service import Service
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, WebhookSinkSettings
 from kafka_partition_events.observe.sinks import QueuedSettings, SinkRunner, make_sink
 from kafka_partition_events.observe.sources import NarrowedSource
@@ -75,7 +79,10 @@ def test_a_new_sink_begins_with_what_comes_and_a_known_one_goes_on_where_it_was(
 
 
 def test_nothing_is_kept_for_what_is_no_sink_any_more(world: World) -> None:
-    world.another_runner(SETTINGS[0])
+    world.runner.stop()
+    world.runner = world.another_runner(SETTINGS[0])
+    assert world.outbox.readers() == ["hook", "journal"], "the service may not start: a name may be mistyped"
+    world.runner.start()
     assert world.outbox.readers() == ["journal"]
 
 
@@ -160,6 +167,27 @@ def test_it_is_ready_with_a_fresh_snapshot_and_a_journal(
 ) -> None:
     given = {"now": 110.0, "journal_error": None, **more}
     assert why_not_ready(health, interval=10.0, timeout=5.0, **given) == why
+
+
+# -- what is observed --------------------------------------------------------------------------------------
+
+
+def test_until_the_first_answer_a_cluster_is_called_what_it_was_called_before_the_restart(
+    tmp_path: Path,
+) -> None:
+    """By another name Prometheus would miss the observer of this one."""
+    settings = load_config(
+        None, {"KPE_OUTBOX__PATH": str(tmp_path / "outbox.db"), "KPE_HTTP__LISTEN": "127.0.0.1:0"}
+    ).settings
+    called = []
+    for answer in (observe({"orders": [1]}, cluster_id="c-1"), MetadataFetchError("down")):
+        source = ScriptedSource(answer)
+        service = Service(settings, partial(lambda source, _kafka: source, source), clock=ManualClock())
+        with contextlib.closing(service):
+            before = service._called()
+            service._poller.poll_once()
+            called.append((before, service._called()))
+    assert called == [("unknown", "c-1"), ("c-1", "c-1")]
 
 
 # -- what is seen, and who may look ------------------------------------------------------------------------

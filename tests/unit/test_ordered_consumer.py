@@ -14,11 +14,6 @@ from tests.ordered_kit import TOPIC, Group, Member, Message, Partition, Plain, h
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def group(clock: ManualClock) -> Iterator[Group]:
     made = Group([Partition() for _ in range(3)], clock)
     with in_memory(made):
@@ -126,9 +121,7 @@ class TestLongWaits:
         assert "record 0 of partition 0 of orders has waited 5 s" in caplog.text
         assert "1:7, 2:8" in caplog.text
 
-    def test_what_is_gone_counts_after_45_s_also_where_each_30_s_raise(
-        self, group: Group, clock: Any
-    ) -> None:
+    def test_what_is_gone_counts_after_45_s_where_each_30_s_raise(self, group: Group, clock: Any) -> None:
         config = {"ordered.max.wait.ms": 30_000, "ordered.on.timeout": "raise"}
         group.partitions[0].append("second", headers({1: 9}))
         member, found, raised = reader(group, 0, **config), list[Any](), 0

@@ -31,36 +31,27 @@ def after(
     return before, delays
 
 
-def test_all_is_well() -> None:
-    _, delays = after(state(), [ONLINE, ONLINE])
-    assert delays == [30.0, 30.0]
+URGENT = [OFFLINE] * 6
+STORIES: dict[str, tuple[list[Observation | Exception], list[float]]] = {
+    "all is well": ([ONLINE, ONLINE], [30.0, 30.0]),
+    "urgent polls slow down to a tenth of the interval": ([*URGENT], [0.25, 0.5, 1, 2, 3, 3]),
+    "news makes urgent polls fast again": ([*URGENT, CHANGED, CHANGED], [0.25, 0.5]),
+    "so does a time when all was well": ([*URGENT, ONLINE, OFFLINE], [30.0, 0.25]),
+    "failures slow down to the interval": ([DOWN] * 9, [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]),
+    "urgent polls begin at the floor after an outage": ([*URGENT, *[DOWN] * 9, OFFLINE], [0.25]),
+}
+"""Answers, and the last delays that follow."""
 
 
-def test_urgent_polls_slow_down_to_a_tenth_of_the_interval() -> None:
-    _, delays = after(state(), [OFFLINE] * 6)
-    assert delays == [0.25, 0.5, 1, 2, 3, 3]
+@pytest.mark.parametrize(("answers", "last"), STORIES.values(), ids=STORIES)
+def test_delays(answers: list[Observation | Exception], last: list[float]) -> None:
+    _, delays = after(state(), answers)
+    assert delays[-len(last) :] == last
 
 
-def test_news_makes_urgent_polls_fast_again() -> None:
-    _, delays = after(state(), [*[OFFLINE] * 6, CHANGED, CHANGED])
-    assert delays[-2:] == [0.25, 0.5]
-
-
-def test_so_does_a_time_when_all_was_well() -> None:
-    _, delays = after(state(), [*[OFFLINE] * 6, ONLINE, OFFLINE])
-    assert delays[-2:] == [30.0, 0.25]
-
-
-def test_failures_slow_down_to_the_interval() -> None:
-    failing, delays = after(state(), [DOWN] * 9)
-    assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]
-    _, delays = after(failing.with_health(failures=100_000), [DOWN])
+def test_failures_without_end_are_an_interval_apart() -> None:
+    _, delays = after(state().with_health(failures=100_000), [DOWN])
     assert delays == [30]
-
-
-def test_urgent_polls_begin_at_the_floor_after_an_outage() -> None:
-    _, delays = after(state(), [*[OFFLINE] * 6, *[DOWN] * 9, OFFLINE])
-    assert delays[-1] == 0.25
 
 
 @pytest.mark.parametrize("interval", [0.1, 0.25, 1.0, 5.0])
@@ -71,8 +62,6 @@ def test_a_short_interval_is_never_exceeded(interval: float, answer: Observation
 
 
 @pytest.mark.parametrize(("jitter", "normal", "first"), [(JITTER[0], 27, 0.25), (JITTER[1], 33, 0.275)])
-def test_jitter_is_a_tenth_either_way_and_never_below_the_floor(
-    jitter: float, normal: float, first: float
-) -> None:
+def test_jitter_is_a_tenth_either_way_above_the_floor(jitter: float, normal: float, first: float) -> None:
     for answer, delay in ((ONLINE, normal), (OFFLINE, first), (DOWN, first)):
         assert after(state(), [answer], jitter)[1] == [pytest.approx(delay)]

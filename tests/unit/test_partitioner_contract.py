@@ -244,12 +244,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "JOIN_S", 0.1)
 
 
-def run(make: Callable[[], Partitioner], check: str) -> None:
-    class Contract(PartitionerContract):
-        def make(self) -> Partitioner:
-            return make()
-
-    getattr(Contract(), check)()
+def run(make: Callable[[], Partitioner], check: str, **choices: object) -> None:
+    contract = type("Contract", (PartitionerContract,), {"make": lambda _self: make(), **choices})
+    getattr(contract(), check)()
 
 
 @pytest.mark.usefixtures("_impatient")
@@ -284,21 +281,9 @@ def test_what_the_broken_ones_are_made_from_is_not_broken(check: str) -> None:
 
 
 def test_a_partitioner_may_prefer_some_partitions() -> None:
-    class Contract(PartitionerContract):
-        def make(self) -> Partitioner:
-            return LikesTheFirst()
-
-        def reached(self, route: Route) -> tuple[int, ...]:
-            return route.usable[:1]
-
-    Contract().test_unkeyed_records_reach_every_usable_partition()
+    check = "test_unkeyed_records_reach_every_usable_partition"
+    run(LikesTheFirst, check, reached=lambda _self, route: route.usable[:1])
 
 
 def test_a_partitioner_may_spread_a_key() -> None:
-    class Contract(PartitionerContract):
-        keys_stay = False
-
-        def make(self) -> Partitioner:
-            return ScattersKeys()
-
-    Contract().test_a_key_stays_on_its_partition()
+    run(ScattersKeys, "test_a_key_stays_on_its_partition", keys_stay=False)

@@ -22,21 +22,18 @@ from kafka_partition_events.routing.hashing import crc32_partition, murmur2_part
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.partitioner_kit import LiveCluster, Lowest, ask, with_table
 
-BUILT_IN: list[Callable[..., Partitioner]] = [DefaultPartitioner, StickyPartitioner, RoundRobinPartitioner]
+Make = Callable[..., Partitioner]
+BUILT_IN: list[Make] = [DefaultPartitioner, StickyPartitioner, RoundRobinPartitioner]
 EIGHT_KEYS = [b"", b"a", b"order-1", b"order-2", b"order-3", b"x" * 100, b"\x00\xff", "ключ".encode()]
 
 
 @pytest.mark.parametrize("make", BUILT_IN)
 class TestEveryBuiltIn:
-    def test_an_unknown_topic_in_the_cluster_argument_raises_as_kafka_pythons_do(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
+    def test_an_unknown_topic_in_the_cluster_argument_raises_as_kafka_pythons_do(self, make: Make) -> None:
         with pytest.raises(ValueError, match="Topic nosuch not found"):
             ask(make(), topic="nosuch", cluster=cluster_of({"t": [1]}))
 
-    def test_a_table_that_is_dropped_gives_way_to_the_cluster_argument(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
+    def test_a_table_that_is_dropped_gives_way_to_the_cluster_argument(self, make: Make) -> None:
         partitioner = with_table(make(), 1, 1, 1, 1)
         partitioner.apply_snapshot(None)
         live = LiveCluster(-1, 2)
@@ -44,9 +41,7 @@ class TestEveryBuiltIn:
         with_table(partitioner, 1, None)
         assert {self.next_batch(partitioner, live) for _ in range(20)} == {0}
 
-    def test_the_cluster_argument_is_read_once_for_each_of_its_updates(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
+    def test_the_cluster_argument_is_read_once_for_each_of_its_updates(self, make: Make) -> None:
         live = LiveCluster(*[1] * 1000)
         partitioner = make()
         for _ in range(100):
@@ -56,14 +51,12 @@ class TestEveryBuiltIn:
         assert max(self.next_batch(partitioner, live) for _ in range(3000)) >= 1000
         assert live.reads == 2
 
-    def test_a_snapshot_as_argument_is_answered_by_itself_not_by_the_one_before(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
+    def test_a_snapshot_as_argument_is_answered_by_itself_not_by_the_one_before(self, make: Make) -> None:
         partitioner = make()
         assert ask(partitioner, cluster=cluster_of({"t": [1, None]})) == 0
         assert self.next_batch(partitioner, cluster_of({"t": [None, 1]}, brokers=[1])) == 1
 
-    def test_tells_when_the_cap_is_reached_and_lifted(self, make: Callable[..., Partitioner]) -> None:
+    def test_tells_when_the_cap_is_reached_and_lifted(self, make: Make) -> None:
         budget = BufferBudget(max_partitions={"t": 4}, instance_id="a")
         partitioner = make(budget=budget)
         assert partitioner.apply_snapshot(cluster_of({"t": [1] * 4})) == ()
@@ -87,9 +80,7 @@ class TestEveryBuiltIn:
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner, AdaptivePartitioner])
 class TestKeyedRecords:
-    def test_stay_on_their_partition_when_it_is_offline_or_beyond_the_cap(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
+    def test_stay_on_their_partition_when_it_is_offline_or_beyond_the_cap(self, make: Make) -> None:
         budget = BufferBudget(max_partitions={"t": 2}, instance_id="a")
         for options, place in (({}, murmur2_partition), ({"hash_name": "crc32"}, crc32_partition)):
             partitioner = with_table(make(budget=budget, **options), *[None] * 11, 1)
@@ -97,9 +88,7 @@ class TestKeyedRecords:
                 assert ask(partitioner, key=key) == place(key, 12)
 
     @pytest.mark.parametrize("kind", [bytearray, memoryview])
-    def test_go_by_their_bytes_whatever_holds_them(
-        self, make: Callable[..., Partitioner], kind: Callable[[bytes], Any]
-    ) -> None:
+    def test_go_by_their_bytes_whatever_holds_them(self, make: Make, kind: Callable[[bytes], Any]) -> None:
         for keyed in (make(), make(key_partitions={"t": 12})):
             partitioner = with_table(keyed, *[1] * 12)
             for key in EIGHT_KEYS:
@@ -109,26 +98,21 @@ class TestKeyedRecords:
 
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
-class TestSticky:
-    def test_never_draws_the_previous_one_and_all_others_evenly(
-        self, make: Callable[..., Partitioner]
-    ) -> None:
-        """3,000 moves over 4 others: 750 each, standard deviation 24; the bounds are 5 of them."""
-        partitioner = with_table(make(rng=random.Random(7)), *[1] * 5)
-        drawn: Counter[int] = Counter()
-        for _ in range(3000):
-            partitioner._places.clear()  # type: ignore[attr-defined]
-            partitioner.on_new_batch("t", None, 2)
-            drawn[ask(partitioner)] += 1
-        assert drawn.keys() == {0, 1, 3, 4}
-        assert all(630 < n < 870 for n in drawn.values())
+def test_sticky_never_draws_the_previous_one_and_all_others_evenly(make: Make) -> None:
+    """3,000 moves over 4 others: 750 each, standard deviation 24; the bounds are 5 of them."""
+    partitioner = with_table(make(rng=random.Random(7)), *[1] * 5)
+    drawn: Counter[int] = Counter()
+    for _ in range(3000):
+        partitioner._places.clear()  # type: ignore[attr-defined]
+        partitioner.on_new_batch("t", None, 2)
+        drawn[ask(partitioner)] += 1
+    assert drawn.keys() == {0, 1, 3, 4}
+    assert all(630 < n < 870 for n in drawn.values())
 
 
 @pytest.mark.parametrize("make", BUILT_IN)
 @pytest.mark.parametrize("leaders", [[1] * 3, [1, None, None, None, None, None, 1, 1]])
-def test_the_first_choice_is_drawn_evenly_from_the_usable_ones(
-    make: Callable[..., Partitioner], leaders: list[int | None]
-) -> None:
+def test_the_first_choice_is_drawn_evenly_from_the_usable_ones(make: Make, leaders: list[int | None]) -> None:
     """900 instances over 3 partitions: 300 each, standard deviation 14; the bounds are 5 of them.
 
     Many short-lived producers, each with one record, must not burden the partition behind a gap.

@@ -27,11 +27,6 @@ Resumed = Callable[..., MetadataPoller]
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def stored_at(clock: ManualClock) -> datetime:
     return clock.now() - timedelta(seconds=BLIND_S)
 
@@ -51,47 +46,47 @@ def answer(**topics: Any) -> Observation:
     return observe(topics, brokers=BROKERS)
 
 
-class TestTheFirstGoodAnswer:
-    def test_of_another_cluster_makes_the_poller_start_afresh(self, resumed: Resumed) -> None:
-        other = evolve(stored(orders=[1]), cluster_id="another")
-        poller = resumed(other, answer(payments=[1]))
-        with capture_logs() as logs:
-            events = poller.poll_once()
-        assert [(e.kind, e.initial, e.previous_at) for e in events] == [
-            *[("broker_added", True, None)] * 3,
-            ("topic_added", True, None),
-        ]
-        assert poller.cluster is not None
-        assert poller.cluster.generation == 1
-        assert [(entry["event"], entry["stored"]) for entry in logs] == [
-            ("stored_snapshot_ignored", "another")
-        ]
+def test_a_snapshot_that_was_made_by_hand_is_resumed_like_any_other(resumed: Resumed) -> None:
+    made = cluster_of({"t": [1, 2]}, brokers=BROKERS, generation=0)
+    _, changed = resumed(made, observe({"t": [2, 2]}, brokers=BROKERS)).poll_once()
+    assert not changed.initial
 
 
-class TestTheStalenessGate:
-    def test_a_doubt_that_went_away_widens_nothing(self, clock: ManualClock) -> None:
-        both = answer(orders=[1], back=[1])
-        source = ScriptedSource(both, answer(orders=[1]), both, answer(orders=[1], back=[2]))
-        poller = MetadataPoller(source, clock=clock)
-        for _ in range(3):
-            clock.advance(20)
-            looked = clock.now()
-            poller.poll_once()
+def test_an_answer_of_another_cluster_makes_the_poller_start_afresh(resumed: Resumed) -> None:
+    other = evolve(stored(orders=[1]), cluster_id="another")
+    poller = resumed(other, answer(payments=[1]))
+    with capture_logs() as logs:
+        events = poller.poll_once()
+    assert [e.kind for e in events] == ["broker_added"] * 3 + ["topic_added"]
+    assert {(e.initial, e.previous_at) for e in events} == {(True, None)}
+    assert poller.cluster is not None
+    assert poller.cluster.generation == 1
+    (line,) = logs
+    assert (line["event"], line["stored"]) == ("stored_snapshot_ignored", "another")
+
+
+def test_a_doubt_that_went_away_widens_nothing(clock: ManualClock) -> None:
+    both = answer(orders=[1], back=[1])
+    source = ScriptedSource(both, answer(orders=[1]), both, answer(orders=[1], back=[2]))
+    poller = MetadataPoller(source, clock=clock)
+    for _ in range(3):
         clock.advance(20)
-        (moved,) = poller.poll_once()
-        assert moved.previous_at == looked
-        poller.close()
+        looked = clock.now()
+        poller.poll_once()
+    clock.advance(20)
+    (moved,) = poller.poll_once()
+    assert moved.previous_at == looked
+    poller.close()
 
 
-class TestBeforeTheFirstGoodAnswer:
-    def test_no_record_is_routed_by_what_is_stored(self, resumed: Resumed) -> None:
-        poller = resumed(stored(orders=[1]), DOWN, answer(orders=[1]))
-        table = Table()
-        poller.register(table)
-        poller.poll_once()
-        assert table.adopted == [None]
-        poller.poll_once()
-        assert table.adopted == [None, poller.cluster], "also if the answer equals it"
+def test_no_record_is_routed_by_what_is_stored(resumed: Resumed) -> None:
+    poller = resumed(stored(orders=[1]), DOWN, answer(orders=[1]))
+    table = Table()
+    poller.register(table)
+    poller.poll_once()
+    assert table.adopted == [None]
+    poller.poll_once()
+    assert table.adopted == [None, poller.cluster], "also if the answer equals it"
 
 
 class TestConfiguration:
@@ -160,10 +155,8 @@ def test_tells_just_what_one_that_never_died_would_have_told(a: Cluster, b: Clus
 
 @given(worlds, worlds)
 def test_its_changes_lead_from_what_was_stored_to_what_is(a: Cluster, b: Cluster) -> None:
-    a, b = (
-        identified(a, "before"),
-        identified(b, "after"),
-    )  # else the gate would keep epochs, partitions and racks
+    # Else the gate would keep epochs, partitions and racks.
+    a, b = identified(a, "before"), identified(b, "after")
     clock = ManualClock()
     poller = MetadataPoller(ScriptedSource(saying(b)), clock=clock, resume=(a, clock.now()))
     assert apply(a, polled(poller, clock, 4)) == poller.cluster == b

@@ -26,19 +26,15 @@ def test_who_lacks_what_and_the_line_that_gives_it() -> None:
 
 def test_only_rights_on_what_was_refused_are_named() -> None:
     needed = [READ, Right(("Read",), "group", "kpe-tracker"), Right(("Write",), "transactional-id", "kpe-t")]
-    told = {
-        error: lacking(error, needed, ALICE)
-        for error in ("GROUP_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
-    }
-    assert str(told["GROUP_AUTHORIZATION_FAILED"]).startswith("User:alice lacks READ on group kpe-tracker; ")
-    told_of_id = str(told["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"])
-    assert told_of_id.startswith("User:alice lacks WRITE on transactional-id kpe-t; ")
+    told = str(lacking("GROUP_AUTHORIZATION_FAILED", needed, ALICE))
+    assert told.startswith("User:alice lacks READ on group kpe-tracker; ")
+    told = str(lacking("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", needed, ALICE))
+    assert told.startswith("User:alice lacks WRITE on transactional-id kpe-t; ")
 
 
 def test_several_operations_one_that_nobody_has_thought_of_and_another_error() -> None:
-    told = str(
-        lacking("TOPIC_AUTHORIZATION_FAILED", [Right(("Write", "DescribeConfigs"), "topic", "t")], ALICE)
-    )
+    both = Right(("Write", "DescribeConfigs"), "topic", "t")
+    told = str(lacking("TOPIC_AUTHORIZATION_FAILED", [both], ALICE))
     assert told.startswith("User:alice lacks WRITE and DESCRIBE_CONFIGS on topic t; ")
     assert told.endswith("--operation Write --operation DescribeConfigs --topic t")
     told = str(lacking("CLUSTER_AUTHORIZATION_FAILED", [READ], ALICE))
@@ -54,9 +50,8 @@ def test_nobody_is_named_where_the_connection_is_not_known() -> None:
 
 def test_the_cluster_has_no_name() -> None:
     line = as_command(Right(("Create",), "cluster"), "User:a", "b:1")
-    assert (
-        line
-        == "kafka-acls.sh --bootstrap-server b:1 --add --allow-principal User:a --operation Create --cluster"
+    assert line.removeprefix("kafka-acls.sh --bootstrap-server b:1 ") == (
+        "--add --allow-principal User:a --operation Create --cluster"
     )
 
 

@@ -59,15 +59,13 @@ class TestScriptedSource:
             ScriptedSource(Hang(limit=0)).fetch(None, timeout=1)
 
 
-class TestWords:
-    def test_a_wrong_word_is_named(self) -> None:
-        with pytest.raises(ValueError, match="lead"):
-            observe({"orders": [{"lead": 1}]})  # type: ignore[list-item]
+def test_a_wrong_word_is_named() -> None:
+    with pytest.raises(ValueError, match="lead"):
+        observe({"orders": [{"lead": 1}]})  # type: ignore[list-item]
 
 
-class TestRecordingListener:
-    def test_waiting_in_vain_tells_what_came_instead(self) -> None:
-        listener = RecordingListener()
-        Event().deliver(listener)
-        with pytest.raises(TimeoutError, match="so far: event"):
-            listener.wait_for(2, timeout=0.01)
+def test_waiting_in_vain_tells_what_came_instead() -> None:
+    listener = RecordingListener()
+    Event().deliver(listener)
+    with pytest.raises(TimeoutError, match="so far: event"):
+        listener.wait_for(2, timeout=0.01)

@@ -47,7 +47,9 @@ class Socket:
         self.paused = False
 
 
-def pumping(way: LinkDirection) -> tuple[Any, Socket]:
+def pumping(way: LinkDirection, *effect: Any) -> tuple[Any, Socket]:
+    """Send over a way with so much bandwidth, delay and jitter."""
+    way.change(*effect)
     world: Any = Socket()
     return Pump(way, world, world, world), world
 
@@ -62,8 +64,7 @@ def test_jitter_adds_a_part_of_itself(way: LinkDirection) -> None:
 @given(st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=5000)), min_size=1), st.integers())
 def test_what_was_sent_first_arrives_first(sent: list[tuple[float, bytes]], seed: int) -> None:
     way = LinkDirection(random.Random(seed))
-    way.change(50_000.0, 0.05, 0.4)
-    pump, world = pumping(way)
+    pump, world = pumping(way, 50_000.0, 0.05, 0.4)
     for pause, data in sent:
         world.now += pause
         pump.take(data)
@@ -75,8 +76,7 @@ def test_what_was_sent_first_arrives_first(sent: list[tuple[float, bytes]], seed
 
 
 def test_a_delayed_way_holds_megabytes_and_an_undisturbed_one_little(way: LinkDirection) -> None:
-    way.change(None, 1.0, 0.0)
-    pump, world = pumping(way)
+    pump, world = pumping(way, None, 1.0, 0.0)
     pump.take(bytes(4_000_000))
     assert not world.paused
     pump.take(bytes(200_000))
@@ -87,8 +87,7 @@ def test_a_delayed_way_holds_megabytes_and_an_undisturbed_one_little(way: LinkDi
 
 
 def test_only_what_has_arrived_is_sent_and_what_is_not_taken_waits(way: LinkDirection) -> None:
-    way.change(None, 1.0, 0.0)
-    pump, world = pumping(way)
+    pump, world = pumping(way, None, 1.0, 0.0)
     pump.take(b"first")
     world.now = 0.5
     pump.take(b"second")
@@ -101,8 +100,7 @@ def test_only_what_has_arrived_is_sent_and_what_is_not_taken_waits(way: LinkDire
 
 
 def test_healed_is_at_once_and_less_delay_for_what_is_under_way_too(way: LinkDirection) -> None:
-    way.change(None, 10.0, 0.0)
-    pump, world = pumping(way)
+    pump, world = pumping(way, None, 10.0, 0.0)
     pump.take(b"x")
     way.change(None, 2.0, 0.0)
     world.now = 1.0
@@ -114,8 +112,7 @@ def test_healed_is_at_once_and_less_delay_for_what_is_under_way_too(way: LinkDir
 
 
 def test_another_effect_leaves_what_waits_for_the_bandwidth_where_it_is(way: LinkDirection) -> None:
-    way.change(10_000.0, 0.0, 0.0)
-    pump, world = pumping(way)
+    pump, world = pumping(way, 10_000.0, 0.0, 0.0)
     pump.take(bytes(100_000))  # ten seconds' worth
     for delay in (0.5, 0.001):
         way.change(10_000.0, delay, 0.0)

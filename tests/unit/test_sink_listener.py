@@ -12,10 +12,12 @@ from structlog.testing import capture_logs
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.outbox import Entry, RetryPolicy
+from kafka_partition_events.outbox import DeliveryError, Entry, RetryPolicy
+from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 from kafka_partition_events_listeners.sink_listener import PATIENCE, SinkListener
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
+from tests.outbox_kit import ScriptedSink
 
 URL = "https://hooks.example.com/T0K3N"
 SEEN = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -80,7 +82,7 @@ def test_an_event_is_given_up_when_the_target_has_been_away_for_too_long() -> No
 
 
 class Buggy:
-    """Raises what it should not for one entry; takes all others, two at a time."""
+    """Raises what it should not for batches with one entry; takes all others, two at a time."""
 
     name, batch = "buggy", 2
 
@@ -88,20 +90,35 @@ class Buggy:
         self.taken: list[str] = []
 
     def deliver(self, entries: Sequence[Entry], /) -> None:
-        if entries[0].name == "partition.offline":
+        names = [entry.name for entry in entries]
+        if "partition.online" in names:
             raise ZeroDivisionError
-        self.taken += [entry.name for entry in entries]
+        self.taken += names
 
     def close(self) -> None:
         """Nothing is open."""
 
 
 def test_a_bug_of_a_sink_costs_the_event_that_it_was_met_with() -> None:
+    """And none that is in a batch with it."""
     sink = Buggy()
-    listener = SinkListener(sink)
+    listener = SinkListener(sink, retry=RetryPolicy(first_delay=1e-6))
     hears(listener, [*changes(UP, DOWN), *changes(DOWN, UP)])
-    assert sink.taken == ["broker.left", "broker.joined", "partition.online"]
-    assert (listener.stats.delivered, listener.stats.lost, listener.stats.failures) == (3, 1, {"error": 1})
+    assert sink.taken == ["partition.offline", "broker.left", "broker.joined"]
+    assert (listener.stats.delivered, listener.stats.lost, listener.stats.failures) == (3, 1, {"error": 2})
+
+
+def test_a_refusal_costs_one_event_however_late_it_comes() -> None:
+    clock = ManualClock()
+
+    class Slow(ScriptedSink):
+        def deliver(self, entries: Sequence[Entry], /) -> None:
+            clock.advance(2 * PATIENCE.max_age)
+            super().deliver(entries)
+
+    listener = SinkListener(Slow(DeliveryError("no", reason="http_400", refused=True), batch=1), clock=clock)
+    hears(listener, changes(UP, DOWN))
+    assert (listener.stats.delivered, listener.stats.lost) == (1, 1)
 
 
 def test_a_name_that_no_event_of_ours_has_is_pointed_out() -> None:

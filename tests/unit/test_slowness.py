@@ -19,9 +19,8 @@ FINE = [(3, 4, 5), (6, 1, 3), (4, 1, 5)]
 def partition(brokers: Sequence[int]) -> InFlight:
     """Return what is in flight to a partition with these replicas: always the same."""
     leader, *followers = brokers
-    return PARTITIONS.setdefault(
-        tuple(brokers), InFlight("t", len(PARTITIONS), MAIN, leader, frozenset(followers))
-    )
+    new = InFlight("t", len(PARTITIONS), MAIN, leader, frozenset(followers))
+    return PARTITIONS.setdefault(tuple(brokers), new)
 
 
 def note(

@@ -1,6 +1,7 @@
 """The outbox in a file: bounds, restarts, and files that are not as they should be."""
 
 import fcntl
+import math
 import sqlite3
 import stat
 import struct
@@ -155,6 +156,11 @@ class TestBoundOfAge:
         assert outbox.stats("b").dropped == 0
         outbox.close()
 
+    def test_may_be_for_ever(self, path: Path) -> None:
+        with closing(opened(path, max_age_s=math.inf)) as outbox:
+            append(outbox, "1", "2")
+            assert ids(outbox.history()) == ["1", "2"]
+
     def test_is_not_lifted_by_one_entry_from_a_clock_that_was_ahead(self, path: Path) -> None:
         clock = ManualClock(wall=NOW)
         outbox = opened(path, max_age_s=60, clock=clock)
@@ -277,11 +283,24 @@ class TestFileThatIsNoOutbox:
         [
             ("", "is a directory: give the path of a file in it"),
             ("absent/outbox.db", "No such file or directory: give a file in a directory that"),
+            ("x" * 300, "File name too long: give a file in a directory that"),  # the path can't be asked for
         ],
     )
     def test_in_no_place_for_one_is_told(self, tmp_path: Path, place: str, told: str) -> None:
         with pytest.raises(OutboxError, match=told):
             opened(tmp_path / place)
+
+    @pytest.mark.parametrize(
+        ("leads_to", "told"),
+        [
+            ("absent/outbox.db", "No such file or directory: give a file .* no link to nowhere"),
+            ("outbox.db", "can't be opened: .* no link to nowhere"),
+        ],
+    )
+    def test_behind_a_link_to_nowhere_is_told(self, path: Path, leads_to: str, told: str) -> None:
+        path.symlink_to(path.parent / leads_to)
+        with pytest.raises(OutboxError, match=told):
+            opened(path)
 
     def test_but_empty_becomes_one(self, path: Path) -> None:
         path.touch()

@@ -1,5 +1,6 @@
 """The log of events: level, event name and fields, and no configuring of structlog."""
 
+from typing import Any
 from unittest.mock import Mock
 
 from structlog.testing import capture_logs
@@ -18,18 +19,10 @@ def test_an_offline_partition_is_an_error_with_its_facts() -> None:
     with capture_logs() as logs:
         for event in diff(UP, DOWN, first_sequence=7):
             event.deliver(StructlogListener())
-    assert logs == [
-        {
-            "event": "partition_offline",
-            "log_level": "error",
-            "cluster_id": "test",
-            "sequence": 7,
-            "topic": "orders",
-            "partitions": "1",
-            "before": {"leader": 2, "leader_epoch": None, "replicas": [], "isr": []},
-            "after": {"leader": None, "leader_epoch": None, "replicas": [], "isr": []},
-        }
-    ]
+    facts = {"cluster_id": "test", "sequence": 7, "topic": "orders", "partitions": "1"}
+    not_known: dict[str, Any] = {"leader_epoch": None, "replicas": [], "isr": []}
+    change = {"before": {"leader": 2, **not_known}, "after": {"leader": None, **not_known}}
+    assert logs == [{"event": "partition_offline", "log_level": "error", **facts, **change}]
 
 
 def test_the_state_on_registration_is_quiet_except_for_what_is_offline() -> None:

@@ -8,6 +8,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.table import NOTHING, Avoidance, Route, compile_routes
 from kafka_partition_events.testing.scripted import PartitionSpec, cluster_of
 
+Ids = tuple[int, ...]
 CAPPED = BufferBudget(max_partitions={"orders": 4}, instance_id="a")
 
 
@@ -44,24 +45,18 @@ def test_an_online_partition_stands_in_for_an_admitted_one_that_is_offline() -> 
 
 def test_a_topic_that_comes_takes_of_the_memory_of_others() -> None:
     budget = BufferBudget(buffer_memory=8, batch_size=1, instance_id="a")
-    alone = cluster_of({"orders": [1] * 12})
+    alone, new = cluster_of({"orders": [1] * 12}), cluster_of({"new": [1] * 12})
     before = compile_routes(alone, budget)
-    both = evolve(
-        alone, by_topic=[*alone.by_topic.values(), *cluster_of({"new": [1] * 12}).by_topic.values()]
-    )
+    both = evolve(alone, by_topic=[*alone.by_topic.values(), *new.by_topic.values()])
     assert len(before["orders"].admitted) == 8
     assert len(compile_routes(both, budget, before)["orders"].admitted) == 4
 
 
 def test_topics_that_did_not_change_keep_their_route() -> None:
-    before_cluster = cluster_of({"orders": [1] * 12, "payments": [1, 1]})
-    before = compile_routes(before_cluster, CAPPED)
-    after_cluster = Cluster(
-        nodes=before_cluster.nodes,
-        by_topic={**before_cluster.by_topic, "payments": cluster_of({"payments": [1]}).by_topic["payments"]},
-        generation=2,
-    )
-    after = compile_routes(after_cluster, CAPPED, before)
+    cluster, changed = cluster_of({"orders": [1] * 12, "payments": [1, 1]}), cluster_of({"payments": [1]})
+    before = compile_routes(cluster, CAPPED)
+    later = evolve(cluster, by_topic={**cluster.by_topic, **changed.by_topic}, generation=2)
+    after = compile_routes(later, CAPPED, before)
     assert after["orders"] is before["orders"]
     assert after["payments"] is not before["payments"]
 
@@ -92,12 +87,7 @@ class TestAvoiding:
         ],
     )
     def test_what_is_used_where_suspects_lead(
-        self,
-        leaders: list[int | None],
-        suspects: list[int],
-        down: set[int],
-        usable: tuple[int, ...],
-        avoided: tuple[int, ...],
+        self, leaders: list[int | None], suspects: list[int], down: set[int], usable: Ids, avoided: Ids
     ) -> None:
         r = route(cluster_of({"orders": leaders}, brokers=[1, 2, 3])).avoiding(suspect(*suspects, down=down))
         assert (r.usable, r.avoided) == (usable, avoided)

@@ -217,9 +217,7 @@ def test_a_suspicion_that_comes_meanwhile_is_not_missed(partitioner: Any, order:
     assert not is_open(turn)
 
 
-def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone(
-    partitioner: Any, poller: MetadataPoller
-) -> None:
+def test_turns_of_producers_that_are_gone_are_forgotten(partitioner: Any, poller: MetadataPoller) -> None:
     turn, _gone = a_turn(partitioner), a_turn(partitioner)
     assert len(partitioner.routing._on_renewed) == 3
     del _gone

@@ -62,9 +62,7 @@ class TestBatches:
 class TestOnKafkaPython:
     @pytest.mark.parametrize("size", [100, 5_000, 9_000, 16_384])
     @pytest.mark.parametrize("partitions", [2, 3, 4])
-    def test_unkeyed_records_reach_all_partitions_whatever_their_size(
-        self, size: int, partitions: int
-    ) -> None:
+    def test_unkeyed_records_of_any_size_reach_all_partitions(self, size: int, partitions: int) -> None:
         """With two partitions, who moves on by itself and is moved on again is back where it was.
 
         100 turns over 4 partitions, never the same twice: 25 each, standard deviation 3.1; the bound is 4 of

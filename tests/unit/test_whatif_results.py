@@ -10,15 +10,9 @@ from kafka_partition_events.cli.spark.whatif import percent, verdict
 from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.spark.whatif.results import HotKey, Outcome, WhatIf, skew, spread, to_json
 
-GROWN = Outcome(
-    scenario=Scenario(current=2, partitions=3),
-    before=(60, 30),
-    after=(40, 20, 30),
-    moved=40,
-    keyed=90,
-    unkeyed=0,
-)
-KEPT = evolve(GROWN, scenario=Scenario(current=2, partitions=3, mapping="kept"), after=(60, 30, 0), moved=0)
+ASKED = Scenario(current=2, partitions=3)
+GROWN = Outcome(scenario=ASKED, before=(60, 30), after=(40, 20, 30), moved=40, keyed=90, unkeyed=0)
+KEPT = evolve(GROWN, scenario=evolve(ASKED, mapping="kept"), after=(60, 30, 0), moved=0)
 ANSWER = WhatIf(
     source="topic orders",
     outcomes=(GROWN, KEPT),
@@ -50,19 +44,14 @@ def test_it_is_told_as_json() -> None:
     grown, _ = document["scenarios"]
     assert (grown["name"], grown["mapping"]) == ("modulo_3", "modulo")
     assert (grown["moved"], grown["after"]) == (40, [40, 20, 30])
-    assert document["hottest"][0]["partitions"] == {
-        "modulo_3": {"before": 0, "after": 2},
-        "kept_3": {"before": 1, "after": 1},
-    }
+    modulo, kept = {"before": 0, "after": 2}, {"before": 1, "after": 1}
+    assert document["hottest"][0]["partitions"] == {"modulo_3": modulo, "kept_3": kept}
 
 
 def test_it_is_told_in_a_sentence() -> None:
-    assert verdict(ANSWER) == (
-        "3 partitions by modulo would move 44.4% of the keyed records, 3 partitions by kept keys none."
-    )
-    assert verdict(evolve(ANSWER, outcomes=(GROWN,))) == (
-        "3 partitions by modulo would move 44.4% of the keyed records."
-    )
+    grown = "3 partitions by modulo would move 44.4% of the keyed records"
+    assert verdict(ANSWER) == f"{grown}, 3 partitions by kept keys none."
+    assert verdict(evolve(ANSWER, outcomes=(GROWN,))) == f"{grown}."
     nothing = evolve(GROWN, keyed=0, moved=0)
     assert verdict(evolve(ANSWER, outcomes=(nothing,))) == "No record has a key, so no growth would move any."
 

@@ -33,7 +33,7 @@ def follow_command(
     """  # noqa: D301
     limit = math.inf if for_ is None else parse_duration(for_)
     with wanted.opened() as outbox, contextlib.suppress(KeyboardInterrupt):
-        write_entries(_follow(outbox, wanted, context.obj.clock, limit), output)
+        write_entries(outbox.path, _follow(outbox, wanted, context.obj.clock, limit), output)
 
 
 def _follow(outbox: SqliteOutbox, wanted: Recorded, clock: Clock, limit: float) -> Iterator[Entry]:

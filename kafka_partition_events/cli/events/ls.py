@@ -24,4 +24,4 @@ def ls_command(context: typer.Context, *, wanted: Past, output: OutputChoice = N
     Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
     """  # noqa: D301
     with wanted.opened() as outbox:
-        write_entries(wanted.chosen(outbox, context.obj.clock.now()), output)
+        write_entries(outbox.path, wanted.chosen(outbox, context.obj.clock.now()), output)

@@ -1,7 +1,6 @@
 """What the outbox of `kpe observe` holds, and what of it is wanted."""
 
 import contextlib
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,10 +21,12 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.common.settings import read_config
 from kafka_partition_events.cli.common.topic_filter import TopicFilter
+from kafka_partition_events.json_text import json_in
 from kafka_partition_events.observe.quantities import parse_duration
 from kafka_partition_events.observe.settings import Settings
-from kafka_partition_events.outbox import Entry
-from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
+from kafka_partition_events.outbox import Entry, SqliteOutbox
+from kafka_partition_events.outbox.sqlite_file import explained
+from kafka_partition_events.outbox.sqlite_schema import DamageFoundError
 
 _NAME_WIDTH, _SUBJECT_WIDTH = 20, 28
 
@@ -66,10 +67,13 @@ class Recorded:
         """
         settings = self.settings().outbox
         path = Path(settings.path)
-        if not path.exists():
+        try:
+            path.stat()
+        except (OSError, ValueError) as error:  # the latter: with a NUL
             raise CliError(
-                f"{path}: there is no outbox; kpe observe makes one. Name it by --outbox or --config"
-            )
+                f"{path}: there is no outbox to be read ({getattr(error, 'strerror', error)}); kpe "
+                "observe makes one. Name it by --outbox or --config, and give this user the right to read it"
+            ) from error
         outbox = SqliteOutbox(path, max_bytes=settings.max_bytes, max_age_s=settings.max_age)
         with contextlib.closing(outbox):
             yield outbox
@@ -117,24 +121,26 @@ def parse_moment(text: str, now: datetime) -> datetime:
     Raises:
         CliError: it means none.
     """
-    try:
+    with contextlib.suppress(ValueError):
         return now - timedelta(seconds=parse_duration(text))
-    except (ValueError, OverflowError):
-        pass
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         raise CliError(
-            f"{text!r} is no time; write how long ago (30m, 2h, 7d), or 2026-11-20T10:00:00Z"
+            f"{text!r} is no time; write how long ago (30m, 7d; 100 years at most), or 2026-11-20T10:00:00Z"
         ) from None
 
 
-def write_entries(entries: Iterable[Entry], output: OutputChoice) -> None:
-    """Write entries as they come: as a table, or as CloudEvents, one a line."""
+def write_entries(path: Path, entries: Iterable[Entry], output: OutputChoice) -> None:
+    """Write an outbox's entries as they come: in a table, or as CloudEvents; `OutboxError` for no JSON."""
     if choose_output(output) is not Output.TABLE:
         for entry in entries:
-            write_json_line(json.loads(entry.body))
+            try:
+                document = json_in(entry.body)
+            except ValueError:
+                raise explained(path, DamageFoundError(f"entry {entry.id} is no JSON")) from None
+            write_json_line(document)
         return
     write_line(f"{'TIME':<24}  {'EVENT':<{_NAME_WIDTH}}  {'SUBJECT':<{_SUBJECT_WIDTH}}  ID")
     for entry in entries:

@@ -189,7 +189,7 @@ def _with_news(mark: Taken, news: Iterable[News], doubles: int) -> Taken:
     for one in news:
         if one.until is not None:
             until[one.cluster_id] = max(one.until, until.get(one.cluster_id, one.until))
-        if one.stopped is not None and one.cluster_id != NO_CLUSTER:  # by its id nobody ends that
+        if one.stopped is not None and one.cluster_id != NO_CLUSTER:  # which no event ends
             stopped[one.cluster_id] = min(one.stopped, stopped.get(one.cluster_id, one.stopped))
         elif one.ended:
             stopped.pop(one.cluster_id, None)

@@ -137,7 +137,7 @@ class PrometheusListener(PartitionChangeListener):
     def collect(self) -> list[Metric]:
         """Return the families and their series as they are now."""
         health, cluster = self._poller.health, self._poller.cluster
-        trusted = None if health.failures or health.stale or _was_refused(health) else cluster
+        trusted = None if health.failures or health.stale or was_refused(health) else cluster
         label = self._kafka_cluster or (cluster is not None and cluster.cluster_id) or UNKNOWN_CLUSTER
         parts: list[Part] = [
             lambda: self._read_observer(health, up=trusted is not None),
@@ -178,7 +178,7 @@ class PrometheusListener(PartitionChangeListener):
             return self._built.metrics
 
 
-def _was_refused(health: Health) -> bool:
+def was_refused(health: Health) -> bool:
     """Return whether the last answer was: after a good one, a poll begins when that one has it planned.
 
     So one that is under way, and has no answer yet, says nothing against the last good one.

@@ -83,7 +83,11 @@ class Target:
         Raises:
             ConfigurationError: the URL or the way is of no use; the message has no secret.
         """
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            httpx.URL(url, port=parts.port)  # or each post would fail by it, and cost an entry
+        except (ValueError, httpx.InvalidURL):
+            raise ConfigurationError("url has a host or a port that can't be used") from None
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ConfigurationError("url must be an http:// or https:// URL")
         if parts.username or parts.password:

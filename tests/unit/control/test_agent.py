@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ LIMIT_S = 20.0
 class World:
     """A poller with a partitioner, and an agent whose looks are taken one by one."""
 
-    def __init__(self, *counts: int, link: Link | None = None) -> None:
+    def __init__(self, *counts: int, link: Link | None = None, polled: bool = True) -> None:
         self.clock = ManualClock()
         steps = [observe({"orders": [1] * n}, cluster_id=CLUSTER) for n in (*counts, counts[-1])]
         self.poller = MetadataPoller(ScriptedSource(*steps), clock=self.clock)
@@ -31,6 +32,8 @@ class World:
         self.poller.register(self.partitioner)
         self.link = link or Link()
         self.agent = ProducerAgent(self.poller, self.link, "a", spread=0.0, clock=self.clock)
+        if polled:
+            self.poller.poll_once()
 
     def look(self) -> float:
         return self.agent._round() - self.clock.monotonic()
@@ -45,8 +48,8 @@ class World:
 def world() -> Iterator[Callable[..., World]]:
     made: list[World] = []
 
-    def make(*counts: int, link: Link | None = None) -> World:
-        made.append(World(*counts, link=link))
+    def make(*counts: int, **options: Any) -> World:
+        made.append(World(*counts, **options))
         return made[-1]
 
     yield make
@@ -61,7 +64,6 @@ def test_a_gate_is_set_before_the_growth_and_lifted_by_the_change(world: Make) -
     story = Story()
     story.request(gated())
     here = world(6, 12)
-    here.poller.poll_once()
     here.look()
     here.link.write(story.change)
     assert here.look() <= BUSY_S
@@ -80,7 +82,6 @@ def test_a_gate_is_set_before_the_growth_and_lifted_by_the_change(world: Make) -
 
 def test_what_was_read_is_remembered_when_the_control_topics_are_gone_and_opens_in_time(world: Make) -> None:
     here = world(6, 12)
-    here.poller.poll_once()
     here.link.write(grown(gated(deadline_s=60)).change)
     here.look()
     here.link.down = True
@@ -96,7 +97,6 @@ def test_what_was_read_is_remembered_when_the_control_topics_are_gone_and_opens_
 
 def test_without_control_topics_the_application_runs_as_if_there_were_no_agent(world: Make) -> None:
     here = world(6, 12, link=Link(down=True))
-    here.poller.poll_once()
     here.look()
     here.poller.poll_once()
     here.look()
@@ -108,7 +108,6 @@ def test_without_control_topics_the_application_runs_as_if_there_were_no_agent(w
 
 def test_what_was_lost_is_said_again_when_they_are_back(world: Make) -> None:
     here = world(6)
-    here.poller.poll_once()
     here.link.write(grown(gated()).change)
     here.agent._read()
     here.link.down = True
@@ -123,7 +122,6 @@ def test_what_was_lost_is_said_again_when_they_are_back(world: Make) -> None:
 
 def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended(world: Make) -> None:
     here = world(6)
-    here.poller.poll_once()
     here.look()
     here.clock.advance(60.0)
     here.look()
@@ -131,9 +129,7 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     assert here.link.of("born_ms") == [None, 1_001]
 
 
-def test_each_lease_wins_over_those_before_it_though_the_first_is_reported_after_the_second(
-    world: Make,
-) -> None:
+def test_each_lease_wins_over_those_before_though_the_first_is_reported_after_the_second(world: Make) -> None:
     reports: list[Callable[[], None]] = []
     won = Ledger()
 
@@ -143,7 +139,7 @@ def test_each_lease_wins_over_those_before_it_though_the_first_is_reported_after
             won.take_lease(decode(Lease, value), self.at_ms)
             reports.append(partial(on_done, self.at_ms))
 
-    here = world(6, link=Reporting())
+    here = world(6, link=Reporting(), polled=False)
     here.look()
     here.poller.poll_once()
     here.look()
@@ -188,7 +184,6 @@ def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
 
 def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_sees(world: Make) -> None:
     here = world(6, 12)
-    here.poller.poll_once()
     adopt = here.partitioner.apply_snapshot
     here.partitioner.apply_snapshot = lambda cluster: ()  # type: ignore[method-assign]
     here.poller.poll_once()
@@ -205,7 +200,6 @@ def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_see
 
 def test_a_partitioner_that_fails_to_adopt_does_not_silence_it(world: Make) -> None:
     here = world(6, 12)
-    here.poller.poll_once()
     here.partitioner.apply_snapshot = lambda cluster: ()  # type: ignore[method-assign]
     here.poller.poll_once()
     here.look()
@@ -215,7 +209,7 @@ def test_a_partitioner_that_fails_to_adopt_does_not_silence_it(world: Make) -> N
 
 class TestItsThread:
     def test_knows_what_holds_when_start_returns(self, world: Make) -> None:
-        here = world(12)
+        here = world(12, polled=False)
         here.link.write(grown(gated()).change)
         assert here.agent.start(LIMIT_S)
         here.poller.poll_once()
@@ -223,7 +217,6 @@ class TestItsThread:
 
     def test_looks_at_once_when_its_topic_grows(self, world: Make) -> None:
         here = world(6, 12)
-        here.poller.poll_once()
         here.agent.start(LIMIT_S)
         before = here.link.reads
         here.poller.poll_once()
@@ -232,14 +225,13 @@ class TestItsThread:
 
     def test_says_goodbye_when_the_poller_closes(self, world: Make) -> None:
         here = world(6)
-        here.poller.poll_once()
         here.agent.start(LIMIT_S)
         here.poller.close()
         assert here.link.of("ttl_s")[-1] == 0.0
         assert here.link.closed
 
     def test_writes_nothing_to_topics_that_it_never_saw(self, world: Make) -> None:
-        here = world(6, link=Link(down=True))
+        here = world(6, link=Link(down=True), polled=False)
         assert not here.agent.start(LIMIT_S)
         here.agent.close()
         assert here.link.at_ms == 1_000, "it might create them, and not as they should be"

@@ -20,8 +20,7 @@ from tests.control_kit import ONE, UNREAD, Story, gated, grown, growth
 
 
 class TestARequest:
-    def test_that_comes_twice_is_one_change(self) -> None:
-        story = Story()
+    def test_that_comes_twice_is_one_change(self, story: Story) -> None:
         first = story.request(growth())
         assert story.request(growth()) is first
         assert not story.refused
@@ -46,25 +45,22 @@ class TestARequest:
         ],
     )
     def test_that_does_not_begin_with_what_there_is_is_rejected(
-        self, seen: dict[str, object], why: str
+        self, seen: dict[str, object], why: str, story: Story
     ) -> None:
-        story = Story()
         story.sees(**seen)
         story.request(gated())
         assert (story.change.state, story.change.answers[-1].refused) == (State.REJECTED, True)
         assert not story.change.holds
         assert story.refused[0].detail.startswith(why)
 
-    def test_is_rejected_while_another_change_of_the_topic_is_open(self) -> None:
-        story = Story()
+    def test_is_rejected_while_another_change_of_the_topic_is_open(self, story: Story) -> None:
         story.request(gated())
         story.request(growth(to_count=24), change_id="chg-2")
         second = story.ledger.changes["chg-2"]
         assert (second.state, second.answers[-1].refused) == (State.REJECTED, True)
         assert ONE in second.detail
 
-    def test_that_nobody_took_up_in_time_is_rejected(self) -> None:
-        story = Story()
+    def test_that_nobody_took_up_in_time_is_rejected(self, story: Story) -> None:
         command = Command(change_id=ONE, verb=Verb.REQUEST, actor="alice", spec=growth())
         asked_ms = story.now_ms
         story.now_ms += 900_001
@@ -74,8 +70,7 @@ class TestARequest:
 
 
 class TestCancel:
-    def test_cancel_ends_what_has_not_happened_and_leaves_nothing_behind(self) -> None:
-        story = Story()
+    def test_cancel_ends_what_has_not_happened_and_leaves_nothing_behind(self, story: Story) -> None:
         story.request(gated())
         story.command(Verb.CANCEL, "bob")
         assert story.change.state is State.CANCELLED
@@ -93,8 +88,7 @@ class TestCancel:
         assert (story.change.state, story.change.opened_by) == (State.PARTIALLY_CONVERGED, "deadline")
 
     @pytest.mark.parametrize("open_", [True, False])
-    def test_one_with_a_long_reason_is_answered(self, open_: bool) -> None:
-        story = Story()
+    def test_one_with_a_long_reason_is_answered(self, open_: bool, story: Story) -> None:
         story.request(growth())
         story.now_ms += 0 if open_ else 3_600_000
         story.tick()
@@ -134,8 +128,7 @@ class TestPolicy:
 
 
 class TestAnswers:
-    def test_a_command_for_an_unknown_change_says_so(self) -> None:
-        story = Story()
+    def test_a_command_for_an_unknown_change_says_so(self, story: Story) -> None:
         assert story.command(Verb.CANCEL) is None
         assert "there is no change" in story.refused[0].detail
 
@@ -149,11 +142,10 @@ class TestAnswers:
         assert reply_to(first, story.change) is None
 
 
-class TestForgetting:
-    def test_what_is_over_for_long_may_be_forgotten(self) -> None:
-        story = grown(growth(), cluster=UNREAD)
-        assert not may_be_forgotten(story.change, story.now_ms + 2 * RETIRED_AFTER_MS)
-        story.says("ab", Status.APPLIED)
-        story.tick()
-        assert not may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS - 1)
-        assert may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS)
+def test_what_is_over_for_long_may_be_forgotten() -> None:
+    story = grown(growth(), cluster=UNREAD)
+    assert not may_be_forgotten(story.change, story.now_ms + 2 * RETIRED_AFTER_MS)
+    story.says("ab", Status.APPLIED)
+    story.tick()
+    assert not may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS - 1)
+    assert may_be_forgotten(story.change, story.now_ms + RETIRED_AFTER_MS)

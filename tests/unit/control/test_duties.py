@@ -41,16 +41,15 @@ def said(agent: ProducerDuties, cluster: Cluster, used: int | None = None, now: 
 
 
 class TestLimits:
-    def test_a_gate_is_set_before_there_is_anything_to_hold_back_from(self) -> None:
-        assert duties(requested(gated())).limits(sees(6), now=0.0) == HELD
-
     @pytest.mark.parametrize("cluster", [None, cluster_of({}, cluster_id=CLUSTER)])
-    def test_and_before_the_poller_has_answered_or_the_topic_is_used(self, cluster: Cluster | None) -> None:
+    def test_a_gate_is_set_before_the_poller_answers_or_the_topic_is_used(
+        self, cluster: Cluster | None
+    ) -> None:
         assert duties(grown(gated()).change).limits(cluster, now=0.0) == HELD
 
     def test_it_opens_by_itself_when_nobody_tells_and_says_when_it_will(self) -> None:
         agent = duties(requested(gated(deadline_s=60)))
-        assert agent.limits(sees(6), now=0.0) == HELD
+        assert agent.limits(sees(6), now=0.0) == HELD, "before there is anything to hold back from"
         assert agent.limits(sees(12), now=100.0) == HELD
         assert said(agent, sees(12), now=100.0).holds == ONE
         assert agent.says(sees(12), {}, now=159.0)[1] == 160.0

@@ -18,19 +18,13 @@ HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))
 
 
 class TestPositions:
-    def test_positions_that_members_have_made_belong_to_the_group_whoever_owns_the_partition_now(
-        self,
-    ) -> None:
+    def test_positions_that_members_have_made_are_the_groups_whoever_owns_the_partition_now(self) -> None:
         story = grown(gated())
         for name, new in (("x", HALF), ("y", REST)):
             story.lives([name], group="billing", positioned=PartitionSet.of(new))
         assert story.evidence.positioned
 
-    @pytest.mark.parametrize(
-        "lease",
-        [{"group": "audit"}, {"group": "billing", "ttl_s": 0.0}],
-        ids=["of another group", "has stopped"],
-    )
+    @pytest.mark.parametrize("lease", [{"group": "audit"}, {"group": "billing", "ttl_s": 0.0}])
     def test_who_is_no_member_tells_nothing_of_the_group(self, lease: dict[str, Any]) -> None:
         story = grown(gated())
         story.lives("x", positioned=PartitionSet.of(NEW), **lease)
@@ -41,8 +35,7 @@ class TestWhichGroups:
     def groups(self, story: Story) -> list[str]:
         return [*positions_of_groups(story.change, story.ledger.leases, story.cluster, story.now_ms)[0]]
 
-    def test_all_that_prober_or_leases_have_shown_since_the_request(self) -> None:
-        story = Story()
+    def test_all_that_prober_or_leases_have_shown_since_the_request(self, story: Story) -> None:
         story.lives("a")
         story.lives("c", group="in-process")
         story.request(gated())
@@ -51,8 +44,7 @@ class TestWhichGroups:
         story.sees(readers=frozenset())
         assert self.groups(story) == ["billing", "in-process"]
 
-    def test_not_one_that_has_left_before_the_request_or_reads_something_else(self) -> None:
-        story = Story()
+    def test_not_one_that_has_left_before_the_request_or_reads_something_else(self, story: Story) -> None:
         story.sees(readers=frozenset())
         story.lives("c", group="gone", ttl_s=0.0)
         story.lives("d", group="elsewhere", view=())
@@ -60,8 +52,7 @@ class TestWhichGroups:
         story.tick()
         assert self.groups(story) == []
 
-    def test_no_lease_pushes_out_one_that_brokers_have_shown(self) -> None:
-        story = Story()
+    def test_no_lease_pushes_out_one_that_brokers_have_shown(self, story: Story) -> None:
         story.request(gated())
         story.tick()
         for number in range(MOST_ITEMS):
@@ -78,8 +69,7 @@ class TestWhichGroups:
         assert {"zoo", "billing"} < {*self.groups(story)}
 
     @pytest.mark.parametrize("name", ["{}" + 1_990 * "x", "{}" + 240 * "\N{GRINNING FACE}", "{}" + 240 * '"'])
-    def test_no_lease_makes_a_change_too_large_to_be_written(self, name: str) -> None:
-        story = Story()
+    def test_no_lease_makes_a_change_too_large_to_be_written(self, name: str, story: Story) -> None:
         story.command(Verb.REQUEST, spec=gated(), reason=2_000 * '"')
         for number in range(MOST_ITEMS):
             story.lives([f"x{number}"], group=name.format(number))
@@ -111,16 +101,12 @@ class TestWhichProducers:
         assert self.counted(view=(evolve(use, topic_id="old"),)) == 0
 
 
-class TestWhatLeasesShow:
-    def status(self, story: Story) -> tuple[int, int, int]:
-        totals = story.evidence.totals
-        return totals.applied, totals.capped, totals.pending
-
-    def test_that_who_waits_at_the_gate_of_an_earlier_change_is_not_capped(self) -> None:
-        story = grown(growth(), "a")
-        story.lives("a", seen=12, used=6, holds="chg-0", armed=True)
-        assert self.status(story) == (0, 0, 1)
-        assert story.evidence.unarmed == 1
+def test_who_waits_at_the_gate_of_an_earlier_change_is_not_capped() -> None:
+    story = grown(growth(), "a")
+    story.lives("a", seen=12, used=6, holds="chg-0", armed=True)
+    totals = story.evidence.totals
+    assert (totals.applied, totals.capped, totals.pending) == (0, 0, 1)
+    assert story.evidence.unarmed == 1
 
 
 class TestArmed:
@@ -140,9 +126,7 @@ class TestArmed:
         assert story.change.unverified == ("producers that did not hold the gate when the topic grew: 1",)
 
     @pytest.mark.parametrize(("spec", "unarmed"), [(gated(), 2), (growth(), 0)])
-    def test_a_producer_whose_lease_lacks_the_topic_may_begin_to_use_it(
-        self, spec: Spec, unarmed: int
-    ) -> None:
+    def test_one_whose_lease_lacks_the_topic_may_begin_to_use_it(self, spec: Spec, unarmed: int) -> None:
         others = (TopicUse(topic="other", seen=1, used=1),)
         story = Story()
         story.lives("a", view=others)
@@ -159,19 +143,15 @@ class TestArmed:
         assert (story.evidence.unarmed, story.evidence.totals.live) == (0, 0)
 
 
-class TestWhatIsNotKnown:
-    def doubts(self, **seen: object) -> tuple[str, ...]:
-        story = grown(growth())
-        story.sees(**seen)
-        return story.evidence.unverified
-
-    @pytest.mark.parametrize(
-        ("seen", "doubt"),
-        [
-            ({"blind": True}, "the topic can't be seen"),
-            ({"readers": None}, "which groups read the topic is not known"),
-            ({"topic_id": None}, "the topic's id is not known"),
-        ],
-    )
-    def test_each_gap_is_named(self, seen: dict[str, object], doubt: str) -> None:
-        assert self.doubts(**seen) == (doubt,)
+@pytest.mark.parametrize(
+    ("seen", "doubt"),
+    [
+        ({"blind": True}, "the topic can't be seen"),
+        ({"readers": None}, "which groups read the topic is not known"),
+        ({"topic_id": None}, "the topic's id is not known"),
+    ],
+)
+def test_each_gap_in_what_is_known_is_named(seen: dict[str, object], doubt: str) -> None:
+    story = grown(growth())
+    story.sees(**seen)
+    assert story.evidence.unverified == (doubt,)

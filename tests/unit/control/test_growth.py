@@ -33,42 +33,38 @@ class Topic(Grower):
         raise KafkaException(KafkaError(self.error, "nobody has answered"))
 
 
-def grown(gets: int, *, proven: bool = True) -> tuple[bool, str | None]:
+def grown(gets: int, error: int = KafkaError._TIMED_OUT, *, proven: bool = True) -> Topic:
     story = Story()
     story.request(growth())
-    grower = Topic(gets)
+    grower = Topic(gets, error)
     grower.grow([story.change], lambda: proven)
     grower.close()
-    return grower.count == 12, grower.troubles.get(ONE)
+    return grower
 
 
 def test_an_answer_that_was_lost_is_no_trouble_if_all_partitions_are_there() -> None:
-    assert grown(gets=12) == (True, None)
+    grower = grown(gets=12)
+    assert (grower.count, grower.troubles) == (12, {})
 
 
 @pytest.mark.parametrize("gets", [6, 9])
 def test_an_error_after_which_nothing_or_a_part_of_it_is_there(gets: int) -> None:
-    has_grown, why = grown(gets)
-    assert not has_grown
-    assert "can't add partitions to orders: nobody has answered" in str(why)
+    grower = grown(gets)
+    assert grower.count == gets
+    assert "can't add partitions to orders: nobody has answered" in grower.troubles[ONE]
 
 
 @pytest.mark.parametrize(
     ("error", "unclear"), [(KafkaError._TIMED_OUT, True), (KafkaError.TOPIC_AUTHORIZATION_FAILED, False)]
 )
-def test_what_may_have_been_created_may_show_later(
-    monkeypatch: pytest.MonkeyPatch, error: int, unclear: bool
-) -> None:
-    story = Story()
-    story.request(growth())
-    grower = Topic(6, error)
-    grower.grow([story.change], lambda: True)
+def test_what_may_be_there_may_show_later(monkeypatch: pytest.MonkeyPatch, error: int, unclear: bool) -> None:
+    grower = grown(6, error)
     assert grower.growing == ({ONE} if unclear else set())
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 60)
     assert grower.growing == set()
-    grower.close()
 
 
 def test_who_may_have_been_replaced_creates_nothing() -> None:
-    assert grown(gets=12, proven=False) == (False, None)
+    grower = grown(gets=12, proven=False)
+    assert (grower.count, grower.troubles) == (6, {})

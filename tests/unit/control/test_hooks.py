@@ -69,9 +69,7 @@ class Confluent:
 
     def __attrs_post_init__(self) -> None:
         def mine(name: str) -> Callable[[Any, Sequence[ConfluentPartition]], None]:
-            return lambda _consumer, partitions: self.called.append(
-                (name, {tp.partition for tp in partitions})
-            )
+            return lambda _consumer, those: self.called.append((name, {tp.partition for tp in those}))
 
         self.hook = of_confluent.RebalanceHook(
             self.agent,
@@ -97,10 +95,8 @@ class Confluent:
 
     def committed(self, partitions: list[ConfluentPartition], timeout: float) -> list[ConfluentPartition]:
         self.brokers.check("committed")
-        known = self.brokers.committed
-        return [
-            ConfluentPartition(tp.topic, tp.partition, known.get(tp.partition, -1001)) for tp in partitions
-        ]
+        at = self.brokers.committed.get
+        return [ConfluentPartition(tp.topic, tp.partition, at(tp.partition, -1001)) for tp in partitions]
 
     def offsets_for_times(
         self, partitions: list[ConfluentPartition], timeout: float

@@ -22,26 +22,22 @@ class TestBlocked:
         found = planned(growth())
         assert (found.verdict, found.refusal) == (Verdict.SAFE, None)
 
-    def test_the_topic_is_not_as_it_should_be(self) -> None:
-        story = Story()
+    def test_the_topic_is_not_as_it_should_be(self, story: Story) -> None:
         story.sees(count=7)
         found = planned(growth(), story)
         assert (found.verdict, found.refusal) == (Verdict.BLOCKED, "topic orders has 7 partitions, not 6")
 
-    def test_another_change_is_open_and_the_refusal_says_what_to_do(self) -> None:
-        story = Story()
+    def test_another_change_is_open_and_the_refusal_says_what_to_do(self, story: Story) -> None:
         story.request(growth())
         found = planned(growth(), story)
         assert found.refusal is not None
         assert "kpe change wait" in found.refusal
 
-    def test_no_change_is_in_its_way_whatever_its_id(self) -> None:
-        story = Story()
+    def test_no_change_is_in_its_way_whatever_its_id(self, story: Story) -> None:
         story.request(growth(topic="other"), change_id="")
         assert planned(growth(), story).refusal is None
 
-    def test_planning_changes_nothing(self) -> None:
-        story = Story()
+    def test_planning_changes_nothing(self, story: Story) -> None:
         planned(growth(), story)
         assert story.ledger.changes == {}
 
@@ -62,8 +58,7 @@ class TestGroups:
         assert self.safety(growth(), hooked=2) is Safety.HOOK
         assert self.safety(growth(), hooked=1) is Safety.EXPOSED
 
-    def test_the_hook_counts_as_long_as_its_lease_does(self) -> None:
-        story = Story()
+    def test_the_hook_counts_as_long_as_its_lease_does(self, story: Story) -> None:
         story.lives("xy", group="billing")
         story.now_ms += 91_000
         (outlook,) = planned(growth(), story, [BILLING]).groups or ()

@@ -43,18 +43,10 @@ def sight(leaders: Sequence[int | None], topic_id: str | None = TOPIC_ID) -> Clu
     return cluster_of(topics, brokers=[1, 2, 3], cluster_id=CLUSTER)
 
 
-def grew(
-    old: int = 6,
-    new: int = 12,
-    *,
-    after: float | None = 20,
-    by: float = 30,
-    topic_id: str | None = TOPIC_ID,
-    cluster_id: str | None = CLUSTER,
-) -> ev.Event:
+def grew(old: int = 6, new: int = 12, topic_id: str | None = TOPIC_ID, **when: Any) -> ev.Event:
     sizes = (sight([1] * count, topic_id) for count in (old, new))
     (event,) = diff(*sizes)
-    return evolve(event, **between(after, by, cluster_id))
+    return evolve(event, **between(**{"after": 20, "by": 30, **when}))
 
 
 def answer(event: ev.Event, *changes: Change) -> str | None:
@@ -113,7 +105,5 @@ def test_a_growth(what: str, asked: list[Change], event: ev.Event, told: str | N
         (None, 70, ENDED, "chg-1"),
     ],
 )
-def test_a_change_holds_from_its_request_until_its_end(
-    after: float | None, by: float, asked: Change, told: str
-) -> None:
+def test_a_change_holds_from_request_to_end(after: float | None, by: float, asked: Change, told: str) -> None:
     assert answer(grew(after=after, by=by), asked) == told

@@ -9,6 +9,7 @@ from kafka_partition_events.testing import ManualClock
 from tests.control_kit import ONE, Link, gated, grown, growth, lease
 
 LIMIT_S = 20.0
+NONE: frozenset[int] = frozenset()
 HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
 
 
@@ -16,12 +17,9 @@ def of_orders(partitions: frozenset[int]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition("orders", partition) for partition in partitions)
 
 
-def reading(
-    assigned: frozenset[int] = frozenset(), positioned: frozenset[int] = frozenset()
-) -> ConsumerReading:
-    return ConsumerReading(
-        counts={"orders": 6}, assigned=of_orders(assigned), positioned=of_orders(positioned)
-    )
+def reading(assigned: frozenset[int] = NONE, positioned: frozenset[int] = NONE) -> ConsumerReading:
+    partitions = {"assigned": of_orders(assigned), "positioned": of_orders(positioned)}
+    return ConsumerReading(counts={"orders": 6}, **partitions)
 
 
 def said(told: ConsumerReading, *changes: Change) -> TopicUse:

@@ -65,18 +65,15 @@ def document(record: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 class TestEveryRecord:
-    def test_comes_back_as_it_went(self, record: Any) -> None:
-        assert decode(type(record), encode(record)) == record
-
     def test_keeps_to_its_schema(self, record: Any) -> None:
         validator(NAMES[type(record)]).validate(document(record))
 
     def test_has_no_field_that_its_schema_does_not_know(self, record: Any) -> None:
         assert document(record).keys() == schemas()[NAMES[type(record)]]["properties"].keys()
 
-    def test_may_have_fields_that_a_later_library_adds(self, record: Any) -> None:
-        later = json.dumps({**document(record), "mood": "good"}).encode()
-        assert decode(type(record), later) == record
+    def test_comes_back_as_it_went_and_may_have_fields_that_a_later_library_adds(self, record: Any) -> None:
+        for added in ({}, {"mood": "good"}):
+            assert decode(type(record), json.dumps({**document(record), **added}).encode()) == record
 
     def test_of_another_version_is_refused(self, record: Any) -> None:
         for version in (0, 2, "1", None):
@@ -161,10 +158,8 @@ def test_what_nobody_would_read_is_not_written() -> None:
 
 
 def test_a_lease_with_fifty_topics_stays_small() -> None:
-    view = tuple(
-        TopicUse(topic=f"some.long.topic.name-{n}", topic_id="A" * 22, seen=1000, used=1000)
-        for n in range(50)
-    )
+    names = [f"some.long.topic.name-{n}" for n in range(50)]
+    view = tuple(TopicUse(topic=name, topic_id="A" * 22, seen=1000, used=1000) for name in names)
     assert len(encode(lease("a", view=view))) < 10_240
 
 

@@ -37,15 +37,11 @@ class TestAGroupThatLeavesWhileTheTopicGrows:
         assert story.tick() is State.CONVERGING
         assert story.change.opened_by == "evidence"
 
-    def test_holds_it_to_the_deadline_at_most(self) -> None:
+    def test_holds_it_to_the_deadline_and_begins_what_was_added_at_its_beginning_later(self) -> None:
         story = self.story()
         story.tick(600)
         assert story.change.opened_by == "deadline"
         assert story.change.uncovered_groups == ("billing",)
-
-    def test_begins_what_was_added_at_its_beginning_though_the_change_is_over(self) -> None:
-        story = self.story()
-        story.tick(600)
         assert story.change.state.final
         mine = ConsumerDuties(lease("x", group="billing"))
         other = ConsumerDuties(lease("y", group="audit"))
@@ -56,8 +52,7 @@ class TestAGroupThatLeavesWhileTheTopicGrows:
         assert to_pin(new, (), {TOPIC: 12}, [story.change]) == new[2:]
 
 
-def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic() -> None:
-    story = Story()
+def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic(story: Story) -> None:
     story.sees(readers=None)
     story.request(gated(execute=True))
     assert not is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
@@ -66,9 +61,8 @@ def test_the_tracker_grows_nothing_before_it_knows_which_groups_read_the_topic()
 
 
 @pytest.mark.parametrize("others", [0, 1, MOST_TOPICS])
-def test_the_tracker_grows_nothing_before_every_producer_holds_the_gate(others: int) -> None:
+def test_the_tracker_grows_nothing_before_every_producer_holds_the_gate(others: int, story: Story) -> None:
     # It may write to the topic for the first time a moment after that has grown.
-    story = Story()
     topics = {f"a{n}": [1] for n in range(others)}
     agent = ProducerDuties(lease("a", view=(), lease_seq=0), spread=0.0)
     seen = cluster_of({**topics, TOPIC: [1] * 6}, cluster_id=CLUSTER), cluster_of(topics, cluster_id=CLUSTER)
@@ -95,8 +89,7 @@ def test_the_tracker_grows_nothing_before_every_producer_holds_the_gate(others: 
         "dev-connect-configs", "kpe.leases", "app-store-changelog", "app-orders-repartition",
     ],
 )  # fmt: skip
-def test_a_number_of_partitions_that_is_a_contract_is_never_changed(topic: str) -> None:
-    story = Story()
+def test_a_number_of_partitions_that_is_a_contract_is_never_changed(topic: str, story: Story) -> None:
     story.request(growth(topic=topic))
     assert story.change.state is State.REJECTED
     assert "partitions" in story.refused[0].detail
@@ -113,8 +106,7 @@ class TestWhatARecordCosts:
             tracemalloc.stop()
         assert len(kept[0].view[0].positioned) == 10_000
 
-    def test_an_agent_keeps_no_change_that_was_refused(self) -> None:
-        story = Story()
+    def test_an_agent_keeps_no_change_that_was_refused(self, story: Story) -> None:
         story.request(growth(from_count=7))
         assert story.change.refused_at_once
         for duties in (ProducerDuties(lease("a")), ConsumerDuties(lease("x", group="billing"))):

@@ -16,8 +16,7 @@ class TestAnIncrease:
         assert story.change.observed_ms == story.now_ms
         assert story.change.deadline_ms == story.now_ms + 600_000
 
-    def test_conflicts_with_growth_to_another_number(self) -> None:
-        story = Story()
+    def test_conflicts_with_growth_to_another_number(self, story: Story) -> None:
         story.request(growth())
         story.sees(count=9)
         assert story.tick() is State.REJECTED
@@ -49,16 +48,14 @@ class TestAnIncrease:
         story.says("b", Status.APPLIED)
         assert story.tick() is State.CONVERGED
 
-    def test_expires_if_the_topic_does_not_grow(self) -> None:
-        story = Story()
+    def test_expires_if_the_topic_does_not_grow(self, story: Story) -> None:
         story.request(gated())
         assert story.change.holds
         assert story.tick(3599) is State.REQUESTED
         assert story.tick(1) is State.EXPIRED
         assert not story.change.holds
 
-    def test_does_not_expire_while_nobody_can_see_whether_the_topic_has_grown(self) -> None:
-        story = Story()
+    def test_does_not_expire_while_nobody_can_see_whether_the_topic_has_grown(self, story: Story) -> None:
         story.request(growth())
         story.sees(blind=True)
         assert story.tick(100_000) is State.REQUESTED
@@ -108,25 +105,21 @@ class TestAGate:
         assert "which groups read the topic is not known" in story.change.unverified
 
 
-class TestThatTheTrackerGrowsTheTopic:
-    def due(self, story: Story) -> bool:
-        return is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
-
-    def test_not_if_somebody_else_is_to_do_it(self) -> None:
-        story = Story()
-        story.request(growth())
-        assert not self.due(story)
-
-    @pytest.mark.parametrize(
-        "seen", [{"count": 12}, {"count": 7}, {"topic_id": "other"}, {"blind": True}, {"count": None}]
-    )
-    def test_not_if_it_has_grown_already_or_is_another_one_or_can_not_be_seen(
-        self, seen: dict[str, object]
-    ) -> None:
-        story = Story()
-        story.request(growth(execute=True))
-        story.sees(**seen)
-        assert not self.due(story)
+@pytest.mark.parametrize(
+    ("execute", "seen"),
+    [
+        (False, {}),  # another one is to do it
+        *((True, seen) for seen in ({"count": 12}, {"count": 7}, {"count": None})),
+        (True, {"topic_id": "other"}),
+        (True, {"blind": True}),
+    ],
+)
+def test_the_tracker_does_not_grow_what_is_not_its_own_to_grow_has_grown_or_can_not_be_seen(
+    execute: bool, seen: dict[str, object], story: Story
+) -> None:
+    story.request(growth(execute=execute))
+    story.sees(**seen)
+    assert not is_due(story.change, story.ledger.leases, story.cluster, story.now_ms)
 
 
 class TestRejection:
@@ -147,13 +140,12 @@ class TestRejection:
         assert story.change.detail == "topic orders is gone"
 
 
-class TestRevisions:
-    def test_what_another_tracker_goes_on_with_bears_its_epoch(self) -> None:
-        story = grown(gated())
-        story.epoch = story.ledger.next_epoch()
-        story.probed("billing", NEW)
-        story.tick()
-        assert (story.change.state, story.change.tracker_epoch) == (State.CONVERGING, 2)
-        story.epoch = 3
-        story.command(Verb.CANCEL)
-        assert story.change.tracker_epoch == 3
+def test_what_another_tracker_goes_on_with_bears_its_epoch() -> None:
+    story = grown(gated())
+    story.epoch = story.ledger.next_epoch()
+    story.probed("billing", NEW)
+    story.tick()
+    assert (story.change.state, story.change.tracker_epoch) == (State.CONVERGING, 2)
+    story.epoch = 3
+    story.command(Verb.CANCEL)
+    assert story.change.tracker_epoch == 3

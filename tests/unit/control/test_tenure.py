@@ -46,9 +46,7 @@ def test_no_client_stays_although_somebody_holds_what_was_raised(monkeypatch: py
     assert held.value.args[0].name() == "_TIMED_OUT"
 
 
-def test_the_slowest_clock_of_a_broker_counts_and_time_never_goes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_slowest_brokers_clock_counts_and_time_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 10.0)
     term = Leadership.__new__(Leadership)
     term._clocks, term._now_ms, term._set_back = {1: 5_000_000.0, 2: 9_000_000.0}, 0, False

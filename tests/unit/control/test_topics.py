@@ -7,21 +7,15 @@ from kafka_partition_events.control.protocol.topics import control_topics, missi
 from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 
 WANTED = control_topics()
-
-
 FOUND = {topic.name: evolve(topic, config={**topic.config, "flush.ms": "7"}) for topic in WANTED}
 
 
 def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_commands_and_changes() -> None:
-    assert {topic.name: topic.partitions for topic in WANTED} == {
-        "kpe.commands": 1,
-        "kpe.changes": 1,
-        "kpe.leases": 12,
-    }
+    counts = {topic.name: topic.partitions for topic in WANTED}
+    assert counts == {"kpe.commands": 1, "kpe.changes": 1, "kpe.leases": 12}
     assert {topic.config["message.timestamp.type"] for topic in WANTED} == {"LogAppendTime"}
-    assert [topic.config["cleanup.policy"] for topic in WANTED] == [
-        "delete", "compact", "compact,delete",
-    ]  # fmt: skip
+    policies = [topic.config["cleanup.policy"] for topic in WANTED]
+    assert policies == ["delete", "compact", "compact,delete"]
 
 
 @pytest.mark.parametrize("prefix", ["a b.", "kpe/", "k" * 201])
@@ -38,9 +32,7 @@ def test_what_is_missing_is_named_and_other_settings_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("policy", "wrong"), [("delete,compact", False), ("compact, delete", False), ("delete", True)]
 )
-def test_the_order_of_policies_means_nothing_and_another_one_is_refused_with_its_cure(
-    policy: str, wrong: bool
-) -> None:
+def test_policies_have_no_order_and_another_one_is_refused_with_its_cure(policy: str, wrong: bool) -> None:
     leases = FOUND["kpe.leases"]
     found = {**FOUND, leases.name: evolve(leases, config={**leases.config, "cleanup.policy": policy})}
     if not wrong:

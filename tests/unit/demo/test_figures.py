@@ -11,13 +11,8 @@ NOW = BEGIN + 10 * S
 
 
 def test_late_is_what_took_over_100_ms_waits_for_longer_or_failed() -> None:
-    rows = [
-        row(0, 100),
-        row(0, 101),
-        row(0, 1, outcome=FAILED),
-        row(9.95, 0, outcome=UNANSWERED),
-        row(9.85, 0, outcome=UNANSWERED),
-    ]
+    waiting = [row(at, 0, outcome=UNANSWERED) for at in (9.95, 9.85)]
+    rows = [row(0, 100), row(0, 101), row(0, 1, outcome=FAILED), *waiting]
     figures = figures_of(rows, NOW)
     assert (figures.records, figures.late, figures.failed) == (5, 3, 1)
     assert figures.late_share == pytest.approx(0.6)

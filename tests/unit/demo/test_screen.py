@@ -51,10 +51,8 @@ def test_a_deed_and_what_comes_of_it_are_lines_of_their_scene(progress: DemoProg
     out = io.StringIO()
     Tape.create(tmp_path / "x.tape", 20)
     ours: Any = {"kind": "suspected", "broker": 2, "at": 7, "why": "silent"}
-    with (
-        Tape(tmp_path / "x.tape") as tape,
-        DemoScreen(Console(file=out, width=200), progress, CAST) as screen,
-    ):
+    console = Console(file=out, width=200)
+    with Tape(tmp_path / "x.tape") as tape, DemoScreen(console, progress, CAST) as screen:
         load: Any = SimpleNamespace(part=CAST[2], tape=tape)
         with screen.showing([load]), progress.playing(SCENES[1]) as began:
             tape.send(0)
@@ -65,7 +63,6 @@ def test_a_deed_and_what_comes_of_it_are_lines_of_their_scene(progress: DemoProg
     assert began <= progress.deeds[0][1] <= played.end_ns
     told = [line.split(" s  ", 1)[1].strip() for line in out.getvalue().splitlines()]
     assert told[3].startswith("== scene 2 of 5: broker 2 stalls")
-    assert [line.split(" s  ", 1)[1] for line in told[4:6]] == [
-        "kill -STOP broker 2",
-        "ours: avoids broker 2, which does not answer",
-    ]
+    deed, what_comes_of_it = (line.split(" s  ", 1)[1] for line in told[4:6])
+    assert deed == "kill -STOP broker 2"
+    assert what_comes_of_it == "ours: avoids broker 2, which does not answer"

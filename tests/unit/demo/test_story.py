@@ -66,9 +66,8 @@ def test_an_account_that_does_not_add_up_is_told() -> None:
 
 def test_records_without_an_answer_stand_beside_the_failed_ones() -> None:
     cast = default_cast()
-    cast[1] = performance(
-        cast[1].part, [row(1, 6, outcome=FAILED), *(row(at, 0, outcome=UNANSWERED) for at in range(2, 5))]
-    )
+    waiting = (row(at, 0, outcome=UNANSWERED) for at in range(2, 5))
+    cast[1] = performance(cast[1].part, [row(1, 6, outcome=FAILED), *waiting])
     told = story(*cast)
     assert told.adds_up
     assert "- kafka-python: 3 never answered" in printed(told)

@@ -1,4 +1,4 @@
-"""The time, and what makes mailboxes for a test and closes them in the end."""
+"""What makes mailboxes for a test and closes them in the end."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +9,6 @@ from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.registration import Registration
 from kafka_partition_events.testing.clock import ManualClock
 from tests.unit.dispatch.mail import WAIT_S, Open
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 @pytest.fixture

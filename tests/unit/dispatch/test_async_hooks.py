@@ -1,9 +1,7 @@
 """``async def`` hooks: on the application's loop, under the contract of all listeners."""
 
 import asyncio
-import functools
 import threading
-from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any
 
@@ -13,18 +11,9 @@ from kafka_partition_events import ConfigurationError, PartitionChangeListener
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.registration import Registration
+from tests.loop_kit import on_a_loop
 from tests.poller_kit import eventually, until
 from tests.unit.dispatch.mail import WAIT_S, Open, news, state
-
-
-def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test in asyncio's debug mode, and for no longer than it may take."""
-
-    @functools.wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **kwargs), 6 * WAIT_S), debug=True)  # on a busy machine
-
-    return run
 
 
 class Noting(PartitionChangeListener):
@@ -105,9 +94,7 @@ class TestTheContract:
         "error", [ZeroDivisionError("own"), SystemExit(3), TimeoutError("hers"), asyncio.CancelledError()]
     )
     @on_a_loop
-    async def test_one_that_raises_loses_that_event_only(
-        self, open_mailbox: Open, error: BaseException
-    ) -> None:
+    async def test_one_that_raises_loses_one_event(self, open_mailbox: Open, error: BaseException) -> None:
         class Failing(Noting):
             async def on_event(self, event: ev.Event) -> None:
                 await asyncio.sleep(0)
@@ -160,9 +147,7 @@ class TestTheContract:
 
 class TestWaitingOnTheLoop:
     @on_a_loop
-    async def test_waiting_for_the_listener_is_refused_where_it_would_block_it(
-        self, open_mailbox: Open
-    ) -> None:
+    async def test_waiting_for_a_listener_is_refused_where_that_blocks_it(self, open_mailbox: Open) -> None:
         mailbox = open_mailbox(Noting())
         with pytest.raises(RuntimeError, match=r"would block the loop.*to_thread"):
             mailbox.wait_synced(WAIT_S)
@@ -194,9 +179,8 @@ class TestALoopThatEnds:
         mailbox[0].put(news(*range(2, 30)))
         eventually(lambda: bool(gone))
         mailbox[0].close(wait=WAIT_S)
-        lines = [
-            record.message for record in caplog.records if record.name != "asyncio"
-        ]  # a slow callback, say
+        # asyncio may complain of a slow callback, say.
+        lines = [record.message for record in caplog.records if record.name != "asyncio"]
         assert lines == ["listener_loop_ended listener=Noting"]
         assert mailbox[0].stats.failures == 0
 
@@ -219,7 +203,7 @@ class TestALoopThatEnds:
             open_mailbox(listener, on_closed=gone.append).put(news(1, 2, 3))
             await until(lambda: listener.running > 0)
 
-        on_a_loop(main)()
+        asyncio.run(main(), debug=True)  # a hook is left on it
         assert listener.cancelled
         eventually(lambda: bool(gone))
         assert listener.running == 1, "nothing was begun that could not end"

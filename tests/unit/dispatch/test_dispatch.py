@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
-from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.registration import Batch
@@ -72,6 +72,16 @@ class TestOverflow:
         assert (first.sequence, resync.sequence, after.sequence) == (1, 6, 7)
         assert (resync.dropped, resync.cluster) == (5, last)
 
+    def test_a_resync_that_is_dropped_is_no_lost_event(self, open_mailbox: Open) -> None:
+        listener = Blocking()
+        mailbox = open_mailbox(listener, capacity=2)
+        mailbox.put(news(1))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.put(news(2, 3))
+        mailbox.put(Batch(EMPTY, (Resync(cluster=EMPTY, sequence=4),)))
+        assert mailbox.stats.dropped == 2
+        listener.let_go.set()
+
     def test_kip_34_hears_of_all_partitions_in_place_of_a_dropped_backlog(self, open_mailbox: Open) -> None:
         listener = Blocking()
         mailbox = open_mailbox(listener, capacity=1)
@@ -92,9 +102,7 @@ class TestOverflow:
 
 class TestFailures:
     @pytest.mark.parametrize("error", [ZeroDivisionError("own trouble"), SystemExit(3)])
-    def test_a_listener_that_raises_loses_that_event_only(
-        self, open_mailbox: Open, error: BaseException
-    ) -> None:
+    def test_a_listener_that_raises_loses_one_event(self, open_mailbox: Open, error: BaseException) -> None:
         listener = Failing(times=1, error=error)
         mailbox = open_mailbox(listener)
         mailbox.put(news(1, 2, 3))

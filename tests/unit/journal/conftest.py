@@ -1,4 +1,4 @@
-"""The time, an outbox, and a cluster whose observers are closed in the end."""
+"""An outbox, and a cluster whose observers are closed in the end."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,6 @@ from tests.unit.journal.shelf import Shelf, World
 @pytest.fixture
 def shelf() -> Shelf:
     return Shelf()
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 @pytest.fixture

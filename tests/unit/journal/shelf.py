@@ -34,7 +34,7 @@ class Shelf(SqliteOutbox):
 
     def __init__(self) -> None:  # nothing else is called
         self.writes: list[Write] = []
-        self.trouble: OutboxError | None = None
+        self.trouble: Exception | None = None
         self._values: dict[str, bytes] = {}
 
     def write(

@@ -49,6 +49,12 @@ class TestOneWrite:
         assert [body["data"].pop("planned", None) for body in labelled] == [True, True, True, None]
         assert labelled == bare
 
+    def test_takes_labels_that_are_lists(self, shelf: Shelf, clock: ManualClock) -> None:
+        journal = JournalListener(shelf, clock=clock, labels=lambda _: {"teams": ["a", "b"]})
+        tell(journal, *between(snapshot(orders=[1, 2]), snapshot(orders=[None, None])))
+        journal.close()
+        assert [body["data"]["teams"] for body in bodies(shelf.entries)] == [["a", "b"]]
+
     def test_names_the_topics_that_changed_and_no_others(self, shelf: Shelf, clock: ManualClock) -> None:
         journal = JournalListener(shelf, clock=clock)
         old = snapshot(orders=[1], payments=[1], gone=[1])
@@ -204,6 +210,13 @@ class TestAnOutboxInTrouble:
         shelf.trouble = None
         journal.on_settled(clusters[-1], at(9))
         assert (journal.stats.written, journal.stats.lost) == (4, 4)
+
+    def test_by_a_bug_is_told_too(self, shelf: Shelf, clock: ManualClock) -> None:
+        journal = JournalListener(shelf, clock=clock)
+        shelf.trouble = OverflowError("date value out of range")
+        tell(journal, *between(EMPTY, snapshot(orders=[1])))
+        journal.on_settled(snapshot(orders=[1]), at(1))
+        assert (journal.stats.waiting, journal.stats.last_error) == (4, repr(shelf.trouble))
 
     def test_that_lasts_until_the_end_is_told(self, journal: JournalListener) -> None:
         with capture_logs() as logs:

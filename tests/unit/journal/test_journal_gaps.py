@@ -1,5 +1,8 @@
 """What nobody saw: a restart, or a backlog that was dropped. The stored snapshot tells what became of it."""
 
+import pytest
+from attrs import evolve
+
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import observe
@@ -67,6 +70,35 @@ class TestADroppedBacklog:
             }
         assert load_snapshot(shelf) == (new, at(29))
 
+    @pytest.mark.parametrize(
+        ("polled", "cluster_id", "created"),
+        [
+            (b"all", "test", [("topic.deleted", False), ("partition.offline", False)]),
+            (b"some", "test", [("topic.created", True), ("partition.offline", True)]),
+            (b"all", "other", [("topic.created", True), ("partition.offline", True)]),
+        ],
+        ids=["the same cluster", "other topics", "another cluster"],
+    )
+    def test_that_held_the_first_answer_is_counted_from_the_stored_snapshot(
+        self,
+        shelf: Shelf,
+        clock: ManualClock,
+        polled: bytes,
+        cluster_id: str,
+        created: list[tuple[str, bool]],
+    ) -> None:
+        """A poller that was resumed from it would have told the same."""
+        JournalListener(shelf, clock=clock, values={"polled": b"all"}).on_settled(
+            snapshot(4, orders=[1, 2], gone=[1]), at(1)
+        )
+        journal = JournalListener(shelf, clock=clock, values={"polled": polled})
+        new = evolve(snapshot(5, orders=[1, None]), cluster_id=cluster_id)
+        tell(journal, ev.Resync(cluster=new, dropped=17, cluster_id=cluster_id, wall_time=at(30)))
+        journal.on_settled(new, at(29))
+        found = [(e.name, body["data"]) for e, body in zip(shelf.entries, bodies(shelf.entries), strict=True)]
+        assert [(n, data["initial"]) for n, data in found if "topic" in data] == created
+        assert all(data["snapshot"]["gap"] for n, data in found if n == "topic.deleted")
+
     def test_is_counted_from_what_was_told_even_if_it_is_not_written_yet(
         self, shelf: Shelf, clock: ManualClock
     ) -> None:
@@ -83,6 +115,19 @@ class TestADroppedBacklog:
 
 class TestATopicThatWasHidden:
     """Its DESCRIBE was revoked for a while: its id is the same."""
+
+    @pytest.mark.parametrize("partitions", [1, 2])
+    def test_is_offline_again_whether_one_partition_or_several(self, world: World, partitions: int) -> None:
+        outbox = world.shelf = scratch_journal(clock=world.clock)  # type: ignore[assignment]
+        shown = answer(orders=[1], new=[{"leader": 1, "epoch": 5}] * partitions)
+        offline = answer(orders=[1], new=[{"leader": None, "epoch": 6}] * partitions)
+        world.observer(shown, *[offline] * 5, *[answer(orders=[1])] * 5, *[offline] * 8)
+        first, second = bodies([*outbox.history(names=["partition.offline"])])
+        assert (first["data"]["identity"], second["data"]["identity"]) == ("transition", "observation")
+        ids = [
+            {one["id"], *(each["id"] for each in one["data"].get("changes", ()))} for one in (first, second)
+        ]
+        assert not ids[0] & ids[1]
 
     def test_is_created_and_deleted_again_under_ids_of_their_own(self, world: World) -> None:
         outbox = world.shelf = scratch_journal(clock=world.clock)  # type: ignore[assignment]

@@ -51,26 +51,21 @@ def test_a_secret_may_come_from_a_file(config: Writer, tmp_path: Path) -> None:
     assert isinstance(sink, WebhookSinkSettings)
     assert found.settings.kafka.properties == {"sasl.password": "hunter2"}
     assert (sink.url, sink.secrets) == ("https://pager.example/x", ("whsec_new", "whsec_old"))
-    assert (sink.headers, sink.template) == (
-        {"Authorization": "Bearer s3cret"},
-        '{"text": {{ name | tojson }}}',
-    )
+    assert sink.headers == {"Authorization": "Bearer s3cret"}
+    assert sink.template == '{"text": {{ name | tojson }}}'
     assert origin(found, "sinks.pager.url") == f"file {config.path}: {tmp_path}/url"
     assert text(found, "kafka.properties.sasl.password") == "***"
 
 
 def test_the_environment_may_name_such_a_file_too(config: Writer, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("hunter2\n")
-    found = config.load(
-        "",
-        {
-            "KPE_KAFKA__PROPERTIES__SASL_PASSWORD_FILE": f"{tmp_path}/password",
-            "KPE_KAFKA__PROPERTIES__SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE_FILE": (
-                f"{tmp_path}/password"
-            ),
-            "KPE_KAFKA__PROPERTIES__SASL_OAUTHBEARER_ASSERTION_JWT_TEMPLATE_FILE": "/template.json",
-        },
-    )
+    of_sasl, password = "KPE_KAFKA__PROPERTIES__SASL_", f"{tmp_path}/password"
+    environ = {
+        f"{of_sasl}PASSWORD_FILE": password,
+        f"{of_sasl}OAUTHBEARER_ASSERTION_PRIVATE_KEY_PASSPHRASE_FILE": password,
+        f"{of_sasl}OAUTHBEARER_ASSERTION_JWT_TEMPLATE_FILE": "/template.json",
+    }
+    found = config.load("", environ)
     assert found.settings.kafka.properties == {
         "sasl.oauthbearer.assertion.jwt.template.file": "/template.json",
         "sasl.oauthbearer.assertion.private.key.passphrase": "hunter2",
@@ -87,6 +82,10 @@ def test_a_secret_file_that_is_not_there_is_told(config: Writer) -> None:
 def test_a_secret_and_its_file_at_once_are_refused(config: Writer) -> None:
     sink = '[[sinks]]\nname = "p"\ntype = "webhook"\nurl = "https://x.example/"\nurl_file = "/x"\n'
     assert config.problems(sink)[0] == "sinks.p.url: is given twice, as a value and as a file"
+    login = '[kafka.properties]\n"sasl.password" = "hunter2"\n"sasl.password_file" = "/x"\n'
+    assert config.problems(login)[0] == (
+        "kafka.properties.sasl.password: is given twice, as a value and as a file"
+    )
 
 
 def test_a_wrong_secret_is_not_repeated(config: Writer) -> None:
@@ -101,16 +100,9 @@ def test_what_must_not_be_told_is_known(config: Writer, tmp_path: Path) -> None:
         f'secrets_file = "{tmp_path}/secrets"\n',
         {"KPE_KAFKA__PROPERTIES__SASL_PASSWORD": "hunter2"},
     )
-    assert found.secrets == {
-        "hunter2",
-        "https://pager.example/hook/s3cret",
-        "whsec_one",
-        "whsec_two",
-        "Bearer s3cret",
-        "https://b.example/x",
-        "whsec_three",
-        "whsec_four",
-    }
+    urls = {"https://pager.example/hook/s3cret", "https://b.example/x"}
+    signing = {"whsec_one", "whsec_two", "whsec_three", "whsec_four"}
+    assert found.secrets == {"hunter2", "Bearer s3cret"} | urls | signing
     assert "hunter2" not in repr(found.values)
 
 

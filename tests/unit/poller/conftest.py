@@ -1,4 +1,4 @@
-"""The time, and what makes pollers for a test and closes them in the end."""
+"""What makes pollers for a test and closes them in the end."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -7,11 +7,6 @@ import pytest
 
 from kafka_partition_events.testing.clock import ManualClock
 from tests.poller_kit import Pollers
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 @pytest.fixture

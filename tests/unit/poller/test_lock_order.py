@@ -119,18 +119,17 @@ def test_the_garbage_collector_may_drop_another_producer(crossing: Crossing) -> 
     assert partitioner.route("orders") is None
 
 
-class TestADroppedProducer:
-    def test_has_its_poller_closed_by_the_pollers_own_thread(self, make: Pollers, clock: ManualClock) -> None:
-        poller, producer = make(orders(1)), _Producer()
-        subscription = poller.join(DefaultPartitioner(), lambda: (), last_closes=True)
-        weakref.finalize(producer, subscription.drop)
-        poller.start()
-        clock.wait_for_waiters()
-        thread = poller._thread
-        assert thread is not None
-        del producer
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
-        assert subscription not in poller.subscriptions.producers
-        assert poller.subscriptions.closed
-        assert poller.source.closed == 1  # type: ignore[attr-defined]
+def test_a_dropped_producers_poller_is_closed_by_its_own_thread(make: Pollers, clock: ManualClock) -> None:
+    poller, producer = make(orders(1)), _Producer()
+    subscription = poller.join(DefaultPartitioner(), lambda: (), last_closes=True)
+    weakref.finalize(producer, subscription.drop)
+    poller.start()
+    clock.wait_for_waiters()
+    thread = poller._thread
+    assert thread is not None
+    del producer
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert subscription not in poller.subscriptions.producers
+    assert poller.subscriptions.closed
+    assert poller.source.closed == 1  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
@@ -166,3 +166,14 @@ def test_answers_without_news_start_no_worker_for_other_listeners(make: Pollers)
     poller.register(RecordingListener(), replay=False)
     poller.poll_once()
     assert not [t for t in threading.enumerate() if t.name.startswith("kpe-")]
+
+
+def test_an_answer_that_tells_no_racks_takes_none_away(make: Pollers) -> None:
+    """A source that falls back to a poorer answer must not make racks come and go."""
+    rich, poor, moved = (observe({"t": [1]}, brokers=[Node(1, "one", 9092, r)]) for r in ("r1", None, "r2"))
+    poller = make(rich, poor, rich, moved)
+    poller.poll_once()
+    assert poller.poll_once() == ()
+    assert poller.poll_once() == ()
+    (changed,) = poller.poll_once()
+    assert changed.kind == "broker_changed"

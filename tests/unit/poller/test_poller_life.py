@@ -41,12 +41,8 @@ class TestLife:
         assert poller.cluster is not None
         assert poller.health.polls == 1
         poller.emit(ev.Event())
-        for call in (
-            poller.start,
-            poller.poll_once,
-            poller.refresh,
-            lambda: poller.register(RecordingListener()),
-        ):
+        calls = poller.start, poller.poll_once, poller.refresh, lambda: poller.register(RecordingListener())
+        for call in calls:
             with pytest.raises(PollerClosedError):
                 call()
 
@@ -70,9 +66,7 @@ class TestLife:
             pass
         assert source.closed == 1
 
-    def test_a_source_that_would_end_the_thread_has_an_outage(
-        self, make: Pollers, clock: ManualClock
-    ) -> None:
+    def test_a_source_that_would_end_a_thread_has_an_outage(self, make: Pollers, clock: ManualClock) -> None:
         class Exiting(ScriptedSource):
             def fetch(self, topics: frozenset[str] | None, /, *, timeout: float) -> Observation:
                 if len(self.asked) == 1:
@@ -95,9 +89,7 @@ class TestLife:
         assert poller.health.running
         assert table.adopted[-1] is not None
 
-    def test_an_error_that_is_not_the_sources_does_not_end_the_thread(
-        self, make: Pollers, clock: ManualClock
-    ) -> None:
+    def test_an_error_not_of_the_source_ends_no_thread(self, make: Pollers, clock: ManualClock) -> None:
         """Nobody would start it again, and all tables would turn stale."""
         errors = [ZeroDivisionError("a producer's own")]
 

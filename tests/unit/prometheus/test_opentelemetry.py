@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from prometheus_client import Metric
 from kafka_partition_events.listeners import OpenTelemetryRegistry, PrometheusListener
 from tests.poller_kit import DOWN, orders
 from tests.scrape_kit import REPLICATED, Watch
+from tests.threads_kit import together
 
 ATTRIBUTES = {"messaging.destination.name": "topic", "messaging.destination.partition.id": "partition"}
 
@@ -99,9 +101,7 @@ def test_each_round_reads_once(watch: Watch, metered: Metered, monkeypatch: pyte
     assert "kpe_brokers" not in found, "of a cluster that does not answer nothing is said"
 
 
-def test_several_clusters_are_read_by_one_meter_until_their_listeners_close(
-    watch: Watch, metered: Metered
-) -> None:
+def test_clusters_are_read_by_one_meter_until_their_listeners_close(watch: Watch, metered: Metered) -> None:
     first, second = watch(REPLICATED), watch(orders(1))
     listeners = [
         PrometheusListener(watched.poller, registry=metered.registry, kafka_cluster=name)
@@ -118,6 +118,29 @@ def test_several_clusters_are_read_by_one_meter_until_their_listeners_close(
     assert partitions() == {"second": 1}
     listeners[1].close()
     assert partitions() == {}
+
+
+def test_collectors_may_come_and_go_by_several_threads() -> None:
+    registry = OpenTelemetryRegistry(MeterProvider().get_meter("test"))
+    stays: Any = SimpleNamespace(describe=list)  # it has no metrics
+    goes: Any = SimpleNamespace(describe=list, collect=list)
+
+    def stay() -> None:
+        for _ in range(1_000):
+            registry.register(stays)
+
+    def come_and_go() -> None:
+        for _ in range(1_000):
+            registry.register(goes)
+            registry.unregister(goes)
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        together(stay, come_and_go)
+    finally:
+        sys.setswitchinterval(switching)
+    assert registry._collectors == [stays] * 1_000
 
 
 def test_without_opentelemetry_it_says_what_to_install() -> None:

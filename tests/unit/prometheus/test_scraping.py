@@ -111,10 +111,8 @@ def test_listeners_of_one_name_are_added_up(watch: Watch) -> None:
             raise ZeroDivisionError
 
     watched = watch(orders(1))
-    registrations = [
-        watched.poller.register(listener, replay=False)
-        for listener in (RecordingListener("theirs"), Failing())
-    ]
+    listeners = RecordingListener("theirs"), Failing()
+    registrations = [watched.poller.register(listener, replay=False) for listener in listeners]
     watched.poll(DOWN)
     assert all(registration.wait_synced(WAIT_S) for registration in registrations)
     scrape = watched.scrape()
