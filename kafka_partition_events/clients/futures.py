@@ -116,17 +116,19 @@ class FutureAdapter(ABC):
         # A broker has a time-out too, but the clients use the same error for their own.
         theirs = self.errors
         is_brokers = isinstance(error, theirs.BrokerResponseError)
-        self.flight.reported(
-            attempt,
-            arrived=arrived,
-            offset=-1 if arrived is None else arrived.offset,
-            error=error,
-            answered=error is None or (is_brokers and not isinstance(error, theirs.RequestTimedOutError)),
-            latency_s=time.monotonic() - sent_at,
-            worth_a_copy=bool(getattr(error, "retriable", False)),  # it would have tried again, in time
-        )
-        if outcome is not None:
-            self._resolve(outcome, arrived, error)
+        try:
+            self.flight.reported(
+                attempt,
+                arrived=arrived,
+                offset=-1 if arrived is None else arrived.offset,
+                error=error,
+                answered=error is None or (is_brokers and not isinstance(error, theirs.RequestTimedOutError)),
+                latency_s=time.monotonic() - sent_at,
+                worth_a_copy=bool(getattr(error, "retriable", False)),  # it would have tried again, in time
+            )
+        finally:  # whatever a signal's handler raises: the client reports once
+            if outcome is not None:
+                self._resolve(outcome, arrived, error)
 
 
 def stamped(record: Record) -> int:

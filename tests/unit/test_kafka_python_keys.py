@@ -91,6 +91,28 @@ class TestARecordThatWaits:
         thread.join(LIMIT_S)
         assert not thread.is_alive()
 
+    def test_is_sent_though_a_callback_ends_the_program_in_that_thread(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """kafka-python's futures let SystemExit through."""
+        rig = waiting(make)
+        monkeypatch.setattr(type(rig.adapter), "_see_to", see_to)
+        served, calls = rig.adapter.flight.served, []
+
+        def leaves(**options: Any) -> None:
+            calls.append(1)
+            if len(calls) == 1:
+                raise SystemExit
+            served(**options)
+
+        monkeypatch.setattr(rig.adapter.flight, "served", leaves)
+        rig.producer.send("t", b"v", b"key")
+        eventually(lambda: len(calls) > 1)
+        rig.producer.sent[0].arrive()
+        eventually(lambda: len(sent(rig)) == 1)
+        rig.report(1)
+        rig.producer.close()
+
 
 class TestWhatIsSerialized:
     def test_is_so_once_by_whichever_handle_it_goes_and_whenever(self, make: Make) -> None:

@@ -175,10 +175,12 @@ class AiokafkaAdapter(FutureAdapter):
         self._timer = None
         is_late = self._loop.time() - self._due > LATE_S
         self._was_late = is_late and not self._was_late
-        if not self._was_late:
-            self.flight.served(hedges=not is_late)
-        if self._reports_due or self.flight.waiting:
-            self._see_to()
+        try:
+            if not self._was_late:
+                self.flight.served(hedges=not is_late)
+        finally:  # the loop logs what a callback raises, and goes on
+            if self._reports_due or self.flight.waiting:
+                self._see_to()
 
     # -- what the engine asks: see `Client` ----------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import confluent_kafka
@@ -56,10 +56,15 @@ class Ordering(_PLAIN):  # type: ignore[misc]
                 return None
             if message.error() is None:
                 place = message.topic(), message.partition()
-                if (verdict := self._judge(place, message, time.monotonic())) is NextRecord.GIVE:
-                    return cast("Message", message)
-                if verdict is NextRecord.WAIT:
-                    self._queues[place] = deque([message])
+                try:
+                    if (verdict := self._judge(place, message, time.monotonic())) is NextRecord.GIVE:
+                        return cast("Message", message)
+                    if verdict is NextRecord.WAIT:
+                        self._queues[place] = deque([message])
+                except BaseException:  # as in `_pull`
+                    self._unstored.pop(place, None)
+                    self._put_back([message])
+                    raise
             else:
                 self._take(message)
             if seconds > 0:
@@ -96,7 +101,7 @@ class Ordering(_PLAIN):  # type: ignore[misc]
                 now = time.monotonic()
                 self._next_serve = now + _SERVE_S
             given = self._pull(most, now)
-            if given or (deadline is not None and now >= deadline):
+            if given or most == 0 or (deadline is not None and now >= deadline):
                 return given
 
     def _settle(self, now: float = float("inf")) -> None:
@@ -138,16 +143,33 @@ class Ordering(_PLAIN):  # type: ignore[misc]
 
     def _pull(self, most: int, now: float) -> list[Message]:
         given = [self._errors.popleft() for _ in range(min(most, len(self._errors)))]
-        for place in [*self._queues]:
-            queue = self._queues[place]
-            while queue and len(given) < most and self._may(place):
-                verdict = self._judge(place, queue[0], now)
-                if verdict is not NextRecord.WAIT:
-                    message = queue.popleft()
-                    given += [message] * (verdict is NextRecord.GIVE)
-            if not queue:
-                self._drop([place])
+        unstored = self._unstored.copy()
+        try:
+            for place in [*self._queues]:
+                queue = self._queues[place]
+                while queue and len(given) < most and self._may(place):
+                    verdict = self._judge(place, queue[0], now)
+                    if verdict is NextRecord.GIVE:
+                        given += (queue[0],)  # no call up to `del`: no signal handler comes between
+                    if verdict is not NextRecord.WAIT:
+                        del queue[0]
+                if not queue:
+                    self._drop([place])
+        except BaseException:  # a signal handler's: these are not handed out, so they come again
+            self._unstored = unstored
+            self._put_back(given)
+            raise
         return given
+
+    def _put_back(self, messages: Sequence[Any]) -> None:
+        """Let messages be the next of their partitions again, as if they had not been judged."""
+        for message in reversed(messages):
+            error, place = message.error(), (message.topic(), message.partition())
+            is_event = error is not None and error.name() != "_PARTITION_EOF"
+            (self._errors if is_event else self._queues.setdefault(place, deque())).appendleft(message)
+        for place, queue in self._queues.items():
+            if queue:
+                self._order.reached(place, queue[0].offset())
 
     def _judge(self, place: Place, message: Any, now: float) -> NextRecord:
         if message.error() is not None:

@@ -25,8 +25,11 @@ from kafka_partition_events.clients.flight.key_order import FIRST
 from kafka_partition_events.clients.flight.record import Attempt, Record, as_list
 from kafka_partition_events.clients.futures import FutureAdapter, embed, stamped
 from kafka_partition_events.clients.kafka_python.second import Second
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.sticky import record_bytes
+
+_log = get_logger(__name__)
 
 _STEP_S: Final = 0.005  # between two times that copies, and what is held, are sent
 _IDLE_S: Final = 0.5  # so late a thread notices that its producer is gone
@@ -159,7 +162,10 @@ class KafkaPythonAdapter(FutureAdapter):
             del producer  # which this thread must not keep alive
             if self._is_busy.wait(_IDLE_S):
                 time.sleep(_STEP_S)
-                self.flight.served()
+                try:
+                    self.flight.served()
+                except BaseException as error:  # noqa: BLE001 - a future lets a callback raise SystemExit
+                    _log.error("flight_not_served", error=repr(error))
                 self._is_busy.clear()
                 if not self.flight.is_idle:  # or `send` has seen it set a moment ago
                     self._is_busy.set()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaTimeoutError
@@ -70,9 +70,14 @@ class OrderedReader:
             left = max(0.0, deadline - now)
             wait = min(left, SLICE_S) if self._order.heads else left
             fetched = self._consumer.poll(timeout_ms=1000 * wait, max_records=max_records)
-            self._follow()
-            now = time.monotonic()
-            given = {each: self._ordered(each, records, now) for each, records in fetched.items()}
+            try:
+                self._follow()
+                now = time.monotonic()
+                given = {each: self._ordered(each, records, now) for each, records in fetched.items()}
+            except BaseException:  # a signal handler's: what was fetched is not handed out, so it comes again
+                for each, records in fetched.items():
+                    self.seek(each, records[0].offset)
+                raise
             if any(given.values()) or now >= deadline:
                 return {each: records for each, records in given.items() if records}
             time.sleep(min(SLICE_S, deadline - now) if self._order.heads else 0)
@@ -104,6 +109,12 @@ class OrderedReader:
             if verdict is NextRecord.GIVE:
                 given.append(record)
         return given
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.close(autocommit=kind is None)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -144,8 +155,20 @@ class _KafkaPythonEnquirer:
     """A client beside the consumer: in no group, and it sees what open transactions hide."""
 
     def __init__(self, config: dict[str, Any]) -> None:
+        made: list[Any] = []
+
+        def client(**settings: Any) -> Any:
+            made.append(config["kafka_client"](**settings))
+            return made[-1]
+
         plain = {name: value for name, value in config.items() if name not in _NOT_OURS}
-        self._client = KafkaConsumer(**plain, enable_auto_commit=False)
+        plain |= {"kafka_client": client, "bootstrap_timeout_ms": _ASK_MS, "enable_auto_commit": False}
+        try:
+            self._client = KafkaConsumer(**plain)
+        except BaseException:
+            for each in made:  # its thread and connections would stay, and no one has it
+                each.close()
+            raise
 
     def ask(self, question: Question) -> EnquiryAnswer:
         committed, log = {}, None

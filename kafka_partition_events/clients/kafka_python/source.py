@@ -93,8 +93,9 @@ class KafkaPythonMetadataSource:
         """Return the manager of our connections."""
         if self._client is None:
             self._settings = up_to_date(self._config)
-            self._client = KafkaNetClient(**self._settings)
-            self._client._net.start()
+            client = KafkaNetClient(**self._settings)
+            client._net.start()
+            self._client = client
         return self._client._manager
 
     async def _ask(self, manager: Any, topics: frozenset[str] | None, deadline: float) -> Observation:
