@@ -76,6 +76,8 @@ def end(thread: threading.Thread) -> None:
             condition.notify_all()
 
 
+# It may end within `socket.create_connection`, which closes its socket on an OSError alone.
+@pytest.mark.filterwarnings("ignore:.*socket:pytest.PytestUnraisableExceptionWarning")
 def test_whichever_thread_ends_is_told_of(settings: Settings, mock_cluster: MockCluster) -> None:
     mock_cluster.create_topic("kpe.changes", 1)
     everything = evolve(
