@@ -92,9 +92,7 @@ def redacted(text: str, config: Mapping[str, str]) -> str:
     librdkafka quotes what it refuses. A short value such as ``1`` is hidden only where it is quoted, or
     every 1 in the message would go.
     """
-    for name, value in sorted(
-        config.items(), key=lambda item: -len(str(item[1]))
-    ):  # one may be part of another
+    for name, value in sorted(config.items(), key=lambda it: -len(str(it[1]))):  # one may hold another
         if name in _SHOWN or not value:
             continue
         for quote in "\"'":

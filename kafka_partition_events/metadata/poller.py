@@ -30,7 +30,6 @@ from kafka_partition_events.metadata.stream import event_stream
 from kafka_partition_events.metadata.subscriptions import CAPACITY, Subscription, Subscriptions
 
 _log = get_logger(__name__)
-_LONGEST_S = threading.TIMEOUT_MAX / 2  # of any wait
 
 
 class MetadataPoller:
@@ -282,7 +281,7 @@ class MetadataPoller:
     def _poll(self) -> tuple[Event, ...]:
         with self.subscriptions.locked():
             while not self.inbox.empty():  # the thread reads it, too, while it sleeps
-                self._act_on(self._clock.get(self.inbox, 0.0))
+                self._hear(0.0)
             self.subscriptions.check_open()
             self._soon = False
             topics = self._topics_now()
@@ -308,8 +307,9 @@ class MetadataPoller:
                 raise
             return error
 
-    def _act_on(self, dropped: Subscription | None) -> None:
-        if dropped is not None:
+    def _hear(self, seconds: float) -> None:
+        """Wait for a message: a producer that was dropped, which leaves by that, or None."""
+        if (dropped := self._clock.get(self.inbox, seconds)) is not None:
             self.leave(dropped, 0.0)
 
     def _topics_now(self) -> frozenset[str] | None:
@@ -363,7 +363,7 @@ class MetadataPoller:
                 _log.critical("poll_abandoned", error=repr(error), exception=traceback.format_exc())
                 with self.subscriptions.locked():
                     self._note(internal_errors=self._state.health.internal_errors + 1)
-                self._act_on(self._clock.get(self.inbox, self._state.timing.floor))
+                self._hear(self._state.timing.floor)
         self._close_source()
 
     def _sleep(self) -> None:
@@ -373,7 +373,7 @@ class MetadataPoller:
             due = began + (self._state.timing.floor if self._soon else self._state.health.next_delay)
             if now >= due:
                 return
-            self._act_on(self._clock.get(self.inbox, due - now))
+            self._hear(due - now)
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop polling, deliver what is queued, close listeners and source. Idempotent.
@@ -399,10 +399,10 @@ class MetadataPoller:
     def _close(self, timeout: float) -> None:
         if self.subscriptions.closed or self.subscriptions.process.is_another:
             return
-        thread, deadline = self._thread, self._clock.monotonic() + min(timeout, _LONGEST_S)
+        thread, deadline = self._thread, self._clock.monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         registrations = self.subscriptions.close()
         while not self.inbox.empty():  # of producers that were dropped a moment ago
-            self._act_on(self._clock.get(self.inbox, 0.0))
+            self._hear(0.0)
         self.inbox.put(None)
         with self._polled:
             self._polled.notify_all()

@@ -140,9 +140,9 @@ class Registration:
             self._on_closed(self)
 
     def _collapse(self, batch: Batch) -> Batch:
-        queued = [event for missed in self._queue for event in missed.events]
-        resyncs = [event for event in queued if isinstance(event, Resync)]
-        lost = sum(not isinstance(event, Resync) for event in (*queued, *batch.events))
+        missed = [event for each in (*self._queue, batch) for event in each.events]
+        resyncs = [event for event in missed if isinstance(event, Resync)]
+        lost = len(missed) - len(resyncs)
         self._forget_queue()
         self._stats.dropped += lost
         last = batch.events[-1]

@@ -16,6 +16,7 @@ from kafka_partition_events.cli.doctor.findings import Asker, Finding, of_broker
 from kafka_partition_events.cli.services.services import FIRST_ANSWER_S, connected, list_topics
 from kafka_partition_events.clients.confluent.answers import described_topic, nodes_of
 from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.flight.detour import address_of
 from kafka_partition_events.clients.rights import principal
 from kafka_partition_events.metadata.cluster import Node
 
@@ -59,8 +60,7 @@ def _ask_broker(config: Mapping[str, str], node: Node) -> Finding:
     A client asks any broker it knows, and it soon knows all; but for the configuration of a broker it must
     ask that one, and another one refuses. Whether it may be seen does not matter.
     """
-    host = f"[{node.host}]" if ":" in node.host else node.host  # IPv6
-    connection = Connection({**config, "bootstrap.servers": f"{host}:{node.port}"})
+    connection = Connection({**config, "bootstrap.servers": address_of(node)})
     resource = ConfigResource(ResourceType.BROKER, str(node.id))
     began, another = time.monotonic(), False
     with contextlib.closing(connection):

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.cluster import Cluster, Node
 
 StandbyMode = Literal["auto", "off"]
 """``"auto"``: a second handle is made when it is first needed, and closed when it was idle for a minute.
@@ -136,7 +136,11 @@ def _report(error: BaseException) -> None:
     )
 
 
+def address_of(node: Node) -> str:
+    """Return a broker's address as clients take it: with brackets around an IPv6 one."""
+    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
+
+
 def healthy(cluster: Cluster | None, suspects: Collection[int]) -> list[str]:
     """Return the addresses to begin with: a broker that hangs would keep a new handle waiting."""
-    well = [] if cluster is None else [n for n in cluster.nodes.values() if n.id not in suspects]
-    return [f"[{n.host}]:{n.port}" if ":" in n.host else f"{n.host}:{n.port}" for n in well]
+    return [] if cluster is None else [address_of(n) for n in cluster.nodes.values() if n.id not in suspects]

@@ -374,7 +374,7 @@ class KeyOrder:
 
     def begin_release(self, topic: str, key: bytes) -> Any | None:
         """Return the first record of a key that waits, for one thread at a time; None: none, or not now."""
-        me = threading.get_ident()
+        me = threading.get_ident()  # here, as a signal handler may run at a call
         with self._lock:
             held = self._of(topic).held.get(key)
             if held is None or not held.records or held.released_at is not None:
@@ -410,11 +410,10 @@ class KeyOrder:
 
         ``interrupted``: this thread was, while it handed some over; it does not any more.
         """
-        me = threading.get_ident()
         with self._lock:
             held = {(topic, key): it for topic, of in self._topics.items() for key, it in of.held.items()}
             for it in held.values() if interrupted else ():
-                if it.released_by == me:
+                if it.released_by == threading.get_ident():
                     it.released_at = None
             self._ready |= dict.fromkeys(held)
             return [record for it in held.values() for record in it.records]

@@ -30,7 +30,6 @@ from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.sticky import record_bytes
 
 _log = get_logger(__name__)
-
 _STEP_S: Final = 0.005  # between two times that copies, and what is held, are sent
 _IDLE_S: Final = 0.5  # so late a thread notices that its producer is gone
 _BYTES: Final = frozenset({bytes, bytearray, memoryview, type(None)})

@@ -39,9 +39,7 @@ class Leaseholder:
     rng: random.Random = field(factory=random.Random, kw_only=True)
     _view: tuple[TopicUse, ...] = field(default=(), init=False)
     _due: float = field(default=-math.inf, init=False)
-    _unborn: int = field(
-        default=0, init=False
-    )  # leases under way that do not say when the first was appended
+    _unborn: int = field(default=0, init=False)  # leases under way without a birth
 
     def report(self, view: tuple[TopicUse, ...], now: float, *, busy: bool) -> Report:
         """Return a lease if one is due: every 30 s or so, and soon after the view has changed.
@@ -74,9 +72,7 @@ class Leaseholder:
         """Take note of when a lease was appended; None: it was lost, and is said again."""
         if at_ms is None:
             self._due = min(self._due, now + max(1.0, self.spread))
-        if (
-            self._unborn
-        ):  # of several without a birth the last one counts, else it would win over all later ones
+        if self._unborn:  # of several the last one counts, else it would win over all later ones
             self._unborn -= 1
             born_ms = None if at_ms is None else max(at_ms, self.lease.born_ms or 0)
             self.lease = evolve(self.lease, born_ms=born_ms)

@@ -19,7 +19,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.control.convergence import CONVERGENCE, change_convergence
-from kafka_partition_events.spark.events import NO_CLUSTER
 from kafka_partition_events.spark.gold import blind
 from kafka_partition_events.spark.gold.availability import SETTLED_AFTER
 from kafka_partition_events.spark.gold.clusters import Clusters, rows_of_topics
@@ -174,7 +173,7 @@ class Refresher:
             totals=mark.totals,
             until=mark.last_news,
             seconds=time.monotonic() - begin,
-            clusters={name: until for name, until in mark.until.items() if name != NO_CLUSTER},
+            clusters={name: until for name, until in mark.until.items() if name != events.NO_CLUSTER},
             behind={query: one.behind for query, one in row.readings.items()},
         )
         self._progress.report(done)
@@ -189,7 +188,7 @@ def _with_news(mark: Taken, news: Iterable[News], doubles: int) -> Taken:
     for one in news:
         if one.until is not None:
             until[one.cluster_id] = max(one.until, until.get(one.cluster_id, one.until))
-        if one.stopped is not None and one.cluster_id != NO_CLUSTER:  # which no event ends
+        if one.stopped is not None and one.cluster_id != events.NO_CLUSTER:  # which no event ends
             stopped[one.cluster_id] = min(one.stopped, stopped.get(one.cluster_id, one.stopped))
         elif one.ended:
             stopped.pop(one.cluster_id, None)
