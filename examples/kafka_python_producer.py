@@ -39,7 +39,7 @@ def main() -> None:
 
     producer = KafkaProducer(
         bootstrap_servers=arguments.bootstrap_servers.split(","),
-        partitioner=AdaptivePartitioner(),
+        partitioner=AdaptivePartitioner(hash_name="crc32"),  # keys where confluent-kafka puts them
         linger_ms=5,
     )
     poller = attach(producer, rescue="hedge", interval=5.0)

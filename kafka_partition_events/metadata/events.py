@@ -208,7 +208,7 @@ class CapLifted(TopicEvent):
 
 @frozen(kw_only=True)
 class BrokerSuspected(Event):
-    """A producer no longer sends unkeyed records to a broker: deliveries say more than metadata does.
+    """A producer no longer sends records without a key to a broker: deliveries say more than metadata does.
 
     Published when its silence has lasted (250 ms), when a record was given up for it, or the connection was
     lost: it is avoided sooner, but a hiccup is no news. Once per episode: from the first role in which it is
@@ -237,7 +237,7 @@ class BrokerSuspected(Event):
 
 @frozen(kw_only=True)
 class BrokerCleared(Event):
-    """A producer sends unkeyed records to a broker again: it is trusted in every role. Once per episode.
+    """A producer sends records without a key to a broker again: it is trusted in every role. Once an episode.
 
     Attributes:
         broker: The broker's id.

@@ -23,7 +23,9 @@ DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 """Delta's, for this PySpark."""
 
 _CURES: Final = {
-    ("UnknownTopicOrPartition", "Partitions of topics"): "does the topic exist? kpe makes none",
+    ("UnknownTopicOrPartition", "Partitions of topics"): (
+        "does the topic exist? Observers with a Kafka sink write kpe.events"
+    ),
     ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization"): (
         "are these the right login and rights?"
     ),

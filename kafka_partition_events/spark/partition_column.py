@@ -5,6 +5,13 @@ batch and writes it. Keys go where the topic's other writers put them; rows with
 that are offline.
 """
 
+try:
+    import pyspark as _pyspark  # noqa: F401 - only to explain its absence
+except ImportError as error:
+    raise ImportError(
+        'PySpark is not installed; install the extra: pip install "kafka-partition-events[spark]"'
+    ) from error
+
 from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import HashName
 from kafka_partition_events.spark.partitioner.column import with_partition

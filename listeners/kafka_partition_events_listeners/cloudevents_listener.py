@@ -26,7 +26,7 @@ class ObservingListener(PartitionChangeListener):
 
         Args:
             observer: The name of this observer, for ``data.observer``; useful when there are several.
-            labels: What else to say of each event; on the thread on which it is heard of.
+            labels: What else to say of each event; on the thread that receives it.
             clock: Gives the time at which an event is recorded; the system's by default.
         """
         self._observer = observer

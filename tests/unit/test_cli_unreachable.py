@@ -18,12 +18,17 @@ RESOLVE = (
     "nosuch.invalid:1/2: Failed to resolve 'nosuch.invalid:1': Name or service not known (after 0ms "
     "in state CONNECT))"
 )
-LOGIN = (
-    "no metadata from h:9093: the cluster does not answer: Failed to get metadata: Local: Broker transport "
-    "failure (cause: _AUTHENTICATION: sasl_ssl://h:9093/bootstrap: SASL authentication error: Authentication "
-    "failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512 (after 317ms "
-    "in state AUTH_REQ))"
+CREDENTIALS = (
+    "SASL authentication error: Authentication failed during authentication due to invalid credentials with "
+    "SASL mechanism SCRAM-SHA-512"
 )
+CERTIFICATE = (
+    "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker certificate could "
+    "not be verified, verify that ssl.ca.location is correctly configured"
+)
+FAILED = "no metadata from h:9093: Failed to get metadata: Local: Broker transport failure (cause: "
+LOGIN = f"{FAILED}_AUTHENTICATION: sasl_ssl://h:9093/bootstrap: {CREDENTIALS} (after 317ms in AUTH_REQ))"
+TLS = f"{FAILED}_SSL: ssl://h:9093/bootstrap: {CERTIFICATE} (after 5ms in state SSL_HANDSHAKE))"
 ADVERTISED = "advertises this address (advertised.listeners); is it up, and can this host reach it?"
 
 
@@ -32,13 +37,8 @@ ADVERTISED = "advertises this address (advertised.listeners); is it up, and can 
     [
         (TRANSPORT, f"Connection refused by broker-2:9092: broker 2 {ADVERTISED}"),
         (RESOLVE, f"Failed to resolve nosuch.invalid:1: Name or service not known; broker 2 {ADVERTISED}"),
-        (
-            LOGIN,
-            (
-                "Login refused by h:9093: SASL authentication error: Authentication failed during "
-                "authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512;"
-            ),
-        ),
+        (LOGIN, f"Login refused by h:9093: {CREDENTIALS};"),
+        (TLS, f"TLS failed with h:9093: {CERTIFICATE};"),
         ("there is no topic orders", "there is no topic orders"),
     ],
 )

@@ -39,6 +39,7 @@ def commands(group: Any, path: str = "kpe") -> Iterator[tuple[str, Any]]:
         yield from commands(command, f"{path} {name}")
 
 
+ASSETS = sorted(path for path in HOUSE.joinpath("assets").rglob("*.*") if path.suffix not in {".py", ".pyc"})
 COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
@@ -60,6 +61,11 @@ def test_the_code_uses_plain_words(package: Path) -> None:
         if (words := UNWANTED_IN_CODE.findall(line.replace("_", " ")))
     }
     assert found == {}
+
+
+@pytest.mark.parametrize("asset", ASSETS, ids=lambda path: path.name)
+def test_what_ships_beside_the_code_uses_plain_words(asset: Path) -> None:
+    assert UNWANTED.findall(asset.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("path", COMMANDS)

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 _HOTTEST: Final = 10
 """How many of the keys with most records are shown."""
-_MOST_COLUMNS: Final = 6
-"""Scenarios beside each other in the table of hot keys."""
+_MOST_COLUMNS: Final = 4
+"""Scenarios beside each other in the table of hot keys, which fits 80 columns with most keys."""
 _LONGEST_KEY: Final = 40
 
 

@@ -34,8 +34,8 @@ def verdict(data: FleetData) -> str:
     said = f"Partitions were available {percent(share)} of the watched time."
     promise = f"the promise of {100 * data.target:.6g}%"
     if share[0] >= data.target:
-        if whole.blind_s > (1 - data.target) * whole.partition_s:
-            unwatched = "the time not watched is longer than it allows"
+        if whole.offline_hi_s + whole.blind_s > (1 - data.target) * whole.partition_s:
+            unwatched = "with the time not watched it may be longer than it allows"
             return f"{said} Whether {promise} was kept is not known: {unwatched}."
         return f"{said} {promise.capitalize()} was kept."
     if share[1] < data.target:
@@ -44,9 +44,10 @@ def verdict(data: FleetData) -> str:
 
 
 def _when(data: FleetData) -> str:
+    since = f", data since {data.hours[0].hour:%Y-%m-%d %H:%M}" if data.hours else ""
     return (
-        f"Cluster <code>{escape(data.cluster)}</code>, {data.days.first} to {data.days.last}, last news "
-        f"{data.until:%Y-%m-%d %H:%M:%S} UTC. Made {data.made_at:%Y-%m-%d %H:%M} UTC."
+        f"Cluster <code>{escape(data.cluster)}</code>, {data.days.first} to {data.days.last}{since}, "
+        f"last news {data.until:%Y-%m-%d %H:%M:%S} UTC. Made {data.made_at:%Y-%m-%d %H:%M} UTC."
     )
 
 

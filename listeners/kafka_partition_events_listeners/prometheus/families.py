@@ -152,7 +152,7 @@ LISTENERS: Final = (
 
 USABLE = Family(
     "partitioner_usable_partitions",
-    "Partitions that unkeyed records go to; the least of this process's partitioners.",
+    "Partitions that records without a key go to; the least of this process's partitioners.",
     ("topic",),
 )
 CAPPED = Family(
@@ -163,7 +163,7 @@ CAPPED = Family(
 SUSPECTS = Family("partitioner_suspect_brokers", "Brokers that a partitioner avoids.")
 REROUTES = Family(
     "partitioner_reroutes_total",
-    "Unkeyed records that were placed while partitions were left out.",
+    "Records without a key that were placed while partitions were left out.",
     ("reason",),
 )
 
@@ -226,12 +226,12 @@ TRACKER: Final = (
 _CHANGE = ("change_id",)
 CHANGE_INFO = Family("change_info", "What the change is, and where it is.", ("change_id", "topic", "state"))
 CHANGE_AGE = Family("change_age_seconds", "How long ago the change was requested, or noticed.", _CHANGE)
-CHANGE_DEADLINE = Family("change_deadline_timestamp_seconds", "When everybody must have followed.", _CHANGE)
+CHANGE_DEADLINE = Family("change_deadline_timestamp_seconds", "When all must have followed.", _CHANGE)
 CHANGE_GATE_HELD = Family(
     "change_gate_held_seconds", "For how long producers have waited for consumers; 0 if they do not.", _CHANGE
 )
 CHANGE_PENDING = Family(
-    "change_pending_instances", "Producers that have not followed: silent, looking on or waiting.", _CHANGE
+    "change_pending_instances", "Producers that have not followed: silent, observing or waiting.", _CHANGE
 )
 CHANGE_APPLIED = Family("change_applied_instances", "Producers that use what they are to use.", _CHANGE)
 CHANGE_CAPPED = Family("change_capped_instances", "Producers that can't afford all partitions.", _CHANGE)
