@@ -10,24 +10,22 @@ class Authority:
 
     def __init__(self, directory: Path, openssl: str, name: str = "ca") -> None:
         self.directory, self._openssl, self._name = directory, openssl, name
-        self._run("req", "-x509", *_NEW, "-days", "2", "-subj", f"/CN={name}", *self._pair(name))
+        pair = ("-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.pem"))
+        self._run("req", "-x509", *_NEW, "-days", "2", "-subj", f"/CN={name}", *pair)
 
     @property
     def ca(self) -> str:
         return str(self.directory / f"{self._name}.pem")
 
-    def issue(
-        self, name: str, *, of: str = "IP:127.0.0.1", days: int = 2, subject: str | None = None
-    ) -> tuple[str, str]:
+    def issue(self, name: str, *, days: int = 2) -> tuple[str, str]:
         """Return the paths of a certificate and its key; they replace those of that name.
 
         Of less than no days it has expired.
         """
         pem, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
         request, extensions = self.directory / f"{name}.csr", self.directory / f"{name}.ext"
-        extensions.write_text(f"subjectAltName={of}\n")
-        whose = subject or f"/CN={name}"
-        self._run("req", *_NEW, "-subj", whose, "-keyout", str(key), "-out", str(request))
+        extensions.write_text("subjectAltName=IP:127.0.0.1\n")
+        self._run("req", *_NEW, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request))
         by = ("-CA", self.ca, "-CAkey", str(self.directory / f"{self._name}.key"), "-CAcreateserial")
         signed = ("-days", str(days), "-extfile", str(extensions), "-out", str(pem))
         self._run("x509", "-req", "-in", str(request), *by, *signed)
@@ -39,9 +37,6 @@ class Authority:
         if pair is not None:
             context.load_cert_chain(*pair)
         return context
-
-    def _pair(self, name: str) -> tuple[str, ...]:
-        return ("-keyout", str(self.directory / f"{name}.key"), "-out", str(self.directory / f"{name}.pem"))
 
     def _run(self, *command: str) -> None:
         subprocess.run([self._openssl, *command], check=True, capture_output=True, timeout=60)

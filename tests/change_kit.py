@@ -93,12 +93,10 @@ class StoryClient:
             self.opened = config, prefix
             return self
 
-        services = Services(open_source=lambda _config: source, open_client=opened, clock=self._clock())
+        clock = PassingClock(wall=datetime.fromtimestamp(self.story.now_ms / 1_000, UTC))
+        services = Services(open_source=lambda _config: source, open_client=opened, clock=clock)
         self.reads = 0
         return run([*arguments[:2], *AT, *arguments[2:]], services)
-
-    def _clock(self) -> PassingClock:
-        return PassingClock(wall=datetime.fromtimestamp(self.story.now_ms / 1_000, UTC))
 
 
 def _observed(partitions: int) -> Observation:

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
 
+Given = Mapping[str, str] | None
 WHOLE = """
 [kafka]
 client = "confluent-kafka"
@@ -58,21 +59,11 @@ class Writer:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "kpe.toml"
 
-    def load(
-        self,
-        text: str = "",
-        environ: Mapping[str, str] | None = None,
-        overrides: Mapping[str, str] | None = None,
-    ) -> Config:
+    def load(self, text: str = "", environ: Given = None, overrides: Given = None) -> Config:
         self.path.write_text(text)
         return load_config(self.path, environ or {}, overrides)
 
-    def problems(
-        self,
-        text: str = "",
-        environ: Mapping[str, str] | None = None,
-        overrides: Mapping[str, str] | None = None,
-    ) -> list[str]:
+    def problems(self, text: str = "", environ: Given = None, overrides: Given = None) -> list[str]:
         """Return what is wrong, a line each; without the name of the file."""
         with pytest.raises(ConfigError) as refused:
             self.load(text, environ, overrides)

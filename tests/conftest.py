@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -96,50 +97,27 @@ def mock_cluster() -> Iterator[MockCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def promtool() -> str:
-    """The path of Prometheus' own tool."""
-    return _installed("promtool")
+def _installed(*names: str) -> Any:
+    """Return a fixture: the path of a program. Where it is missing a test skips, and fails under CI."""
+
+    @pytest.fixture(scope="session")
+    def program() -> str:
+        if found := [path for name in names if (path := shutil.which(name))]:
+            return found[0]
+        missing = f"{names[-1]} is not installed; .ci/install-programs does that"
+        if os.environ.get("CI"):
+            pytest.fail(f"{missing}, and under CI no test may skip for that", pytrace=False)
+        pytest.skip(missing)
+
+    return program
 
 
-@pytest.fixture(scope="session")
-def prometheus() -> str:
-    """The path of Prometheus."""
-    return _installed("prometheus")
-
-
-@pytest.fixture(scope="session")
-def amtool() -> str:
-    """The path of Alertmanager's own tool."""
-    return _installed("amtool")
-
-
-@pytest.fixture(scope="session")
-def alertmanager() -> str:
-    """The path of Alertmanager."""
-    return shutil.which("alertmanager") or _installed("prometheus-alertmanager")
-
-
-@pytest.fixture(scope="session")
-def systemd_analyze() -> str:
-    """The path of the program that checks units; systemd itself need not run."""
-    return _installed("systemd-analyze")
-
-
-@pytest.fixture(scope="session")
-def openssl() -> str:
-    """The path of the program that makes certificates."""
-    return _installed("openssl")
-
-
-def _installed(program: str) -> str:
-    """Return a program's path; skip the test where it is missing, and fail it under CI."""
-    if path := shutil.which(program):
-        return path
-    missing = f"{program} is not installed; .ci/install-programs does that"
-    if os.environ.get("CI"):
-        pytest.fail(f"{missing}, and under CI no test may skip for that", pytrace=False)
-    pytest.skip(missing)
+alertmanager = _installed("alertmanager", "prometheus-alertmanager")
+amtool = _installed("amtool")
+openssl = _installed("openssl")
+prometheus = _installed("prometheus")
+promtool = _installed("promtool")
+systemd_analyze = _installed("systemd-analyze")  # systemd itself need not run
 
 
 def _our_threads() -> set[threading.Thread]:
@@ -162,10 +140,8 @@ def _leaving_no_threads(join_s: float) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Have each test of the folders in `GUARDED` leave nothing running."""
-    if request.path.relative_to(TESTS).parts[0] in GUARDED:
-        with _leaving_no_threads(JOIN_S):
-            yield
-    else:
+    is_guarded = request.path.relative_to(TESTS).parts[0] in GUARDED
+    with _leaving_no_threads(JOIN_S) if is_guarded else contextlib.nullcontext():
         yield
 
 

@@ -33,13 +33,11 @@ def scenes() -> list[Played]:
     ]
 
 
-def performance(part: Part, rows: Sequence[Taped], lost: Sequence[int] = (), doubled: int = 0) -> Performance:
-    """Return a producer's records; all but the failed and the lost are in its topic, the first ones twice."""
-    stored = {number: 1 + (number < doubled) for number, each in enumerate(rows) if each.outcome == DELIVERED}
-    for number in lost:
-        stored.pop(number)
+def performance(part: Part, rows: Sequence[Taped], lost: Sequence[int] = ()) -> Performance:
+    """Return a producer's records; all but the failed and the lost are in its topic, once."""
+    kept = [number for number, each in enumerate(rows) if each.outcome == DELIVERED and number not in lost]
     causes = {"_MSG_TIMED_OUT": sum(each.outcome == FAILED for each in rows)}
-    account = reconcile(rows, stored, must_answer=part.ours)
+    account = reconcile(rows, dict.fromkeys(kept, 1), must_answer=part.ours)
     return Performance(part=part, rows=rows, causes=causes, account=account)
 
 

@@ -1,12 +1,12 @@
 """Everything that makes something of what somebody else may have written, with real samples of that."""
 
+import atexit
 import contextlib
 import io
 import json
 import shutil
 import tempfile
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,11 +41,10 @@ from kafka_partition_events.testing import cluster_of
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
 from kafka_partition_events_listeners.webhook.sink import retry_after_s
 from tests.config_kit import WHOLE
-from tests.every_event import BEFORE as START
+from tests.every_event import BEFORE as NOW
 from tests.outbox_kit import scratch_journal
 from tests.unit.control.test_records import RECORDS
 
-NOW: Final = START
 FLEET: Final = StateRow(
     run=2,
     by="a",
@@ -53,8 +52,8 @@ FLEET: Final = StateRow(
     mark=Taken(
         serial=2,
         taken={"ingest": 3},
-        until={"c-1": START},
-        blind=(Blind("c-1", START, START),),
+        until={"c-1": NOW},
+        blind=(Blind("c-1", NOW, NOW),),
         totals=Counts(read=9, good=9),
     ),
     taking=Taking(serial=3, upto={"ingest": 4}),
@@ -70,14 +69,12 @@ class Decoder:
         of: Does so, and does with what came out what is done with it next.
         refuses: All that it may raise; nothing: it makes something of everything.
         real: What is really written.
-        told: Whether people are shown the message of what it raises.
         most: How long what is given to it can be: what a shell or a client passes on has a bound.
     """
 
     of: Callable[[bytes], object]
     refuses: tuple[type[Exception], ...] = ()
     real: Sequence[bytes]
-    told: bool = True
     most: int = 1_000_000
 
 
@@ -88,48 +85,37 @@ def _json(document: object) -> bytes:
 # -- files -------------------------------------------------------------------------------------------------
 
 
-class _Files:
-    """A directory of files that are written over and over; it goes with this process."""
-
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="kpe-odd-"))
-        weakref.finalize(self, shutil.rmtree, self.root)
-
-    def written(self, name: str, content: bytes) -> Path:
-        path = self.root / name
-        path.write_bytes(content)
-        return path
-
-
-FILES: Final = _Files()
+_ROOT: Final = Path(tempfile.mkdtemp(prefix="kpe-odd-"))
+atexit.register(shutil.rmtree, _ROOT)
 CLUSTER: Final = cluster_of({"orders": [1, 2, None], "audit": [3]}, [1, 2, 3], cluster_id="c-1")
 SNAPSHOT: Final = _json(encode_snapshot(Snapshot(CLUSTER, NOW)))
 
 
+def written(name: str, content: bytes) -> Path:
+    (path := _ROOT / name).write_bytes(content)
+    return path
+
+
 def diff(content: bytes) -> None:
-    before, after = FILES.written("before.json", SNAPSHOT), FILES.written("after.json", content)
+    before, after = written("before.json", SNAPSHOT), written("after.json", content)
     with contextlib.redirect_stdout(io.StringIO()):
         show_difference(str(before), str(after), Output.TABLE)
 
 
 def configuration(content: bytes) -> None:
-    try:
-        load_config(FILES.written("kpe.toml", content), {})
-    except ConfigError as error:
-        _complain(error.problems, ConfigError)
+    _configured(written("kpe.toml", content), {})
 
 
 def variable(value: str, name: str) -> None:
+    _configured(None, {f"KPE_{name}": value})
+
+
+def _configured(path: Path | None, environ: Mapping[str, str]) -> None:
+    """Load a configuration; of what is wrong raise the longest."""
     try:
-        load_config(None, {f"KPE_{name}": value})
+        load_config(path, environ)
     except ConfigError as error:
-        _complain(error.problems, ConfigError)
-
-
-def _complain(messages: Iterable[str], kind: type[Exception]) -> None:
-    """Raise, if there is something to be told, the longest of it."""
-    if found := sorted(messages, key=len):
-        raise kind([found[-1]]) if kind is ConfigError else kind(found[-1])
+        raise ConfigError([max(error.problems, key=len)]) from error
 
 
 # -- records and small states ------------------------------------------------------------------------------

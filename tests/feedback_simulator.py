@@ -174,7 +174,6 @@ class Outcome:
     failed: int = 0
     to: Counter[int] = field(factory=Counter)
     by_broker_and_second: Counter[tuple[int, int]] = field(factory=Counter)
-    by_partition_and_second: Counter[tuple[int, int]] = field(factory=Counter)
     suspected: list[tuple[float, BrokerSuspected]] = field(factory=list)
     cleared: list[tuple[float, BrokerCleared]] = field(factory=list)
     excluded_s: dict[int, float] = field(factory=dict)
@@ -228,8 +227,6 @@ class Simulation:
     news: float = 0.3
     """How long the client takes to hear of a change."""
     policy: DetectorPolicy | None = None
-    start: float = 0.0
-    """What the clock says at the beginning; the moments above count from there."""
 
     def faults_of(self, broker: int) -> Sequence[Fault]:
         faults = self.faults.get(broker, ())
@@ -319,7 +316,7 @@ class _Run:
         self.stuck_to = -1
 
     def clock(self) -> float:
-        return self.s.start + self.now
+        return self.now
 
     def run(self) -> Outcome:
         pauses = sorted(self.s.pauses, key=lambda p: p.at)
@@ -425,7 +422,6 @@ class _Run:
             self.out.records += 1
             self.out.to[broker] += 1
         self.out.by_broker_and_second[broker, int(self.now)] += 1
-        self.out.by_partition_and_second[partition, int(self.now)] += 1
 
     def batch(self, partition: int, way: int, broker: int | None) -> _Batch:
         batch = self.open.get((way, partition))
@@ -434,8 +430,11 @@ class _Run:
             batch = _Batch(partition, way, broker or 0, closes_at, fails_at)
             self.open[way, partition] = batch
             self.waiting[batch] = None
-            self.plan(batch, batch.closes_at)
+            self.begin(batch)
         return batch
+
+    def begin(self, batch: _Batch) -> None:
+        self.plan(batch, batch.closes_at)
 
     def plan(self, batch: _Batch, starts_at: float) -> None:
         """Draw when a batch is answered, and put the report there."""

@@ -5,20 +5,25 @@ import os
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from attrs import evolve
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
-from tests.outage_kit import NAMES, Kind, Sighting
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from kafka_partition_events.spark.gold.availability import Lasting
-    from kafka_partition_events.spark.tables.days import Days, Period
-    from kafka_partition_events.spark.tables.state import StateRow
-    from kafka_partition_events.spark.tables.state_table import StateTable
-    from kafka_partition_events.spark.tables.tables import Tables
+from kafka_partition_events.spark import events, layout
+from kafka_partition_events.spark.gold import blind, outages, partition_counts
+from kafka_partition_events.spark.gold.availability import Lasting
+from kafka_partition_events.spark.gold.clusters import Clusters
+from kafka_partition_events.spark.gold.intervals import day_of, during
+from kafka_partition_events.spark.ingest import batches
+from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING
+from kafka_partition_events.spark.refresh.refresher import Refresher
+from kafka_partition_events.spark.tables.days import Days, Period
+from kafka_partition_events.spark.tables.state import INGEST, Reading, StateRow
+from kafka_partition_events.spark.tables.state_table import StateTable
+from kafka_partition_events.spark.tables.tables import Tables
 
 DAY = date(2026, 11, 20)
 WRITTEN = datetime(2026, 11, 22, 23, tzinfo=UTC)
@@ -37,8 +42,6 @@ TABLES = (
     "partition_outages", "partition_count_history", "availability_hourly", "availability_daily", "slo_burn",
     "leader_churn", "skew", "cluster_outages",
 )  # fmt: skip
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def interpreting(directory: Path) -> dict[str, str]:
@@ -142,43 +145,25 @@ def left(broker: int, at: datetime, prev_at: datetime | None = None, **how: Any)
     return record("broker.left", at, prev_at=prev_at, broker=broker, **how)
 
 
-def of_sighting(sighting: Sighting, cluster: str, topic: str) -> bytes:
-    """Return what an observer publishes for a sighting of the state's tests."""
-    partition, kind, identity, prev_at, at = sighting
-    return record(
-        NAMES[Kind(kind)],
-        time_of(at),
-        prev_at=None if prev_at is None else time_of(prev_at),
-        cluster=cluster,
-        topic=topic,
-        id_=f"{topic}-{identity}",
-        initial=kind in (Kind.STARTED, Kind.FOUND_OFFLINE),
-        partitions="0-2" if partition is None else str(partition),
-        before={"leader": identity % 5},
-        after={"leader": identity % 7, "count": 3 + identity % 2},
-    )
-
-
-def time_of(micros: int) -> datetime:
-    """Return a time as the state's tests count it."""
-    return _EPOCH + timedelta(microseconds=micros)
-
-
 # -- with Spark ------------------------------------
 
 
-def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
-    """Return what records tell, doubles included."""
+def parsed(spark: SparkSession, records: Iterable[bytes]) -> DataFrame:
+    """Return the rows of records of no time."""
     import pyarrow as pa  # type: ignore[import-untyped] # noqa: PLC0415
 
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-
     table = spark.createDataFrame(pa.table({"value": pa.array(records, pa.binary())}))
-    timeless = table.selectExpr("value", "TIMESTAMP(NULL) AS timestamp", "INT(NULL) AS timestampType")
-    return events.observations(events.parsed(timeless))
+    return events.parsed(
+        table.selectExpr("value", "TIMESTAMP(NULL) AS timestamp", "INT(NULL) AS timestampType")
+    )
 
 
-def as_taken_in(spark: "SparkSession", values: Iterable[bytes], at: datetime) -> "DataFrame":
+def sightings(spark: SparkSession, records: Iterable[bytes]) -> DataFrame:
+    """Return what records say, doubles included."""
+    return events.observations(parsed(spark, records))
+
+
+def as_taken_in(spark: SparkSession, values: Iterable[bytes], at: datetime) -> DataFrame:
     """Return records as a source gives them, without a broker's offsets, written at one time."""
     rows = [(None, value, "kpe.events", None, None, at, None) for value in values]
     return spark.createDataFrame(
@@ -188,19 +173,19 @@ def as_taken_in(spark: "SparkSession", values: Iterable[bytes], at: datetime) ->
     )
 
 
-def computed(frame: "DataFrame") -> "DataFrame":
-    """Return a small table as plain values: whoever reads it more than once need not compute it again."""
+def computed(frame: DataFrame) -> DataFrame:
+    """Return a small table as plain values, which are not computed again by each who reads it."""
     return frame.sparkSession.createDataFrame(frame.toArrow())
 
 
 class Inputs(NamedTuple):
     """What gold tables are made from: each event once, and what lasts."""
 
-    events: "DataFrame"
-    lasting: "Lasting"
+    events: DataFrame
+    lasting: Lasting
 
 
-def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime | None = None) -> Inputs:
+def inputs(spark: SparkSession, records: Iterable[bytes], until: datetime | None = None) -> Inputs:
     """Return inputs, computed already, from all records at once.
 
     Args:
@@ -208,11 +193,6 @@ def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime | No
         records: Their values.
         until: The last news of all clusters; None: what they tell last.
     """
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-    from kafka_partition_events.spark.gold import blind, outages, partition_counts  # noqa: PLC0415
-    from kafka_partition_events.spark.gold.availability import Lasting  # noqa: PLC0415
-    from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
-
     told = computed(sightings(spark, records))
     last = told.groupBy("cluster_id").agg({"at": "max"}).toArrow().to_pylist()
     untils = {row["cluster_id"]: until or row["max(at)"] for row in last}
@@ -226,14 +206,8 @@ def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime | No
     return Inputs(events=computed(events.distinct(told)), lasting=lasting)
 
 
-def gold_table(name: str, told: Inputs, period: "Period") -> "DataFrame":
+def gold_table(name: str, told: Inputs, period: Period) -> DataFrame:
     """Return the rows of a gold table in a period."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    from kafka_partition_events.spark.gold import blind  # noqa: PLC0415
-    from kafka_partition_events.spark.gold.intervals import day_of, during  # noqa: PLC0415
-    from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING  # noqa: PLC0415
-
     if name in OF_LASTING:
         return OF_LASTING[name](told.lasting, period)
     if name in OF_EVENTS:
@@ -247,75 +221,58 @@ def gold_table(name: str, told: Inputs, period: "Period") -> "DataFrame":
     return rows.where(during(F.col("valid_from"), period))
 
 
-def rows(frame: "DataFrame") -> list[dict[str, Any]]:
+def rows(frame: DataFrame) -> list[dict[str, Any]]:
     """Return the rows in the order of their values. By Arrow, for times that know their zone."""
     found: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row.values()])
 
 
-def tables_of(spark: "SparkSession", out: Path) -> "Tables":
+def tables_of(spark: SparkSession, out: Path) -> Tables:
     """Return the tables in a directory."""
-    from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
-
     return Tables(spark, str(out))
 
 
 class Begun(NamedTuple):
     """Tables that a run has taken over, and what it does there."""
 
-    tables: "Tables"
-    kept: "StateTable"
-    state: "StateRow"
+    tables: Tables
+    kept: StateTable
+    state: StateRow
 
     def take_in(self, values: Iterable[bytes], number: int) -> None:
         """Write records to bronze, as a query does with its batch of this number."""
-        from kafka_partition_events.spark.ingest.batches import rows  # noqa: PLC0415
-
-        self.tables.append("bronze/records", rows(as_taken_in(self.tables.spark, values, WRITTEN)), number)
+        taken = batches.rows(as_taken_in(self.tables.spark, values, WRITTEN))
+        self.tables.append("bronze/records", taken, number)
 
     def refresh(self, tables: Any = None, at_once: int = 4) -> "Begun":
         """Make the tables anew, by ``tables`` if they are given; return what is so then."""
-        from kafka_partition_events.spark.progress import Progress  # noqa: PLC0415
-        from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
-        from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
-
         tables = tables or self.tables
         refresher = Refresher(tables, StateTable(tables), Progress(), at_once=at_once)
         return self._replace(state=refresher.refresh(self.state))
 
 
-def begun(spark: "SparkSession", out: Path) -> Begun:
+def begun(spark: SparkSession, out: Path) -> Begun:
     """Take over the tables in a directory, which are made if they are not there."""
-    from kafka_partition_events.spark import layout  # noqa: PLC0415
-    from kafka_partition_events.spark.ingest.batches import rows  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.state import INGEST, Reading  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
-
     tables = tables_of(spark, out)
     kept = StateTable(tables)
     state = kept.take_over(layout.TABLES)
-    layout.ensure(tables, kept, rows(as_taken_in(spark, [], WRITTEN)), None)
+    layout.ensure(tables, kept, batches.rows(as_taken_in(spark, [], WRITTEN)), None)
     return Begun(tables, kept, evolve(state, readings={INGEST: Reading(source="a test")}))
 
 
-def gold_of(spark: "SparkSession", out: Path) -> Gold:
-    """Return the gold tables in a directory."""
-    return gold_in(tables_of(spark, out))
-
-
-def gold_in(tables: "Tables") -> Gold:
+def gold_of(tables: Tables) -> Gold:
     """Return the gold tables."""
     return {name: _sorted(tables.read(f"gold/{name}")) for name in TABLES}
 
 
 def gold_at_once(
-    spark: "SparkSession", records: Iterable[bytes], days: "Days", tables: Iterable[str] = TABLES
+    spark: SparkSession, records: Iterable[bytes], days: Days, tables: Iterable[str] = TABLES
 ) -> Gold:
     """Return what gold must be, by the batch computation over all records."""
     told = inputs(spark, records)
     return {name: _sorted(gold_table(name, told, days)) for name in tables}
 
 
-def _sorted(frame: "DataFrame") -> list[tuple[Any, ...]]:
+def _sorted(frame: DataFrame) -> list[tuple[Any, ...]]:
     found = [tuple(sorted(row.items())) for row in frame.toArrow().to_pylist()]
     return sorted(found, key=str)

@@ -278,7 +278,10 @@ def _as_reported(reports: Iterable[Observation], answers: Iterable[int]) -> Iter
 def _period(one: Observation) -> int | None:
     """Return how long the period is that a summary is of."""
     period = one["data"].get("period") if one["name"] in _BODIES else None
-    return period and _micros(_parsed(period["end"])) - _micros(_parsed(period["begin"]))
+    if period is None:
+        return None
+    begin, end = (_micros(datetime.fromisoformat(period[name])) for name in ("begin", "end"))
+    return end - begin
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:
@@ -396,11 +399,7 @@ def _skew(observed: Iterable[Observation]) -> Iterator[Row]:
 
 
 def _micros_of(text: str | None) -> int | None:
-    return None if text is None else _micros(_parsed(text))
-
-
-def _parsed(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    return None if text is None else _micros(datetime.fromisoformat(text))
 
 
 def _micros(moment: datetime) -> int:

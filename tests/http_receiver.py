@@ -29,12 +29,12 @@ class Request:
 class Receiver:
     """Keeps requests, and answers them one after the other; the last answer counts for all that follow."""
 
-    def __init__(self, *answers: Answer, port: int = 0, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *answers: Answer, context: ssl.SSLContext | None = None) -> None:
         self._answers = list(answers) or [200]
-        self._arrived = threading.Condition()
+        self._lock = threading.Lock()
         self._requests: list[Request] = []
         self.connections = 0
-        self._server = _Server(("127.0.0.1", port), _handler(self))
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         if context is not None:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port: int = self._server.server_address[1]
@@ -53,26 +53,19 @@ class Receiver:
     @property
     def requests(self) -> list[Request]:
         """The requests so far."""
-        with self._arrived:
-            return list(self._requests)
-
-    def wait_for(self, count: int, timeout: float = 10.0) -> list[Request]:
-        """Wait for so many requests."""
-        with self._arrived:
-            assert self._arrived.wait_for(lambda: len(self._requests) >= count, timeout), self._requests
+        with self._lock:
             return list(self._requests)
 
     def answer(self, answer: Answer) -> None:
         """Answer so from now on."""
-        with self._arrived:
+        with self._lock:
             self._answers = [answer]
 
     def take(self, request: Request) -> Answer:
         """Keep a request and return what to answer."""
-        with self._arrived:
+        with self._lock:
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
             self._requests.append(request)
-            self._arrived.notify_all()
             return answer
 
 

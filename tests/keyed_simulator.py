@@ -87,15 +87,9 @@ class KeyedRun(_Run):
                     self.arrived_at[number] = at
         self.flight.served()
 
-    def batch(self, partition: int, way: int, broker: int | None) -> _Batch:
-        batch = self.open.get((way, partition))
-        if batch is None or batch.closes_at <= self.now:
-            closes_at = self.now + self.s.linger + self.jitter.uniform(0, _JITTER_S)
-            batch = _Batch(partition, way, broker or 0, closes_at, self.now + self.s.time_out)
-            self.open[way, partition] = batch
-            self.waiting[batch] = None
-            heapq.heappush(self.closing, (closes_at, next(self.order), batch))
-        return batch
+    def begin(self, batch: _Batch) -> None:
+        batch.closes_at += self.jitter.uniform(0, _JITTER_S)
+        heapq.heappush(self.closing, (batch.closes_at, next(self.order), batch))
 
     # -- the client's adapter ------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ it is the very copy that the clients use, wherever the wheel or the distribution
 
 import ctypes
 import os
-from types import TracebackType
 from typing import Any, Self
 
 import confluent_kafka.cimpl as extension
@@ -65,9 +64,7 @@ class MockCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -35,17 +35,15 @@ class Observer:
         *,
         client: str = "kafka-python",
         topics: str = "orders-.*",
-        outbox: Path | None = None,
     ) -> None:
         (self.port,) = free_ports(1)
-        self.outbox = outbox or directory / f"{name}.db"
         self.config = directory / f"{name}.toml"
         self.log = directory / f"{name}.log"
         self.config.write_text(
             f'[kafka]\nname = "prod"\nclient = "{client}"\n'
             f'bootstrap_servers = "{cluster.bootstrap_servers}"\n'
             f'[observer]\nname = "{name}"\ninterval = "500ms"\ntopics = "{topics}"\n'
-            f'[outbox]\npath = "{self.outbox}"\n[http]\nlisten = "127.0.0.1:{self.port}"\n{more}'
+            f'[outbox]\npath = "{directory / name}.db"\n[http]\nlisten = "127.0.0.1:{self.port}"\n{more}'
         )
         self.illness = directory / f"{name}.illness"
         self.clock = directory / f"{name}.clock"

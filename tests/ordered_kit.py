@@ -119,9 +119,6 @@ class AtOnce(Executor):
             future.set_exception(error)
         return future
 
-    def shutdown(self, *_args: object, **_kwargs: object) -> None:
-        pass
-
 
 class Plain:
     """A plain consumer: one record of each partition in turn, events at ends, rebalances while it polls."""
@@ -216,8 +213,7 @@ class Plain:
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self.crash()
-        for each in partitions:
-            self._give(each.partition, max(0, each.offset))
+        Plain.incremental_assign(self, partitions)
 
     def unassign(self) -> None:
         self._commit(set(self.positions))

@@ -17,28 +17,10 @@ from kafka_partition_events.outbox.sqlite_schema import SIZE
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def entry(
-    id_: str,
-    *,
-    name: str = "partition.offline",
-    key: str = "c|t",
-    subject: str | None = "topic/t",
-    at: datetime = NOW,
-    recorded_at: datetime | None = None,
-    body: bytes = b"{}",
-    again: Entry | None = None,
-) -> Entry:
+def entry(id_: str, *, at: datetime = NOW, recorded_at: datetime | None = None, **fields: Any) -> Entry:
     """Return an entry that was recorded when it happened, unless told otherwise."""
-    return Entry(
-        id=id_,
-        name=name,
-        key=key,
-        subject=subject,
-        at=at,
-        recorded_at=at if recorded_at is None else recorded_at,
-        body=body,
-        again=again,
-    )
+    known: dict[str, Any] = {"name": "partition.offline", "key": "c|t", "subject": "topic/t", "body": b"{}"}
+    return Entry(id=id_, at=at, recorded_at=recorded_at or at, **{**known, **fields})
 
 
 _Made = TypeVar("_Made", bound=SqliteOutbox)

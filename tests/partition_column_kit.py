@@ -3,12 +3,13 @@
 import random
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafka.partitioner.default import murmur2
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_partition_events.spark.partition_column import with_partition
 from kafka_partition_events.testing.scripted import cluster_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 RNG = random.Random(20261121)
 KEYS: list[bytes | None] = [
@@ -23,31 +24,35 @@ CALM = cluster_of({"orders": [1, 2, 3, 1, 2, 3]})
 HALF_DOWN = cluster_of({"orders": [1, None, 3, 1, None, 3]})
 
 
-def every_key(spark: "SparkSession") -> "DataFrame":
+def every_key(spark: SparkSession) -> DataFrame:
     """Every key once, with its place in the list."""
     return spark.createDataFrame(list(enumerate(KEYS)), "id INT, key BINARY")
 
 
-def mixed(spark: "SparkSession", count: int) -> "DataFrame":
+def mixed(spark: SparkSession, count: int) -> DataFrame:
     """Rows of which every other one has a key."""
     return spark.range(count).selectExpr(
         "IF(id % 2 = 0, CONCAT('user-', id), NULL) AS key", "CONCAT('v', id) AS value"
     )
 
 
-def numbered(spark: "SparkSession") -> "DataFrame":
-    """The same, with the number of each."""
-    return mixed(spark, 600).selectExpr("*", "INT(SUBSTRING(value, 2)) AS id")
-
-
-def placed(rows: "DataFrame", **how: Any) -> dict[int, int]:
+def placed(rows: DataFrame, **how: Any) -> dict[int, int]:
     """Return the partition of each row, by its id."""
-    from kafka_partition_events.spark.partition_column import with_partition  # noqa: PLC0415
-
     how = {"topic": "orders", "cluster": CALM, **how}
     return {
         row["id"]: row["partition"] for row in with_partition(rows, **how).select("id", "partition").collect()
     }
+
+
+def javas(key: bytes, partitions: int) -> int:
+    """Return where the Java client puts a key, as kafka-python finds it."""
+    return int(murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def stored(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
+    """Return a topic's records."""
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic}
+    return spark.read.format("kafka").options(**options).load()
 
 
 def assert_even(counts: Counter[int], partitions: Collection[int], mean: int) -> None:

@@ -40,5 +40,3 @@ def _apply_one(nodes: dict[int, Node], topics: dict[str, TopicInfo], event: ev.E
             nodes.update(current.nodes)
             topics.clear()
             topics.update(current.by_topic)
-        case _:
-            pass

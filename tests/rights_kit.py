@@ -11,6 +11,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +62,6 @@ REFUSED: Final = "nobody"
 PASSWORDS: Final = {ALLOWED: "alices-not-a-secret", REFUSED: "nobodys-not-a-secret"}
 _AUDIENCE: Final = "kafka"
 _KAFKA: Final = "org.apache.kafka.common.security"
-_ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 wait_until = waiting(LIMIT_S)
 
@@ -84,7 +84,6 @@ class TokenServer:
     """Gives tokens to clients that know their secret (OAuth's client credentials), and tells its public key.
 
     Attributes:
-        given: How many tokens were given.
         issued: The tokens.
         secrets: Of clients, by their ids.
         lives_s: How long a token is good.
@@ -93,15 +92,10 @@ class TokenServer:
     def __init__(self, directory: Path, openssl: str) -> None:
         self._key, self._openssl = directory / "tokens.key", openssl
         self._run("genrsa", "-out", str(self._key), "2048")
-        modulus = (
-            self._run("rsa", "-in", str(self._key), "-noout", "-modulus").decode().strip().partition("=")[2]
-        )
-        self._jwks = {
-            "keys": [
-                {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "1", "e": "AQAB",
-                 "n": _encoded(bytes.fromhex(modulus))},
-            ]
-        }  # fmt: skip
+        shown = self._run("rsa", "-in", str(self._key), "-noout", "-modulus").decode()
+        modulus = _encoded(bytes.fromhex(shown.strip().partition("=")[2]))
+        key = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "1", "e": "AQAB", "n": modulus}
+        self._jwks = {"keys": [key]}
         self.secrets = dict(PASSWORDS)
         self.issued: list[str] = []
         self.lives_s = 3_600
@@ -239,12 +233,8 @@ class World:
     def set_password(self, user: str, password: str) -> None:
         """Give a user another password for both kinds of SCRAM; returns when brokers know it."""
         kinds = (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256)
-        for kind in kinds:
-            wanted = UserScramCredentialUpsertion(user, ScramCredentialInfo(kind, 4096), password.encode())
-            for done in self.admin.alter_user_scram_credentials([wanted]).values():
-                done.result(LIMIT_S)
-        own = {"sasl.username": user, "sasl.password": password, "log_level": "0"}
-        login: Any = {**self.config(SCRAM_512), **own}
+        make_users(self.admin, {user: password}, *kinds)
+        login: Any = {**self.config(SCRAM_512, user), "sasl.password": password, "log_level": "0"}
 
         def is_known() -> bool:
             try:
@@ -276,22 +266,17 @@ class World:
     @contextlib.contextmanager
     def denied(self, way: str, kind: str, name: str, operation: str) -> Iterator[None]:
         """Take a right from the one who may do everything; when this begins, brokers know it."""
-        rule = AclBinding(
+        rule = (
             ResourceType[kind], name, ResourcePatternType.LITERAL, self.principal(way, ALLOWED), "*",
             AclOperation[operation], AclPermissionType.DENY,
         )  # fmt: skip
-        of_rule = AclBindingFilter(
-            ResourceType[kind], name, ResourcePatternType.LITERAL, rule.principal, "*",
-            AclOperation[operation], AclPermissionType.DENY,
-        )  # fmt: skip
-        for done in self.admin.create_acls([rule]).values():
-            done.result(LIMIT_S)
+        of_rule = AclBindingFilter(*rule)
+        are_done(self.admin.create_acls([AclBinding(*rule)]))
         wait_until(lambda: bool(self.admin.describe_acls(of_rule).result(LIMIT_S)), "brokers know the rule")
         try:
             yield
         finally:
-            for gone in self.admin.delete_acls([of_rule]).values():
-                gone.result(LIMIT_S)
+            are_done(self.admin.delete_acls([of_rule]))
             wait_until(lambda: not self.admin.describe_acls(of_rule).result(LIMIT_S), "the rule is gone")
 
     def allow(self, principals: Iterable[str], *rights: tuple[str, str, Iterable[str]]) -> None:
@@ -305,8 +290,22 @@ class World:
             for kind, name, operations in rights
             for operation in operations
         ]  # fmt: skip
-        for done in self.admin.create_acls(bindings).values():
-            done.result(LIMIT_S)
+        are_done(self.admin.create_acls(bindings))
+
+
+def are_done(asked: Mapping[Any, Future[Any]]) -> None:
+    """Wait for what an admin client was asked for, and fail with the first that has failed."""
+    for each in asked.values():
+        each.result(LIMIT_S)
+
+
+def make_users(admin: AdminClient, passwords: Mapping[str, str], *kinds: Any) -> None:
+    """Give users passwords for these kinds of SCRAM."""
+    for kind in kinds:
+        info = ScramCredentialInfo(kind, 4096)
+        for user, password in passwords.items():
+            wanted = UserScramCredentialUpsertion(user, info, password.encode())
+            are_done(admin.alter_user_scram_credentials([wanted]))
 
 
 def keystore(authority: Authority, days: int = 2) -> Path:
@@ -347,12 +346,8 @@ def start_world(
             **{f"{each}ssl.keystore.location": str(store) for each in (login, certs)},
         },
     )
-    world = World(
-        cluster,
-        authority,
-        tokens,
-        AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2}),
-    )
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
+    world = World(cluster, authority, tokens, admin)
     for user, password in PASSWORDS.items():
         world.set_password(user, password)
     everything = (
@@ -366,7 +361,7 @@ def start_world(
 
 def java_options(tokens: TokenServer) -> str:
     """Return what a broker's JVM must be told so that it asks this token server for its keys."""
-    return f"-D{_ALLOWED_URLS}={tokens.keys_url}"
+    return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.keys_url}"
 
 
 def _encoded(data: bytes) -> str:
@@ -377,8 +372,8 @@ def _encoded(data: bytes) -> str:
 
 
 @contextlib.contextmanager
-def tracking(world: World, way: str) -> Iterator[Tracker]:
-    tracker = Tracker(world.config(way))
+def tracking(config: Mapping[str, str], prefix: str = "kpe.") -> Iterator[Tracker]:
+    tracker = Tracker(config, prefix=prefix)
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -386,7 +381,8 @@ def tracking(world: World, way: str) -> Iterator[Tracker]:
         yield tracker
     finally:
         stop.set()
-        thread.join()
+        thread.join(2 * LIMIT_S)
+        assert not thread.is_alive()
 
 
 @contextlib.contextmanager
@@ -396,17 +392,14 @@ def agent(world: World, user: str) -> Iterator[ConsumerAgent]:
 
 
 def observing(world: World, way: str, directory: Path, password: Path | None = None) -> Service:
-    return Service(load_config(written(world, way, directory, password), {}).settings)
-
-
-def written(world: World, way: str, directory: Path, password: Path | None = None) -> Path:
-    """Write the configuration of an observer that logs in so, with an outbox of its own."""
+    """Return an observer that logs in so, with a configuration and an outbox of its own."""
     config = world.config(way)
     if password is not None:
         config["sasl.password_file"] = str(password)
         del config["sasl.password"]
     client = "confluent-kafka" if way == OAUTH else "kafka-python"
-    return observer_file(config, directory / f"{way}.secret", f'client = "{client}"\n')
+    file = observer_file(config, directory / f"{way}.secret", f'client = "{client}"\n')
+    return Service(load_config(file, {}).settings)
 
 
 def is_ready(observer: Service) -> bool:

@@ -1,24 +1,17 @@
-"""Keys, samples of them, and the partitioners whose answers the what-if planner must give."""
+"""Keys, samples of them, and the answers that the what-if planner must give."""
 
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_partition_events import DefaultPartitioner, Partitioner
-from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.hashing import key_hash
 from kafka_partition_events.spark.partitioner import HashName
-from kafka_partition_events.spark.whatif.plan import MappingName, Scenario
+from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.spark.whatif.results import Outcome, spread
-from kafka_partition_events.testing import cluster_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TOPIC: Final = "orders"
-
-Place = Callable[[bytes], int]
 
 
 def keys(count: int = 10_000) -> list[bytes]:
@@ -26,25 +19,6 @@ def keys(count: int = 10_000) -> list[bytes]:
     rng = random.Random(20261121)
     texts = [f"user_{number}".encode() for number in range(count // 2)]
     return [*texts, *(rng.randbytes(1 + number % 64) for number in range(count - len(texts)))]
-
-
-def snapshot(partitions: int) -> Cluster:
-    return cluster_of({TOPIC: [1] * partitions}, brokers=[1])
-
-
-def partitioner_of(mapping: MappingName, current: int, *, hash_name: HashName = "murmur2") -> Partitioner:
-    """Return a real partitioner that has seen the topic with so many partitions."""
-    made: Partitioner
-    if mapping == "modulo":
-        made = DefaultPartitioner(hash_name=hash_name)
-    else:
-        made = DefaultPartitioner(hash_name=hash_name, key_partitions={TOPIC: current})
-    made.apply_snapshot(snapshot(current))
-    return made
-
-
-def placing(partitioner: Partitioner) -> Place:
-    return lambda key: partitioner.partition(TOPIC, key, key, None, b"", None)
 
 
 class Placed(NamedTuple):

@@ -1,7 +1,7 @@
 """Threads register, leave, emit and read while another publishes, switched as often as Python can."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -33,15 +33,22 @@ def poller() -> Iterator[MetadataPoller]:
     one.close(timeout=WAIT_S)
 
 
-def test_a_replay_and_what_follows_leave_no_gap_and_no_double(poller: MetadataPoller) -> None:
-    listeners: list[RecordingListener] = []
-    registrations = []
+def publishing(poller: MetadataPoller) -> tuple[Callable[[], None], threading.Event]:
+    """Return a job that publishes all changes, and what it sets when it is done."""
     done = threading.Event()
 
     def publish() -> None:
         for _ in range(CHANGES):
             poller.poll_once()
         done.set()
+
+    return publish, done
+
+
+def test_a_replay_and_what_follows_leave_no_gap_and_no_double(poller: MetadataPoller) -> None:
+    listeners: list[RecordingListener] = []
+    registrations = []
+    publish, done = publishing(poller)
 
     def register() -> None:
         while not done.is_set() and len(listeners) < MANY:
@@ -64,7 +71,6 @@ def test_a_replay_and_what_follows_leave_no_gap_and_no_double(poller: MetadataPo
 def test_small_mailboxes_lose_nothing_uncounted(poller: MetadataPoller) -> None:
     listeners = [RecordingListener(name=f"small-{n}") for n in range(4)]
     registrations = [poller.register(listener, capacity=n + 1) for n, listener in enumerate(listeners)]
-    told = 0
     published: list[ev.Event] = []
 
     def publish() -> None:
@@ -90,8 +96,7 @@ def test_small_mailboxes_lose_nothing_uncounted(poller: MetadataPoller) -> None:
 
 
 def test_every_read_is_consistent_and_never_older_than_the_news(poller: MetadataPoller) -> None:
-    done = threading.Event()
-
+    publish, done = publishing(poller)
     partitioner = DefaultPartitioner()
 
     class Reader(RecordingListener):
@@ -100,11 +105,6 @@ def test_every_read_is_consistent_and_never_older_than_the_news(poller: Metadata
             assert poller.cluster.generation >= event.generation
             assert (partitioner.routing.generation or 0) >= event.generation
             super().on_event(event)
-
-    def publish() -> None:
-        for _ in range(CHANGES):
-            poller.poll_once()
-        done.set()
 
     def read() -> None:
         last = 0
@@ -125,12 +125,7 @@ def test_every_read_is_consistent_and_never_older_than_the_news(poller: Metadata
 
 
 def test_coming_and_going(poller: MetadataPoller) -> None:
-    done = threading.Event()
-
-    def publish() -> None:
-        for _ in range(CHANGES):
-            poller.poll_once()
-        done.set()
+    publish, done = publishing(poller)
 
     def come_and_go() -> None:
         while not done.is_set():

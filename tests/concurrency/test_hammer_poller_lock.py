@@ -2,7 +2,6 @@
 
 import gc
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import observe
+from tests.waiting_kit import waiting
 
 SECONDS = 3.0
 LIMIT_S = 60.0
@@ -105,12 +105,8 @@ def test_the_garbage_collector_drops_producers_anywhere(
         gc.unfreeze()
     gc.collect()
     assert dropped > 1
-
-    def all_are_gone() -> bool:
-        return [one.listener for one in poller.registrations] == [mine.partitioner]
-
-    deadline = time.monotonic() + LIMIT_S
-    while not all_are_gone():
-        assert time.monotonic() < deadline, "nobody has read that they were dropped"
-        threading.Event().wait(0.001)
+    waiting(LIMIT_S, 0.001)(
+        lambda: [one.listener for one in poller.registrations] == [mine.partitioner],
+        "it is read that the others were dropped",
+    )
     mine.close()

@@ -4,6 +4,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from operator import lt
 from typing import Any
 
 import pytest
@@ -51,19 +53,6 @@ def a_producer(partitioner: Partitioner) -> PartitioningProducer:
     return PartitioningProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, partitioner, poller)
 
 
-def start(worker: Callable[[int], None], errors: list[BaseException]) -> list[threading.Thread]:
-    def guarded(number: int) -> None:
-        try:
-            worker(number)
-        except BaseException as error:  # noqa: BLE001 - handed to the main thread
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    return threads
-
-
 @pytest.mark.parametrize("make", [DefaultPartitioner, RoundRobinPartitioner])
 def test_no_record_goes_to_an_offline_partition_once_those_in_flight_are_sent(
     make: Callable[[], Partitioner], sent: Sent, monkeypatch: pytest.MonkeyPatch
@@ -76,7 +65,6 @@ def test_no_record_goes_to_an_offline_partition_once_those_in_flight_are_sent(
     monkeypatch.setattr(ours._chooser, "_length", turns.TurnLength(600.0, 600.0))
     done, stop = [0] * THREADS, threading.Event()
     settled: list[range | None] = [None]
-    errors: list[BaseException] = []
 
     def write(number: int) -> None:
         while not stop.is_set():
@@ -86,23 +74,23 @@ def test_no_record_goes_to_an_offline_partition_once_those_in_flight_are_sent(
                 assert sent.partition in usable
             done[number] += 1
 
-    threads = start(write, errors)
-    for swap in range(SWAPS):
-        settled[0] = None
-        for cluster in (LEFT, RIGHT) * 5 if swap % 2 else (RIGHT, LEFT) * 5:  # some while others look
-            partitioner.apply_snapshot(cluster)
-            time.sleep(0)
-        for more in (1, 50):  # the records in flight; then some to look at
-            before = list(done)
-            while not errors and any(now < then + more for now, then in zip(done, before, strict=True)):
+    with ThreadPoolExecutor(THREADS) as pool:
+        writers = [pool.submit(write, number) for number in range(THREADS)]
+        for swap in range(SWAPS):
+            settled[0] = None
+            for cluster in (LEFT, RIGHT) * 5 if swap % 2 else (RIGHT, LEFT) * 5:  # some while others look
+                partitioner.apply_snapshot(cluster)
                 time.sleep(0)
-            if more == 1:
-                settled[0] = range(4 * (swap % 2), 4 * (swap % 2) + 4)
-    stop.set()
-    for thread in threads:
-        thread.join(60)
+            for more in (1, 50):  # the records in flight; then some to look at
+                wanted = [count + more for count in done]
+                while any(map(lt, done, wanted)) and not any(map(Future.done, writers)):
+                    time.sleep(0)
+                if more == 1:
+                    settled[0] = range(4 * (swap % 2), 4 * (swap % 2) + 4)
+        stop.set()
     ours.close()
-    assert errors == []
+    for writer in writers:
+        writer.result()
 
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, RoundRobinPartitioner])

@@ -6,6 +6,7 @@ librdkafka's rule for what is no key differs from Java's; see the last tests.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,12 +19,6 @@ from tests.mock_cluster import MockCluster
 
 PARTITIONS = 17
 LIMIT_S = 60.0
-
-NAMES: list[tuple[str, HashName]] = [
-    ("murmur2_random", "murmur2"),
-    ("consistent_random", "crc32"),
-    ("fnv1a_random", "fnv1a"),
-]
 
 
 def where(cluster: MockCluster, setting: str, keys: Sequence[bytes | None]) -> list[int]:
@@ -39,20 +34,31 @@ def where(cluster: MockCluster, setting: str, keys: Sequence[bytes | None]) -> l
         }
     )
 
-    def noting(number: int) -> Any:
-        def note(error: object, message: Any) -> None:
-            assert error is None
-            chosen[number] = message.partition()
-
-        return note
+    def note(number: int, error: object, message: Any) -> None:
+        assert error is None
+        chosen[number] = message.partition()
 
     for number, key in enumerate(keys):
-        producer.produce(setting, b"", key, on_delivery=noting(number))
+        producer.produce(setting, b"", key, on_delivery=partial(note, number))
     assert producer.flush(LIMIT_S) == 0
     return chosen
 
 
-@pytest.mark.parametrize(("setting", "hash_name"), NAMES)
+def reached(hash_name: HashName, key: bytes | None) -> set[int]:
+    """Return the partitions that we choose for 200 records with a key."""
+    ours = DefaultPartitioner(hash_name=hash_name)
+    ours.apply_snapshot(cluster_of({"t": [1] * PARTITIONS}))
+    chosen = set()
+    for _ in range(200):
+        chosen.add(partition := ours.partition("t", key, key, None, b"", None))
+        ours.on_new_batch("t", None, partition)
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("setting", "hash_name"),
+    [("murmur2_random", "murmur2"), ("consistent_random", "crc32"), ("fnv1a_random", "fnv1a")],
+)
 def test_an_empty_key_is_to_us_what_it_is_to_librdkafka(
     setting: str, hash_name: HashName, mock_cluster: MockCluster
 ) -> None:
@@ -61,13 +67,7 @@ def test_an_empty_key_is_to_us_what_it_is_to_librdkafka(
     200 records reach all 17 partitions but with a probability of 17 * (16/17)**200 = 9e-5; less than half of
     them with one below 1e-60.
     """
-    theirs = set(where(mock_cluster, setting, [b""] * 200))
-    partitioner = DefaultPartitioner(hash_name=hash_name)
-    partitioner.apply_snapshot(cluster_of({"t": [1] * PARTITIONS}))
-    ours = set()
-    for _ in range(200):
-        ours.add(chosen := partitioner.partition("t", b"", b"", None, b"", None))
-        partitioner.on_new_batch("t", None, chosen)
+    theirs, ours = set(where(mock_cluster, setting, [b""] * 200)), reached(hash_name, b"")
     if setting == "consistent_random":
         assert len(theirs) > PARTITIONS / 2
         assert len(ours) > PARTITIONS / 2
@@ -83,10 +83,4 @@ def test_without_random_librdkafka_hashes_no_key_as_an_empty_one_and_we_do_not(
 ) -> None:
     """All its unkeyed records go to one partition. Ours take turns: who wants one partition names it."""
     (_theirs,) = set(where(mock_cluster, setting, [None, b""] * 100))
-    ours = DefaultPartitioner(hash_name=hash_name)
-    ours.apply_snapshot(cluster_of({"t": [1] * PARTITIONS}))
-    reached = set()
-    for _ in range(200):
-        reached.add(chosen := ours.partition("t", None, None, None, b"", None))
-        ours.on_new_batch("t", None, chosen)
-    assert len(reached) > PARTITIONS / 2
+    assert len(reached(hash_name, None)) > PARTITIONS / 2

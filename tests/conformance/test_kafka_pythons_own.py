@@ -55,8 +55,8 @@ def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
     [
         ("AdaptivePartitioner", "yes"),
         ("RoundRobinPartitioner", "yes"),
-        pytest.param("UniformStickyPartitioner", "no", marks=pytest.mark.weekly),
-        pytest.param("GrowthSafePartitioner", "no", marks=pytest.mark.weekly),
+        ("UniformStickyPartitioner", "no"),
+        ("GrowthSafePartitioner", "no"),
     ],
 )
 def test_they_pass(suite: Path, cluster: KafkaCluster, partitioner: str, attached: str) -> None:

@@ -69,21 +69,15 @@ class TestAdaptive:
         assert [picked[partition] for partition in range(5)] == [2, 0, 6, 12, 10]
 
 
-class TestRacks:
+def test_the_clients_rack_is_kept_to_as_long_as_one_of_its_partitions_has_a_leader() -> None:
     """Four partitions, led by brokers in r0, r1, r0, r1; the client is in r0."""
+    partitioner = make(turn_bytes=1, rack="r0")
 
-    def reached(
-        self, partitioner: AdaptivePartitioner, *leaders: int | None, nodes: Any = RACKED
-    ) -> set[int]:
-        partitioner.apply_snapshot(cluster_of({"test": leaders}, nodes))
+    def reached(*leaders: int | None) -> set[int]:
+        partitioner.apply_snapshot(cluster_of({"test": leaders}, RACKED))
         return {ask(partitioner) for _ in range(8)}
 
-    def test_the_clients_own_are_taken_as_long_as_one_has_a_leader(self) -> None:
-        partitioner = make(turn_bytes=1, rack="r0")
-        assert self.reached(partitioner, 0, 1, 2, 3) == {0, 2}
-        assert self.reached(partitioner, 0, 1, None, 3) == {0}
-        assert self.reached(partitioner, None, 1, None, 3) == {1, 3}
-        assert self.reached(partitioner, 0, 1, None, 3) == {0}, "back in the rack at once"
-
-    def test_brokers_without_racks_are_all_the_same(self) -> None:
-        assert self.reached(make(turn_bytes=1, rack="r0"), 0, 1, 2, 3, nodes=UNRACKED) == {0, 1, 2, 3}
+    assert reached(0, 1, 2, 3) == {0, 2}
+    assert reached(0, 1, None, 3) == {0}
+    assert reached(None, 1, None, 3) == {1, 3}
+    assert reached(0, 1, None, 3) == {0}, "back in the rack at once"

@@ -21,16 +21,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
             pytest.fail(f"{missing}, and under CI no test may skip for that", pytrace=False)
         pytest.skip(missing)
     site = tmp_path_factory.mktemp("docs") / "site"
-    places = [
-        str(BESIDE),
-        str(ROOT),
-        str(ROOT / "listeners"),
-        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
-    ]
+    places = [BESIDE, ROOT, ROOT / "listeners", *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    path = os.pathsep.join(map(str, filter(None, places)))
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places)), "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "PYTHONPATH": path, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
         timeout=300,

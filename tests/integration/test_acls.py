@@ -3,11 +3,8 @@
 import argparse
 import json
 import shlex
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import define
@@ -19,9 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ResourcePatternType,
     ResourceType,
-    ScramCredentialInfo,
     ScramMechanism,
-    UserScramCredentialUpsertion,
 )
 
 from kafka_partition_events import DefaultPartitioner
@@ -36,10 +31,9 @@ from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
 from tests.docs_kit import blocks
 from tests.login_kit import login_options, observer_file
-from tests.waiting_kit import waiting
+from tests.rights_kit import LIMIT_S, are_done, make_users, tracking, wait_until
 
 pytestmark = pytest.mark.kafka
-LIMIT_S = 30.0
 PASSWORD = "not-a-secret"  # noqa: S105 - of a cluster that is gone when the test is
 ASKS_FOR_RIGHTS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -49,7 +43,6 @@ ASKS_FOR_RIGHTS = {
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
 }
-PREFIX = "kpe."
 REQUESTER, TRACKER, PRODUCER, CONSUMER, READER = "requester", "tracker", "producer", "consumer", "reader"
 OBSERVER, DOCTOR = "observer", "doctor"
 KINDS = {
@@ -57,7 +50,6 @@ KINDS = {
     "group": ResourceType.GROUP,
     "transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
-wait_until = waiting(LIMIT_S)
 
 Captured = pytest.CaptureFixture[str]
 
@@ -82,11 +74,14 @@ class World:
         options = self.config(user)
         return run([*arguments, "-b", options["bootstrap.servers"], *login_options(options)])
 
+    def request(self, topic: str, change_id: str) -> None:
+        """Request eight partitions."""
+        asked = ("--topic", topic, "--to", "8", "--execute", "--yes", "--id", change_id)
+        assert self.kpe(REQUESTER, "change", "request", *asked) == 0
+
     def let(self, *lines: str) -> None:
         """Give the rights that lines for Kafka's own tool give."""
-        bindings = [binding for line in lines for binding in _bindings(line)]
-        for done in self.admin.create_acls(bindings).values():
-            done.result(LIMIT_S)
+        are_done(self.admin.create_acls([binding for line in lines for binding in _bindings(line)]))
 
 
 def _bindings(line: str) -> list[AclBinding]:
@@ -125,13 +120,8 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
     made = World(cluster, AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2}))
     cluster.create_topic("orders", 6)
     cluster.create_topic("payments", 6)
-    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    users: list[Any] = [
-        UserScramCredentialUpsertion(user, info, PASSWORD.encode())
-        for user in (REQUESTER, TRACKER, PRODUCER, CONSUMER, READER, OBSERVER, DOCTOR)
-    ]
-    for done in made.admin.alter_user_scram_credentials(users).values():
-        done.result(LIMIT_S)
+    users = (REQUESTER, TRACKER, PRODUCER, CONSUMER, READER, OBSERVER, DOCTOR)
+    make_users(made.admin, dict.fromkeys(users, PASSWORD), ScramMechanism.SCRAM_SHA_512)
     assert run(["tracker", "init", "-b", cluster.bootstrap_servers]) == 0
     return made
 
@@ -151,13 +141,8 @@ def given(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def tracker(world: World, given: None) -> Iterator[Tracker]:
-    tracker = Tracker(world.config(TRACKER))
-    stop = threading.Event()
-    thread = threading.Thread(target=tracker.run, args=(stop,))
-    thread.start()
-    yield tracker
-    stop.set()
-    thread.join()
+    with tracking(world.config(TRACKER)) as tracker:
+        yield tracker
 
 
 def test_a_change_takes_everybodys_rights_and_each_has_his_own(
@@ -178,19 +163,7 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
             lambda: dict(tracker.status.instances) == {"producer": 1, "consumer": 1}, "both have leases"
         )
 
-        asked = [
-            "change",
-            "request",
-            "--topic",
-            "orders",
-            "--to",
-            "8",
-            "--execute",
-            "--yes",
-            "--id",
-            "orders-8",
-        ]
-        assert world.kpe(REQUESTER, *asked) == 0
+        world.request("orders", "orders-8")
 
         def converged() -> bool:
             producer.poll(0.1)
@@ -207,8 +180,7 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
 def test_of_what_the_tracker_may_not_do_the_change_tells(
     world: World, tracker: Tracker, capsys: Captured
 ) -> None:
-    asked = ("change", "request", "--topic", "payments", "--to", "8", "--execute", "--yes", "--id", "pay-8")
-    assert world.kpe(REQUESTER, *asked) == 0
+    world.request("payments", "pay-8")
 
     def tells() -> bool:
         capsys.readouterr()
@@ -266,10 +238,8 @@ def test_a_setting_that_must_not_be_seen_is_unknown(world: World, capsys: Captur
 def test_nobody_writes_what_is_anothers(world: World, given: None, part: str, topic: str) -> None:
     told: list[KafkaError | None] = []
     producer = Producer({**world.config(part), "message.timeout.ms": 10_000, "log_level": 0})
-    producer.produce(f"{PREFIX}{topic}", b"x", on_delivery=lambda error, _message: told.append(error))
-    deadline = time.monotonic() + LIMIT_S
-    while not told and time.monotonic() < deadline:
-        producer.poll(0.1)
+    producer.produce(f"kpe.{topic}", b"x", on_delivery=lambda error, _message: told.append(error))
+    producer.flush(LIMIT_S)
     (error,) = told
     assert error is not None
     assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

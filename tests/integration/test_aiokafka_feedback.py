@@ -5,7 +5,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,11 @@ from kafka_partition_events.clients.aiokafka import (
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from tests.integration.test_readme import blocks, run
 from tests.loop_kit import on_a_loop
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
-
-
-async def until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, what
-        await asyncio.sleep(0.01)
+wait_until = waiting(LIMIT_S)
 
 
 @define
@@ -44,19 +39,14 @@ class Attached:
     async def synced(self) -> None:
         assert await asyncio.to_thread(self.poller.refresh, LIMIT_S)
 
-    def suspects(self) -> set[int]:
-        return {event.broker for event in self.heard.events if isinstance(event, BrokerSuspected)}
-
 
 @asynccontextmanager
-async def attached(
-    cluster: KafkaCluster, topic: str, rescue: Any = None, **config: Any
-) -> AsyncIterator[Any]:
+async def attached(cluster: KafkaCluster, topic: str) -> AsyncIterator[Attached]:
     """A producer that is attached and warm: the usual time to answer is known."""
-    full = {"acks": "all", "linger_ms": 5, "request_timeout_ms": 5000, "enable_idempotence": False, **config}
-    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **full)
+    config: Any = {"acks": "all", "linger_ms": 5, "request_timeout_ms": 5000, "enable_idempotence": False}
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **config)
     await producer.start()
-    poller = attach(producer, rescue, partitioner=AdaptivePartitioner())
+    poller = attach(producer, partitioner=AdaptivePartitioner())
     one = Attached(producer, poller, RecordingListener())
     poller.register(one.heard)
     try:
@@ -68,9 +58,6 @@ async def attached(
         yield one
     finally:
         await producer.stop()
-
-
-# -- metadata ------------------------------------------------------------------------------------------
 
 
 @on_a_loop
@@ -87,10 +74,9 @@ async def test_a_source_knows_what_aiokafka_does_not_and_creates_no_topic(
     assert seen.answered_by in cluster.brokers
     assert {node.id for node in seen.nodes} == set(cluster.brokers)
     (info,) = seen.topics.values()
-    assert info.topic_id is not None
+    assert info.topic_id
     assert [p.leader for p in info.partitions] == [1, 2, 3, 1, 2, 3]
     assert all(p.leader_epoch is not None and p.replicas == p.isr == (p.leader,) for p in info.partitions)
-    assert all(info.topic_id for info in seen.topics.values())
     every = await asyncio.to_thread(source.fetch, None, timeout=LIMIT_S)
     assert topic in every.topics
     assert missing not in every.topics
@@ -116,9 +102,6 @@ async def test_new_partitions_are_written_as_soon_as_the_poller_knows_them(clust
         assert set(seen) == set(range(6))
 
 
-# -- a broker that is frozen ---------------------------------------------------------------------------
-
-
 @on_a_loop
 async def test_an_application_that_blocks_its_loop_suspects_no_one(cluster: KafkaCluster, topic: str) -> None:
     async with attached(cluster, topic) as one:
@@ -128,10 +111,7 @@ async def test_an_application_that_blocks_its_loop_suspects_no_one(cluster: Kafk
             await asyncio.sleep(0.002)
             time.sleep(0.3)  # noqa: ASYNC251 - that is what it is about
             await asyncio.gather(*tasks)
-        assert one.suspects() == set()
-
-
-# -- the end -------------------------------------------------------------------------------------------
+        assert one.heard.of(BrokerSuspected) == []
 
 
 @on_a_loop
@@ -148,7 +128,7 @@ async def test_two_producers_share_a_poller_and_a_class_attaches_itself(
             )
             async with producer:
                 await producer.send_and_wait(topic, b"v")
-                await until(lambda: partitioner.route(topic) is not None, "the route")
+                await asyncio.to_thread(wait_until, lambda: partitioner.route(topic) is not None, "the route")
         assert not poller.subscriptions.closed
         await asyncio.to_thread(poller.close)
     await client.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from attrs import define
 
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
@@ -32,16 +33,15 @@ TOPICS: Any = {f"t{n:02}": {"partitions": [{"leader": 2, "replicas": [2]}] * 100
 LOST: Any = {f"t{n:02}": {"partitions": [{"leader": None, "replicas": [2]}] * 100} for n in range(20)}
 
 
+@define(eq=False)
 class Cluster:
     """A source for two observers: 2,000 partitions on broker 2, which may be lost."""
 
-    def __init__(self) -> None:
-        self.lost = False
+    lost: bool = False
 
     def fetch(self, topics: Any, /, *, timeout: float) -> Observation:
-        brokers = [1] if self.lost else [1, 2]
-        seen: Observation = observe(LOST if self.lost else TOPICS, brokers=brokers, cluster_id="c-1")
-        return seen
+        topics, brokers = (LOST, [1]) if self.lost else (TOPICS, [1, 2])
+        return observe(topics, brokers=brokers, cluster_id="c-1")
 
     def close(self) -> None:
         """Nothing to close."""
@@ -111,9 +111,7 @@ def test_2000_partitions_under_two_observers_are_one_notification_and_one_end(
 
 
 def test_what_observers_leave_behind_ends_by_itself(manager: Alertmanager, tmp_path: Path) -> None:
-    cluster = Cluster()
-    cluster.lost = True
-    with observing(cluster, tmp_path / "a.db", manager.url):
+    with observing(Cluster(lost=True), tmp_path / "a.db", manager.url):
         manager.wait_until("firing", fires(manager))
     manager.wait_until("over", lambda: manager.active == [])
 
@@ -125,9 +123,7 @@ def test_a_silence_made_in_alertmanager_holds(manager: Alertmanager, pager: Rece
         "startsAt": _stamp(now - 60), "endsAt": _stamp(now + 600), "createdBy": "ada", "comment": "a test",
     }  # fmt: skip
     assert httpx.post(f"{manager.url}/api/v2/silences", json=silence).is_success
-    cluster = Cluster()
-    cluster.lost = True
-    with observing(cluster, tmp_path / "a.db", manager.url):
+    with observing(Cluster(lost=True), tmp_path / "a.db", manager.url):
         manager.wait_until("there", fires(manager))
         time.sleep(3 * REPEAT_S)
         assert manager.active[0]["status"]["state"] == "suppressed"

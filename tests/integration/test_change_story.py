@@ -1,24 +1,19 @@
 """The story that docs/change-control.md tells happens as it is told."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.integration.programs import ended
 
 pytestmark = [pytest.mark.kafka, pytest.mark.weekly]
 ROOT = Path(__file__).parents[2]
 
 
 def test_one_change_from_plan_to_converged() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "change_control" / "story.py")],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = ended(sys.executable, ROOT / "examples" / "change_control" / "story.py", limit_s=240)
     assert done.returncode == 0, done.stderr
     told = (ROOT / "docs" / "change-control.md").read_text(encoding="utf-8")
     assert commands(done.stdout) == commands(told.partition("examples/change_control/story.py")[2])

@@ -31,11 +31,15 @@ RESCUES = pytest.mark.parametrize("rescue", [None, "failed", "hedge"])
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[MockCluster]:
-    """One for all tests: whoever takes a broker away puts it back."""
+def config() -> Iterator[dict[str, Any]]:
+    """How to connect to the cluster of all these tests."""
     with MockCluster(3) as cluster:
         cluster.create_topic("t", 3)
-        yield cluster
+        yield {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+
+
+def assert_alike(use: Callable[[Any], object], ours: Any, plain: Any) -> None:
+    assert outcome(lambda: use(ours)) == outcome(lambda: use(plain))
 
 
 def outcome(call: Callable[[], object]) -> str:
@@ -50,10 +54,10 @@ def outcome(call: Callable[[], object]) -> str:
     return repr(made)
 
 
-def know(producer: PartitioningProducer, topic: str = "t") -> None:
-    also_ask_for(producer.poller, topic)
+def know(producer: PartitioningProducer) -> None:
+    also_ask_for(producer.poller, "t")
     deadline = time.monotonic() + LIMIT_S
-    while producer.partitioner.route(topic) is None:
+    while producer.partitioner.route("t") is None:
         assert time.monotonic() < deadline
         producer.poller.refresh(wait=1)
 
@@ -80,8 +84,7 @@ def know(producer: PartitioningProducer, topic: str = "t") -> None:
     ],
 )
 def test_what_is_legal_for_a_plain_producer_is_legal_here(args: Any, kwargs: Any) -> None:
-    ours = outcome(lambda: PartitioningProducer(*args, **kwargs))
-    assert ours == outcome(lambda: Producer(*args, **kwargs))
+    assert_alike(lambda kind: kind(*args, **kwargs), PartitioningProducer, Producer)
 
 
 class ByPython(AdaptivePartitioner):
@@ -101,11 +104,10 @@ class ByPython(AdaptivePartitioner):
     "partitioner", [AdaptivePartitioner, ByPython], ids=["librdkafka places", "python places"]
 )
 def test_no_key_moves_when_the_class_is_swapped(
-    cluster: MockCluster, setting: str | None, partitioner: type[Partitioner]
+    config: dict[str, Any], setting: str | None, partitioner: type[Partitioner]
 ) -> None:
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
     if setting is not None:
-        config["partitioner"] = setting
+        config = {**config, "partitioner": setting}
     keys = [b"key-%d" % number for number in range(100)] + ([] if setting is None else [b""])
 
     def where(producer: Producer) -> dict[Any, Any]:
@@ -141,7 +143,7 @@ WRONG = [
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 @pytest.mark.parametrize("before", [0, 10_001], ids=["in front", "behind ten thousand"])
 def test_a_batch_with_a_wrong_message_is_refused_whole(
-    cluster: MockCluster, rescue: Any, partitioner: Any, wrong: Any, before: int
+    config: dict[str, Any], rescue: Any, partitioner: Any, wrong: Any, before: int
 ) -> None:
     batch = [{"value": b"v"}] * before + [
         {"value": b"v"},
@@ -149,13 +151,10 @@ def test_a_batch_with_a_wrong_message_is_refused_whole(
         wrong,
         {"value": b"v"},
     ]
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
     plain = Producer(config)
     with PartitioningProducer(config, partitioner(), rescue=rescue) as ours:
         know(ours)
-        assert outcome(lambda: ours.produce_batch("t", batch)) == outcome(
-            lambda: plain.produce_batch("t", batch)
-        )
+        assert_alike(lambda made: made.produce_batch("t", batch), ours, plain)
         assert len(ours) == len(plain) == 0
         assert ours.produce_batch("t", [{"value": b"v", "partition": None}, {"key": b"k"}]) == 2
         assert ours.flush(LIMIT_S) == 0
@@ -189,14 +188,13 @@ def test_a_subclass_that_forgot_to_make_a_producer_is_told_as_with_plain() -> No
         lambda p: p.close(),
         bool,
     ):
-        assert outcome(lambda call=call: call(Forgetful())) == outcome(lambda call=call: call(Plain()))  # type: ignore[misc]
+        assert_alike(call, Forgetful(), Plain())
     assert not hasattr(Forgetful(), "no_such_thing")
 
 
 @RESCUES
-def test_a_signal_handler_may_produce(cluster: MockCluster, rescue: Any) -> None:
+def test_a_signal_handler_may_produce(config: dict[str, Any], rescue: Any) -> None:
     """It runs between any two byte codes of the main thread; here, at each call of the turn's own lock."""
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
     with PartitioningProducer(config, rescue=rescue) as producer:
         know(producer)
         turn = producer._chooser.turn("t")
@@ -228,9 +226,8 @@ def test_an_application_may_put_our_class_in_place_of_the_plain_one(monkeypatch:
 @pytest.mark.parametrize("owned", [True, False], ids=["a producer's poller", "a poller of its own"])
 @pytest.mark.parametrize("dropped", [True, False], ids=["collected", "closed"])
 def test_who_still_uses_a_partitioner_keeps_its_table(
-    cluster: MockCluster, first: int, owned: bool, dropped: bool
+    config: dict[str, Any], first: int, owned: bool, dropped: bool
 ) -> None:
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
     partitioner = GrowthSafePartitioner(mapping="rendezvous")
     poller = None if owned else MetadataPoller(ConfluentMetadataSource(config), [])
     if poller is not None:
@@ -255,8 +252,7 @@ def test_who_still_uses_a_partitioner_keeps_its_table(
     used.close()
 
 
-def test_a_partitioner_that_follows_two_pollers_is_refused(cluster: MockCluster) -> None:
-    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+def test_a_partitioner_that_follows_two_pollers_is_refused(config: dict[str, Any]) -> None:
     partitioner = AdaptivePartitioner()
     with PartitioningProducer(config, partitioner):
         with pytest.raises(ConfigurationError, match="already follows another poller"):
@@ -276,7 +272,7 @@ class TestKeysThatLibrdkafkaMustNotPlace:
     @pytest.mark.parametrize("waited", [False, True])
     @pytest.mark.parametrize("batch", [False, True])
     def test_wait_for_their_topic_which_comes_into_being_as_by_a_plain_producer(
-        self, cluster: MockCluster, waited: bool, batch: bool
+        self, config: dict[str, Any], waited: bool, batch: bool
     ) -> None:
         told: list[tuple[bytes, int]] = []
 
@@ -285,8 +281,9 @@ class TestKeysThatLibrdkafkaMustNotPlace:
             told.append((message.key(), message.partition()))
 
         topic = f"new-{waited}-{batch}"
-        config = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
-        with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
+        with PartitioningProducer(
+            {**config, "linger.ms": 0}, GrowthSafePartitioner(mapping="rendezvous")
+        ) as producer:
             if waited:
                 producer.wait_for_topic(topic, LIMIT_S)
             keys = [b"k%d" % number for number in range(20)]
@@ -325,18 +322,14 @@ class TestKeysThatLibrdkafkaMustNotPlace:
             assert producer.flush(LIMIT_S) == 0
         assert told == ["_MSG_TIMED_OUT"]
 
-    def test_are_refused_by_a_closed_producer_as_by_a_plain_one(self, cluster: MockCluster) -> None:
-        config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    def test_are_refused_by_a_closed_producer_as_by_a_plain_one(self, config: dict[str, Any]) -> None:
         ours = PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous"))
         plain = Producer(config)
         for wrong in ({"value": 5}, {"value": b"v", "headers": 5}):
-            calls = [partial(made.produce, "wrong", key=b"k", **wrong) for made in (ours, plain)]
-            assert outcome(calls[0]) == outcome(calls[1])
+            assert_alike(lambda made, wrong=wrong: made.produce("wrong", key=b"k", **wrong), ours, plain)  # type: ignore[misc]
         assert len(ours) == 0
         for made in (ours, plain):
             made.close()
-        assert outcome(lambda: ours.produce("t", b"v", key=b"k")) == outcome(
-            lambda: plain.produce("t", b"v", key=b"k")
-        )
+        assert_alike(lambda made: made.produce("t", b"v", key=b"k"), ours, plain)
         with pytest.raises(RuntimeError, match="closed"):
             ours.wait_for_topic("t", LIMIT_S)

@@ -19,11 +19,12 @@ from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
+wait_until = waiting(LIMIT_S, 0.05)
 
 
 @pytest.fixture
 def prefix(kafka_cluster: KafkaCluster) -> str:
-    prefix = own_control_topics(kafka_cluster.bootstrap_servers, waiting(LIMIT_S))
+    prefix = own_control_topics(kafka_cluster.bootstrap_servers, wait_until)
     log = ControlLog({"bootstrap.servers": kafka_cluster.bootstrap_servers}, prefix)
     read_until(log, lambda: True)  # brokers hear of new topics one after another
     log.close()
@@ -65,19 +66,18 @@ def tracker(kafka_cluster: KafkaCluster, prefix: str) -> Producer:
 
 def read_until(log: ControlLog, true: Callable[[], bool]) -> None:
     """Read until something is there: a commit takes a moment to be seen, and so does a new topic."""
-    deadline = time.monotonic() + LIMIT_S
-    while True:
+
+    def is_there() -> bool:
         with contextlib.suppress(ControlTopicError):
             log.read(LIMIT_S)
-            if true():
-                return
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s"
-        time.sleep(0.05)
+            return true()
+        return False
+
+    wait_until(is_there, "what it is to read")
 
 
 def a_change(change_id: str = ONE) -> Change:
-    story = Story()
-    change = story.request(growth(), change_id)
+    change = Story().request(growth(), change_id)
     assert change is not None
     return change
 

@@ -6,14 +6,16 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from attrs import frozen
 
-KPE = [sys.executable, "-m", "kafka_partition_events.cli", "demo"]
+from tests.integration.programs import KPE, ended
+
+DEMO = (*KPE, "demo")
+SHORT = (*DEMO, "--seconds", "20s", "--rate", "200", "--out")
 ROW = re.compile(
     r"^ *(?P<who>confluent-kafka|kafka-python|ours|ours, hedge \+ move) +(?P<stall>[\d.]+)% +"
     r"(?P<kill>[\d.]+)% +(?P<longest>[\d.]+) s +(?P<failed>[\d,]+) +"
@@ -51,10 +53,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Run it; once more if others kept the machine so busy that records were late before the stall."""
     page = tmp_path_factory.mktemp("demo") / "report.html"
     for _ in range(2):
-        done = subprocess.run(
-            [*KPE, "--seconds", "20s", "--rate", "200", "--out", str(page)],
-            capture_output=True, text=True, check=False, timeout=400,
-        )  # fmt: skip
+        done = ended(*SHORT, page, limit_s=400)
         assert done.returncode == 0, done.stdout + done.stderr
         assert not done.stderr
         if late_in_calm(done.stdout) <= CALM:
@@ -154,14 +153,12 @@ def test_the_page_fits_a_telephone_and_a_desk_in_a_browser(ran: Ran, width: int,
         "dots: w.document.querySelectorAll('.plot path').length})}; f.srcdoc = page;</script>",
         encoding="utf-8",
     )
-    shown = subprocess.run(
-        [
-            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
-            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom", frame.as_uri(),
-        ],
-        capture_output=True, text=True, check=True, timeout=120,
+    shown = ended(
+        chromium, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+        "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom", frame.as_uri(), limit_s=120,
     )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
     found = re.search(r'data-seen="([^"]*)"', shown.stdout)
     assert found, shown.stdout[:500] + shown.stderr
     seen = json.loads(found[1].replace("&quot;", '"'))
@@ -171,10 +168,8 @@ def test_the_page_fits_a_telephone_and_a_desk_in_a_browser(ran: Ran, width: int,
 
 
 def test_ctrl_c_stops_the_demo_and_every_process_that_it_has_started(tmp_path: Path) -> None:
-    demo = subprocess.Popen(
-        [*KPE, "--out", str(tmp_path / "x.html")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    command, pipe = [*DEMO, "--out", str(tmp_path / "x.html")], subprocess.PIPE
+    demo = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     assert demo.stdout is not None
     try:
         while "start" not in (line := demo.stdout.readline()):
@@ -206,10 +201,7 @@ def processes_of_session(leader: int) -> list[str]:
 
 def test_without_java_it_says_what_is_missing(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    done = subprocess.run(
-        KPE, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
-        env={**environment, "PATH": str(tmp_path)},
-    )  # fmt: skip
+    done = ended(*DEMO, cwd=tmp_path, env={**environment, "PATH": str(tmp_path)})
     assert done.returncode == 2
     assert done.stderr == (
         "kpe: Java 17 or newer is not installed, and the demo runs real brokers: install it, or set "
@@ -220,10 +212,7 @@ def test_without_java_it_says_what_is_missing(tmp_path: Path) -> None:
 @pytest.mark.weekly
 def test_it_has_producers_for_asyncio_too(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    done = subprocess.run(
-        [*KPE, "--asyncio", "--seconds", "20s", "--rate", "200", "--out", str(page)],
-        capture_output=True, text=True, check=False, timeout=400,
-    )  # fmt: skip
+    done = ended(*SHORT, page, "--asyncio", limit_s=400)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     rows = re.findall(r"^(aiokafka|ours, asyncio|aiokafka, attached) +([\d.]+)%", done.stdout, re.MULTILINE)
     late = {who: float(share) for who, share in rows}

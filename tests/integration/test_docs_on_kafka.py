@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.docs_kit import ROOT, Block, blocks
+from tests.integration.programs import ended
 
 LIMIT_S = 60
 BLOCKS = [block for block in blocks("python") if block.needs_kafka and block.why_not is None]
@@ -20,8 +21,6 @@ BOTH_CLIENTS = [block for block in BLOCKS if "tenant_partitioner" in block.code]
 ENDLESS = [block for block in BLOCKS if block.is_endless]
 
 pytestmark = pytest.mark.kafka
-
-
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "examples")])}
 
 
@@ -33,15 +32,7 @@ def written(block: Block, address: str, directory: Path) -> list[str]:
 
 
 def run(block: Block, address: str, directory: Path) -> str:
-    done = subprocess.run(
-        written(block, address, directory),
-        cwd=directory,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = ended(*written(block, address, directory), cwd=directory, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -15,6 +15,8 @@ import pytest
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.integration.programs import ended
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,10 +25,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def ran(name: str, cluster: KafkaCluster, topic: str, option: str) -> str:
     """Run an example to its end; return what it has printed."""
     where = f"--bootstrap-servers={cluster.bootstrap_servers}", f"--topic={topic}"
-    finished = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *where, option],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    finished = ended(sys.executable, EXAMPLES / name, *where, option)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 
@@ -64,8 +63,7 @@ class Service:
 
     def health(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.url}/health", timeout=10) as answer:  # noqa: S310 - our own
-            health: dict[str, Any] = json.load(answer)
-            return health
+            return dict(json.load(answer))
 
     def stop(self) -> str:
         """Stop it as a service manager would, and return what it has printed."""
@@ -103,10 +101,8 @@ def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once
         health = service.health()
         assert VICTIM in health["suspect_brokers"]
         assert health["failed"] == 0
-        deadline = time.monotonic() + 10.0  # what was stuck is sent again, while the broker is frozen still
-        while service.health()["delivered"] <= taken - 50:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        # What was stuck is sent again, while the broker is frozen still.
+        waiting(10.0)(lambda: service.health()["delivered"] > taken - 50, "nearly all orders are delivered")
     finally:
         cluster.thaw(VICTIM)
     take_orders(0.5)
@@ -124,14 +120,7 @@ def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once
 
 
 def test_an_applications_own_producer_is_tested_on_a_bad_network() -> None:
-    options = ("-q", "-p", "no:cacheprovider", "-c", "pyproject.toml")
-    finished = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "examples/test_order_sender.py"],
-        cwd=EXAMPLES.parent,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    options = ("-q", "-p", "no:cacheprovider", "-c", "pyproject.toml", "examples/test_order_sender.py")
+    finished = ended(sys.executable, "-m", "pytest", *options, cwd=EXAMPLES.parent, limit_s=240)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert re.search(r"3 passed", finished.stdout)

@@ -1,13 +1,12 @@
 """Workers of a pre-fork server, whose parent has made a producer when it imported the application."""
 
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.fork_kit import FORKS
+from tests.integration.programs import ended
 from tests.mock_cluster import MockCluster
 
 pytestmark = FORKS
@@ -91,24 +90,15 @@ print(codes)
 """
 
 
-@pytest.fixture
-def cluster() -> Iterator[MockCluster]:
-    with MockCluster(3) as cluster:
-        cluster.create_topic("t", 12, 1)
-        yield cluster
-
-
 @pytest.mark.parametrize("last", ["sys.exit(0)", "os._exit(0)"])
-def test_raise_in_words_work_with_their_own_and_end(cluster: MockCluster, tmp_path: Path, last: str) -> None:
+def test_raise_in_words_work_with_their_own_and_end(
+    mock_cluster: MockCluster, tmp_path: Path, last: str
+) -> None:
+    mock_cluster.create_topic("t", 12)
     program = tmp_path / "server.py"
     program.write_text(SERVER.replace("LAST", last))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", program, cluster.bootstrap_servers, str(WORKERS)],
-        check=False,
-        timeout=LIMIT_S,
-        capture_output=True,
-        text=True,
-    )
+    words = ("-W", "ignore", program, mock_cluster.bootstrap_servers, str(WORKERS))
+    done = ended(sys.executable, *words, limit_s=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str([0] * WORKERS), done.stderr
 
@@ -125,10 +115,7 @@ print(code)
 """
 
 
-def test_a_worker_that_ends_inside_of_the_parents_with_block(tmp_path: Path) -> None:
-    program = tmp_path / "server.py"
-    program.write_text(IN_A_WITH_BLOCK)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", program], check=True, timeout=LIMIT_S, capture_output=True, text=True
-    )
+def test_a_worker_that_ends_inside_of_the_parents_with_block() -> None:
+    done = ended(sys.executable, "-W", "ignore", "-c", IN_A_WITH_BLOCK, limit_s=LIMIT_S)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "7", "the worker's own exit is not replaced"

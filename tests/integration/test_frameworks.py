@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess
+from tests.integration.programs import ended
 from tests.waiting_kit import waiting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.weekly]
@@ -123,10 +124,7 @@ def listens(port: int) -> bool:
 def test_it_sends_by_its_own_means(
     name: str, environment: dict[str, str], tmp_path: Path, pens: Count
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", RUNS_BY_ITSELF[name]],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
+    done = ended(sys.executable, "-c", RUNS_BY_ITSELF[name], env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     wait_until(lambda: pens() == 1, "an order")
 

@@ -2,7 +2,6 @@
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 from kafka_partition_events.control.agents import confluent as of_confluent
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
 from tests.control_kit import NEW, Link, grown, growth
 from tests.kafka_version import HAS_NEW_GROUPS
 
@@ -21,6 +21,11 @@ LIMIT_S = 20.0
 FROZEN_S = 5.0
 EACH = 5
 """Records on each new partition, all of them written before anybody is assigned it."""
+PROTOCOLS: Mapping[str, Mapping[str, str]] = {
+    "eager": {},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    **({"kip848": {"group.protocol": "consumer"}} if HAS_NEW_GROUPS else {}),
+}
 
 
 class ConfluentReader:
@@ -33,7 +38,7 @@ class ConfluentReader:
         group: str,
         agent: ConsumerAgent | None,
         *,
-        more: Mapping[str, str] | None = None,
+        more: Mapping[str, str] = PROTOCOLS["eager"],
         made: Callable[[dict[str, Any]], Any] = Consumer,
     ) -> None:
         self.consumer = made({
@@ -41,7 +46,7 @@ class ConfluentReader:
             "group.id": group,
             "auto.offset.reset": "latest",
             "topic.metadata.refresh.interval.ms": 500,
-            **(more or {}),
+            **more,
         })  # fmt: skip
         if agent is not None:
             of_confluent.RebalanceHook(agent).subscribe(self.consumer, [topic])
@@ -63,18 +68,6 @@ class ConfluentReader:
 
 
 MakesReader = Callable[..., ConfluentReader]
-
-
-def eager(*args: Any) -> ConfluentReader:
-    return ConfluentReader(*args)
-
-
-def cooperative(*args: Any) -> ConfluentReader:
-    return ConfluentReader(*args, more={"partition.assignment.strategy": "cooperative-sticky"})
-
-
-def kip848(*args: Any) -> ConfluentReader:
-    return ConfluentReader(*args, more={"group.protocol": "consumer"})
 
 
 @pytest.fixture
@@ -99,15 +92,12 @@ def grow_and_write(cluster: KafkaCluster, producer: Producer, topic: str) -> Non
     assert producer.flush(LIMIT_S) == 0
 
 
-PROTOCOLS = [eager, cooperative, *([kip848] if HAS_NEW_GROUPS else [])]
-
-
-@pytest.fixture(params=PROTOCOLS, ids=lambda make: make.__name__)
+@pytest.fixture(params=PROTOCOLS)
 def make(request: pytest.FixtureRequest) -> Iterator[MakesReader]:
     made: list[ConfluentReader] = []
 
     def make(*args: Any) -> ConfluentReader:
-        made.append(request.param(*args))
+        made.append(ConfluentReader(*args, more=PROTOCOLS[request.param]))
         return made[-1]
 
     yield make
@@ -116,11 +106,9 @@ def make(request: pytest.FixtureRequest) -> Iterator[MakesReader]:
 
 
 def test_a_hook_saves_what_is_lost_without_one(
-    kafka_cluster: KafkaCluster, producer: Producer, make: MakesReader
+    kafka_cluster: KafkaCluster, producer: Producer, make: MakesReader, kafka_topic: MakeTopic
 ) -> None:
-    received: dict[str, list[int]] = {}
-    topic = f"grows-{uuid.uuid4().hex[:8]}"
-    kafka_cluster.create_topic(topic, 6)
+    topic = kafka_topic(6)
     readers = {
         "hook": make(
             kafka_cluster, topic, f"{topic}-hook", ConsumerAgent(Link(), "member-0", f"{topic}-hook")
@@ -130,18 +118,15 @@ def test_a_hook_saves_what_is_lost_without_one(
     for reader in readers.values():
         until(reader, 6)
     grow_and_write(kafka_cluster, producer, topic)
-    for name, reader in readers.items():
-        received[name] = until(reader, 12)
-        received[name] += reader.read(1.0)
+    received = {name: until(reader, 12) + reader.read(1.0) for name, reader in readers.items()}
     assert received["none"] == [], "it begins at the end, and nothing was written since then"
     assert sorted(received["hook"]) == sorted(list(NEW) * EACH)
 
 
 def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
-    kafka_cluster: KafkaCluster, producer: Producer, make: MakesReader
+    kafka_cluster: KafkaCluster, producer: Producer, make: MakesReader, kafka_topic: MakeTopic
 ) -> None:
-    topic = f"grown-{uuid.uuid4().hex[:8]}"
-    kafka_cluster.create_topic(topic, 6)
+    topic = kafka_topic(6)
     grow_and_write(kafka_cluster, producer, topic)
     link = Link()
     link.write(grown(growth(topic=topic, topic_id=None, cluster_id=kafka_cluster.cluster_id)).change)

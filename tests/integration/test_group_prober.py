@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from kafka_partition_events.control.protocol.partition_set import PartitionSet
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
 from tests.control_kit import NEW, Story, gated
 from tests.kafka_version import HAS_NEW_GROUPS
 from tests.waiting_kit import waiting
@@ -58,9 +58,8 @@ class Groups:
 
 
 @pytest.fixture
-def groups(kafka_cluster: KafkaCluster) -> Iterator[Groups]:
-    topic = f"probed-{uuid.uuid4().hex[:8]}"
-    kafka_cluster.create_topic(topic, 6)
+def groups(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> Iterator[Groups]:
+    topic = kafka_topic(6)
     groups = Groups(topic, {})
     for protocol in PROTOCOLS:
         consumer = Consumer({

@@ -4,13 +4,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 
 import pytest
 
 from kafka_partition_events.jvm import kafka_lock
 from kafka_partition_events.testing import KafkaCluster, KitError
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 
@@ -99,10 +99,7 @@ def test_nothing_is_left_running_when_the_owner_is_killed() -> None:
             owner.send_signal(signal.SIGKILL)
     assert len(pids) == 2
 
-    deadline = time.monotonic() + LIMIT_S
-    while running := [pid for pid in pids if is_kafka(pid, directory)]:
-        assert time.monotonic() < deadline, f"still running: {running}"
-        time.sleep(0.05)
+    waiting(LIMIT_S)(lambda: not any(is_kafka(pid, directory) for pid in pids), "all have ended")
     shutil.rmtree(directory)
 
 

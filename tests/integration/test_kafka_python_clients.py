@@ -1,4 +1,4 @@
-"""kafka-python's real producer with our partitioners, and `KafkaPythonMetadataSource`."""
+"""kafka-python's real producer with our partitioners, and the metadata sources of both clients."""
 
 import gc
 import threading
@@ -19,9 +19,10 @@ from kafka_partition_events import (
     ForkedError,
     MetadataFetchError,
     MetadataPoller,
-    Observation,
+    MetadataSource,
     RoundRobinPartitioner,
 )
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
@@ -49,17 +50,6 @@ def make(kafka_cluster: KafkaCluster) -> Iterator[Make]:
     gc.collect()  # of the sockets, while their warning is filtered
 
 
-def ask(source: KafkaPythonMetadataSource, *topics: str, timeout: float = LIMIT_S) -> Observation:
-    return source.fetch(frozenset(topics), timeout=timeout)
-
-
-def placed(futures: list[Any]) -> Counter[int]:
-    return Counter(future.get(LIMIT_S).partition for future in futures)
-
-
-# -- KAFKA-9965 --------------------------------------------------------------------------------------
-
-
 # -- attach ------------------------------------------------------------------------------------------
 
 
@@ -77,7 +67,10 @@ def test_growth_loses_nothing_with_a_shared_poller(
         while (route := producer.config["partitioner"].route(topic)) is None or route.count < 4:
             assert time.monotonic() < deadline
             assert poller.refresh(wait=LIMIT_S)
-        assert placed([producer.send(topic, b"v") for _ in range(40)]) == dict.fromkeys(range(4), 10)
+        placed = Counter(
+            future.get(LIMIT_S).partition for future in [producer.send(topic, b"v") for _ in range(40)]
+        )
+        assert placed == dict.fromkeys(range(4), 10)
 
 
 # -- what stays the application's --------------------------------------------------------------------
@@ -144,59 +137,88 @@ def test_a_producer_that_is_dropped_sends_what_it_has_and_ends(
     assert all(future.succeeded() for future in futures)
 
 
-# -- the source --------------------------------------------------------------------------------------
+# -- sources -----------------------------------------------------------------------------------------
 
 
-def test_an_answer_has_ids_epochs_and_racks(
-    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+def by_confluent(servers: str) -> MetadataSource:
+    return ConfluentMetadataSource({"bootstrap.servers": servers, "sasl.password": "hunter2"})
+
+
+def by_kafka_python(servers: str) -> MetadataSource:
+    return KafkaPythonMetadataSource({"bootstrap_servers": servers, "sasl_plain_password": "hunter2"})
+
+
+Open = Callable[[str], MetadataSource]
+
+
+@pytest.mark.parametrize("opened", [by_confluent, by_kafka_python, None])
+def test_an_answer_has_ids_racks_replicas_and_what_was_asked(
+    opened: Open | None, make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=3, replication_factor=3)
-    own = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
-    of_producer = KafkaPythonMetadataSource(make(DefaultPartitioner()))
-    for source in (own, of_producer):
-        seen = ask(source, topic, "no-such-topic", "no such name")
-        assert seen.cluster_id == kafka_cluster.cluster_id
-        assert {(node.id, node.rack) for node in seen.nodes} == {(1, "r1"), (2, "r2"), (3, "r3")}
-        info = seen.topics[topic]
-        assert info.topic_id == str(uuid.UUID(info.topic_id))
-        assert {p.partition: p.leader for p in info.partitions} == kafka_cluster.leaders(topic)
+    source: MetadataSource
+    if opened is None:  # by a producer
+        source = KafkaPythonMetadataSource(make(DefaultPartitioner()))
+    else:
+        source = opened(kafka_cluster.bootstrap_servers)
+    asked = frozenset({topic, "no-such-topic", "no such name"})
+    seen = source.fetch(asked, timeout=LIMIT_S)
+    assert seen.cluster_id == kafka_cluster.cluster_id
+    assert seen.requested == asked
+    assert {(node.id, node.rack) for node in seen.nodes} == {(1, "r1"), (2, "r2"), (3, "r3")}
+    assert set(seen.topics) == {topic}
+    info = seen.topics[topic]
+    assert info.topic_id == str(uuid.UUID(info.topic_id))
+    assert [p.partition for p in info.partitions] == [0, 1, 2]
+    assert {p.partition: p.leader for p in info.partitions} == kafka_cluster.leaders(topic)
+    if opened is not by_confluent:
         assert [p.leader_epoch for p in info.partitions] == [0, 0, 0]
-        assert all(sorted(p.replicas) == sorted(p.isr) == [1, 2, 3] for p in info.partitions)
-        assert seen.errors == {
-            "no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION",
-            "no such name": "INVALID_TOPIC_EXCEPTION",
-        }
-        everything = source.fetch(None, timeout=LIMIT_S)
-        assert everything.requested is None
-        assert topic in everything.topics
-        source.close()
+    assert all(sorted(p.replicas) == sorted(p.isr) == [1, 2, 3] for p in info.partitions)
+    assert seen.errors == {
+        "no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION",
+        "no such name": "INVALID_TOPIC_EXCEPTION",
+    }
+    everything = source.fetch(None, timeout=LIMIT_S)
+    assert everything.requested is None
+    assert topic in everything.topics
+    source.close()
 
 
 @pytest.mark.parametrize(
-    ("servers", "cause"), [("127.0.0.1:1", "ECONNREFUSED"), ("no-such-host.invalid:9092", "DNS")]
+    ("opened", "servers", "cause"),
+    [
+        (by_confluent, "127.0.0.1:1", "Connection refused"),
+        (by_confluent, "no-such-host.invalid:9092", "Failed to resolve"),
+        (by_kafka_python, "127.0.0.1:1", "ECONNREFUSED"),
+        (by_kafka_python, "no-such-host.invalid:9092", "DNS"),
+    ],
 )
-def test_an_unreachable_cluster_is_told_with_its_cause_in_time(servers: str, cause: str) -> None:
-    source = KafkaPythonMetadataSource({"bootstrap_servers": servers, "sasl_plain_password": "hunter2"})
-    began = time.monotonic()
+def test_an_unreachable_cluster_is_told_with_its_cause_in_time(
+    opened: Open, servers: str, cause: str
+) -> None:
+    source, began = opened(servers), time.monotonic()
     for _ in range(2):  # the second time kafka-python only says that it waits
         with pytest.raises(MetadataFetchError, match=cause) as failure:
             source.fetch(None, timeout=1.0)
+        assert "hunter2" not in str(failure.value)
     assert time.monotonic() - began < 3.0
-    assert "hunter2" not in str(failure.value)
     source.close()
     gc.collect()
 
 
-def test_a_forked_child_makes_a_source_of_its_own(kafka_cluster: KafkaCluster) -> None:
-    settings = {"bootstrap_servers": kafka_cluster.bootstrap_servers}
-    source = KafkaPythonMetadataSource(settings)
-    assert len(ask(source).nodes) == 3
+@pytest.mark.parametrize("opened", [by_confluent, by_kafka_python])
+def test_a_forked_child_makes_a_source_of_its_own(opened: Open, kafka_cluster: KafkaCluster) -> None:
+    def brokers(source: MetadataSource) -> int:
+        return len(source.fetch(frozenset(), timeout=LIMIT_S).nodes)
+
+    source = opened(kafka_cluster.bootstrap_servers)
+    assert brokers(source) == 3
 
     def check() -> None:
         with pytest.raises(ForkedError, match="made before a fork"):
-            ask(source)
-        own = KafkaPythonMetadataSource(settings)
-        assert len(ask(own).nodes) == 3
+            brokers(source)
+        own = opened(kafka_cluster.bootstrap_servers)
+        assert brokers(own) == 3
         own.close()
 
     in_child(check)

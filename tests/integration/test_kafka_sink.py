@@ -1,7 +1,6 @@
 """The sink that writes an outbox's entries to Kafka, on a real cluster."""
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -14,6 +13,7 @@ from kafka_partition_events.listeners import CloudEventsListener, KafkaSink
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.outbox import DeliveryError, Entry
 from kafka_partition_events.testing import KafkaCluster, ManualClock
+from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events.testing.ports import HOST, free_ports
 from tests.every_event import EVERY_EVENT, SEEN
 from tests.sick_broker_kit import read_back
@@ -45,14 +45,14 @@ def entries() -> Sequence[Entry]:
 
 
 @pytest.fixture
-def make_topic(cluster: KafkaCluster) -> Callable[..., str]:
-    def make(**config: str) -> str:
-        name = f"kpe.events-{uuid.uuid4().hex[:8]}"
-        config = {name.replace("_", "."): value for name, value in config.items()}
-        cluster.create_topic(name, 3, replication_factor=3, config=config)
-        return name
+def topic(kafka_topic: MakeTopic) -> str:
+    return kafka_topic(3, 3)
 
-    return make
+
+@pytest.fixture
+def small(kafka_topic: MakeTopic) -> str:
+    """One that takes no more than 2 kB at once."""
+    return kafka_topic(3, 3, {"max.message.bytes": "2000"})
 
 
 @pytest.fixture
@@ -78,9 +78,8 @@ def of_one_key(entries: Sequence[Entry], count: int) -> list[Entry]:
 
 
 def test_the_records_are_those_of_the_events(
-    cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
+    cluster: KafkaCluster, make: MakeSink, topic: str, entries: Sequence[Entry]
 ) -> None:
-    topic = make_topic()
     make(topic).deliver(entries)
     written = [(it.key(), it.value(), it.headers()) for it in read_back(cluster, topic)]
     headers = [("content-type", b"application/cloudevents+json")]
@@ -88,9 +87,8 @@ def test_the_records_are_those_of_the_events(
 
 
 def test_all_of_a_batch_is_there_when_it_returns_and_each_key_is_in_order(
-    cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
+    cluster: KafkaCluster, make: MakeSink, topic: str, entries: Sequence[Entry]
 ) -> None:
-    topic = make_topic()
     sink, wanted = make(topic), of_one_key(entries, 1_200)
     for first in range(0, len(wanted), sink.batch):
         sink.deliver(wanted[first : first + sink.batch])
@@ -99,9 +97,8 @@ def test_all_of_a_batch_is_there_when_it_returns_and_each_key_is_in_order(
 
 
 def test_an_entry_too_large_for_the_client_is_refused_and_those_before_it_are_delivered(
-    cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
+    cluster: KafkaCluster, make: MakeSink, topic: str, entries: Sequence[Entry]
 ) -> None:
-    topic = make_topic()
     one, two, three = of_one_key(entries, 3)
     sink = make(topic)
     with pytest.raises(DeliveryError) as refused:
@@ -113,30 +110,28 @@ def test_an_entry_too_large_for_the_client_is_refused_and_those_before_it_are_de
 
 
 def test_of_a_batch_that_the_topic_refuses_only_the_entry_that_is_too_large_is_refused(
-    cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
+    cluster: KafkaCluster, make: MakeSink, small: str, entries: Sequence[Entry]
 ) -> None:
-    topic = make_topic(max_message_bytes="2000")
     one, two, three = of_one_key(entries, 3)
-    sink = make(topic)
+    sink = make(small)
     with pytest.raises(DeliveryError) as refused:
         sink.deliver([one, evolve(two, body=b"x" * 10_000), three])
     assert (refused.value.refused, refused.value.delivered) == (True, 1)
     sink.deliver([three])
-    assert [body for body in values(cluster, topic) if body in {one.body, three.body}][-1] == three.body
-    assert one.body in values(cluster, topic)
+    assert [body for body in values(cluster, small) if body in {one.body, three.body}][-1] == three.body
+    assert one.body in values(cluster, small)
 
 
 def test_entries_that_are_too_large_together_only_are_all_delivered(
-    cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
+    cluster: KafkaCluster, make: MakeSink, small: str, entries: Sequence[Entry]
 ) -> None:
-    topic = make_topic(max_message_bytes="2000")
     wanted = of_one_key(entries, 100)
-    make(topic, **{"linger.ms": 20}).deliver(wanted)
-    assert values(cluster, topic) == [entry.body for entry in wanted]
+    make(small, **{"linger.ms": 20}).deliver(wanted)
+    assert values(cluster, small) == [entry.body for entry in wanted]
 
 
 def test_brokers_that_cannot_be_reached_are_no_refusal_and_the_time_limit_holds(
-    make_topic: Callable[..., str], entries: Sequence[Entry]
+    entries: Sequence[Entry],
 ) -> None:
     (port,) = free_ports(1)
     sink = KafkaSink({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0}, timeout=1.0)
@@ -149,9 +144,8 @@ def test_brokers_that_cannot_be_reached_are_no_refusal_and_the_time_limit_holds(
 
 
 def test_after_an_outage_the_same_entries_are_delivered_and_nothing_that_was_given_up_comes_late(
-    cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
+    cluster: KafkaCluster, make: MakeSink, topic: str, entries: Sequence[Entry]
 ) -> None:
-    topic = make_topic()
     first, second = of_one_key(entries, 20)[:10], of_one_key(entries, 20)[10:]
     sink = make(topic)
     sink.deliver(first)
@@ -178,9 +172,8 @@ def test_after_an_outage_the_same_entries_are_delivered_and_nothing_that_was_giv
 
 
 def test_a_queue_that_is_full_takes_a_part_now_and_the_rest_later(
-    cluster: KafkaCluster, make: MakeSink, make_topic: Callable[..., str], entries: Sequence[Entry]
+    cluster: KafkaCluster, make: MakeSink, topic: str, entries: Sequence[Entry]
 ) -> None:
-    topic = make_topic()
     sink, wanted = make(topic, **{"queue.buffering.max.messages": 4}), of_one_key(entries, 10)
     with pytest.raises(DeliveryError) as failed:
         sink.deliver(wanted)

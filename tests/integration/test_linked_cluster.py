@@ -1,7 +1,6 @@
 """Links of a real Kafka: what clients see, and what brokers do about each other."""
 
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -9,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_partition_events.testing import KafkaCluster
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 
@@ -55,13 +55,11 @@ def traffic(cluster: KafkaCluster, topic: str) -> Iterator[None]:
 
 
 def await_in_sync(cluster: KafkaCluster, topic: str, wanted: dict[int, set[int]]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        seen = {number: set(p.isr) for number, p in cluster._node(1).ask().topics[topic].items()}
-        if seen == wanted:
-            return
-        assert time.monotonic() < deadline, f"in sync: {seen}, not {wanted}"
-        time.sleep(0.05)
+    def are_so() -> bool:
+        topics = cluster._node(1).ask().topics
+        return {number: set(p.isr) for number, p in topics[topic].items()} == wanted
+
+    waiting(LIMIT_S, 0.05)(are_so, f"in sync: {wanted}")
 
 
 ALL = {0: {1, 2, 3}, 1: {1, 2, 3}, 2: {1, 2, 3}}

@@ -14,6 +14,7 @@ import pytest
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.network.links import Links
 from kafka_partition_events.testing.ports import HOST, free_ports
+from tests.waiting_kit import waiting
 
 LIMIT_S = 30.0
 SILENCE_S = 0.2
@@ -32,12 +33,6 @@ class Echo:
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-
-    def await_bytes(self, count: int) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while len(self.got) < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -89,8 +84,11 @@ def net(shared: Net) -> Iterator[Net]:
     shared.links.heal()
 
 
+Connect = Callable[[int], socket.socket]
+
+
 @pytest.fixture
-def connect() -> Iterator[Callable[[int], socket.socket]]:
+def connect() -> Iterator[Connect]:
     with contextlib.ExitStack() as opened:
 
         def connected(port: int) -> socket.socket:
@@ -99,9 +97,6 @@ def connect() -> Iterator[Callable[[int], socket.socket]]:
             return made
 
         yield connected
-
-
-Connect = Callable[[int], socket.socket]
 
 
 def received(sock: socket.socket, count: int) -> bytes:
@@ -185,7 +180,7 @@ def test_one_way(net: Net, connect: Connect) -> None:
     link = net.links.link(1)
     link.one_way("to_client")
     assert_silent(sock)
-    net.echoes[1].await_bytes(8)
+    waiting(LIMIT_S, 0.01)(lambda: len(net.echoes[1].got) >= 8, "the broker has all of it")
     link.one_way("to_broker")  # the answer is lost already: the connection can't go on
     assert_reset(sock)
     net.echoes[1].got.clear()
@@ -221,16 +216,13 @@ def test_drop_again_and_again(net: Net, connect: Connect) -> None:
 
 def test_a_dead_broker_resets(net: Net, connect: Connect, tmp_path: Path) -> None:
     [nobody, port] = free_ports(2)
-    links = Links({1: (port, nobody)}, {}, log=tmp_path / "log")
-    try:
+    with contextlib.closing(Links({1: (port, nobody)}, {}, log=tmp_path / "log")) as links:
         with pytest.raises(ConnectionResetError):  # by then, or while it connects
             connect(port).recv(1)
         links.link(1).blackhole()
         assert_silent(connect(port))
         with pytest.raises(KitError, match='links="all"'):
             links.link(1, 2)
-    finally:
-        links.close()
 
 
 def test_brokers_are_told_apart_by_their_first_request(net: Net, connect: Connect) -> None:
@@ -260,14 +252,11 @@ def test_brokers_are_told_apart_by_their_first_request(net: Net, connect: Connec
 
 def test_the_end_of_the_process_is_told(tmp_path: Path) -> None:
     [nobody, port] = free_ports(2)
-    links = Links({1: (port, nobody)}, {}, log=tmp_path / "log")
-    try:
+    with contextlib.closing(Links({1: (port, nobody)}, {}, log=tmp_path / "log")) as links:
         os.kill(links._process.pid, signal.SIGKILL)
         while links._process.alive:
             time.sleep(0.01)
         with pytest.raises(KitError, match="the links' process"):
             links.heal()
-    finally:
-        links.close()
     with socket.create_server((HOST, port)), pytest.raises(KitError, match=r"(?s)did not start.*in use"):
         Links({1: (port, nobody)}, {}, log=tmp_path / "log")

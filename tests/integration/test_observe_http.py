@@ -116,30 +116,22 @@ def test_it_can_be_closed_before_it_was_started() -> None:
 # -- TLS ---------------------------------------------------------------------------------------------------
 
 
-def trusting(authority: Authority, pair: tuple[str, str] | None = None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=authority.ca)
-    context.check_hostname = False
-    if pair is not None:
-        context.load_cert_chain(*pair)
-    return context
-
-
 def test_a_handshake_that_is_not_made_holds_up_nobody(serve: Serve, authority: Authority) -> None:
     cert, key = authority.issue("server")
     server = serve(tls_cert=cert, tls_key=key)
     with contextlib.ExitStack() as sockets:
         for _ in range(16):
             sockets.enter_context(socket.create_connection(server.address, timeout=LIMIT_S))
-        assert ask(server, "/livez", trusting(authority)) == (200, "ok\n")
+        assert ask(server, "/livez", authority.client()) == (200, "ok\n")
 
 
 def test_metrics_take_a_client_certificate_and_probes_take_none(serve: Serve, authority: Authority) -> None:
     cert, key = authority.issue("server")
     server = serve(tls_cert=cert, tls_key=key, client_ca=authority.ca)
     assert server.url.startswith("https://127.0.0.1:")
-    assert ask(server, "/metrics", trusting(authority)) == (403, "no client certificate\n")
-    assert ask(server, "/livez", trusting(authority)) == (200, "ok\n")
-    assert ask(server, "/metrics", trusting(authority, authority.issue("prometheus")))[0] == 200
+    assert ask(server, "/metrics", authority.client()) == (403, "no client certificate\n")
+    assert ask(server, "/livez", authority.client()) == (200, "ok\n")
+    assert ask(server, "/metrics", authority.client(authority.issue("prometheus")))[0] == 200
 
 
 def test_a_renewed_certificate_is_taken_over(serve: Serve, authority: Authority, tmp_path: Path) -> None:
@@ -152,7 +144,7 @@ def test_a_renewed_certificate_is_taken_over(serve: Serve, authority: Authority,
         time.sleep(0.01)
         with (
             socket.create_connection(server.address, timeout=LIMIT_S) as plain,
-            trusting(authority).wrap_socket(plain) as client,
+            authority.client().wrap_socket(plain, server_hostname=HERE[0]) as client,
         ):
             assert name in str(client.getpeercert())
 

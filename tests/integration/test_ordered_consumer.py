@@ -19,15 +19,16 @@ from kafka import KafkaConsumer
 from kafka_partition_events.clients.confluent import OrderedConsumer
 from kafka_partition_events.clients.kafka_python import ordered
 from kafka_partition_events.testing import KafkaCluster
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 PARTITIONS, KEYS, RECORDS, VICTIM = 6, 20, 4_000, 2
 MEMBER = Path(__file__).with_name("ordered_member.py")
 
 
-def write(servers: str, topic: str, count: int, *, rate: float = 1_000.0, seed: int = 7) -> None:
+def write(servers: str, topic: str, count: int, *, rate: float) -> None:
     """Write each record when its key's last is acknowledged; one in five goes to another partition."""
-    producer, dice = Producer({"bootstrap.servers": servers, "linger.ms": 1}), random.Random(seed)
+    producer, dice = Producer({"bootstrap.servers": servers, "linger.ms": 1}), random.Random(7)
     last: dict[int, tuple[int, int]] = {}
     places = {key: key % PARTITIONS for key in range(KEYS)}
     numbers: dict[int, int] = defaultdict(int)
@@ -96,13 +97,6 @@ class Member:
         self.process.stdout.close()
 
 
-@pytest.fixture
-def topic(kafka_cluster: KafkaCluster) -> str:
-    name = f"moving-{uuid.uuid4().hex[:8]}"
-    kafka_cluster.create_topic(name, PARTITIONS)
-    return name
-
-
 def out_of_order(seen: list[Seen]) -> list[Seen]:
     """Return what was handed out for the first time after a later record of its key."""
     newest: dict[int, int] = {}
@@ -125,17 +119,13 @@ def test_applications_have_each_key_in_order_while_members_come_die_and_go(
     try:
         writer = threading.Thread(target=write, args=(servers, topic, RECORDS), kwargs={"rate": 300.0})
         writer.start()
-        deadline = time.monotonic() + 30
-        while not all(len(member.seen) > 100 for member in members):
-            assert time.monotonic() < deadline, "a member has nothing"
-            time.sleep(0.05)
+        waiting(30.0, 0.05)(lambda: all(len(member.seen) > 100 for member in members), "all have some")
         members[0].kill()
         members.append(Member(servers, topic, assignor))  # which rebalances, and so does its session's end
         writer.join()
-        deadline = time.monotonic() + 60
-        while len({(s.partition, s.offset) for m in members for s in m.seen}) < RECORDS:
-            assert time.monotonic() < deadline, "records are missing"
-            time.sleep(0.2)
+        waiting(60.0, 0.2)(
+            lambda: len({(s.partition, s.offset) for m in members for s in m.seen}) >= RECORDS, "all records"
+        )
     finally:
         for member in members:
             member.kill()

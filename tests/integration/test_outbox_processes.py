@@ -5,9 +5,6 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import IO
-
-import pytest
 
 from kafka_partition_events.outbox import SqliteOutbox
 from kafka_partition_events.testing.clock import ManualClock
@@ -27,34 +24,15 @@ print(json.dumps(looks))
 """
 
 
-def opened(path: Path) -> SqliteOutbox:
-    """Open an outbox at a time when the entries of these tests are new."""
-    return SqliteOutbox(path, clock=ManualClock(wall=NOW))
-
-
-def start(program: str, *arguments: object) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def line_of(stream: IO[str] | None) -> str:
-    assert stream is not None
-    return stream.readline()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "outbox.db"
-
-
-def test_a_process_that_only_looks_sees_whole_writes_and_hinders_nobody(path: Path) -> None:
-    with closing(opened(path)) as outbox, start(READER, path, 3000) as reader:
-        assert line_of(reader.stdout) == "ready\n"
+def test_a_process_that_only_looks_sees_whole_writes_and_hinders_nobody(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "outbox.db", subprocess.PIPE
+    command = [sys.executable, "-c", READER, str(path), "3000"]
+    with (
+        closing(SqliteOutbox(path, clock=ManualClock(wall=NOW))) as outbox,  # when the entries are new
+        subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as reader,
+    ):
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "ready\n"
         outbox.subscribe("a")
         for number in range(0, 3000, 10):
             entries = [entry(str(n)) for n in range(number, number + 10)]

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,27 +23,10 @@ LIMIT_S = 20.0
 
 
 @pytest.fixture
-def topic(kafka_cluster: KafkaCluster) -> str:
-    name = f"orders-{uuid.uuid4().hex[:8]}"
-    kafka_cluster.create_topic(name, 2, 1)
-    return name
-
-
-@pytest.fixture
 def prefix(kafka_cluster: KafkaCluster) -> str:
     prefix = own_control_topics(kafka_cluster.bootstrap_servers, waiting(LIMIT_S))
     kafka_cluster.create_topic(f"{prefix}events", 3, 1)
     return prefix
-
-
-@pytest.fixture
-def tracker(kafka_cluster: KafkaCluster, prefix: str) -> Producer:
-    """It writes in transactions, as the tracker does."""
-    producer = Producer(
-        {"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": f"{prefix}tracker"}
-    )
-    producer.init_transactions(LIMIT_S)
-    return producer
 
 
 @pytest.fixture
@@ -61,8 +43,8 @@ def reader(kafka_cluster: KafkaCluster, prefix: str) -> Iterator[Reader]:
         yield reader
 
 
-def request(tracker: Producer, prefix: str, created: dict[str, Any], to_count: int) -> None:
-    """Let the tracker accept a change of the topic that an event tells of."""
+def request(servers: str, prefix: str, created: dict[str, Any], to_count: int) -> None:
+    """Accept a change of the topic that an event tells of, in a transaction, as the tracker does."""
     spec = Spec(
         cluster_id=created["cluster_id"],
         topic=created["topic"],
@@ -79,18 +61,15 @@ def request(tracker: Producer, prefix: str, created: dict[str, Any], to_count: i
         requested_by="alice",
         requested_ms=round(1_000 * time.time()),
     )
+    tracker = Producer({"bootstrap.servers": servers, "transactional.id": f"{prefix}tracker"})
+    tracker.init_transactions(LIMIT_S)
     tracker.begin_transaction()
     tracker.produce(f"{prefix}changes", encode(change), key_of(change))
     tracker.commit_transaction(LIMIT_S)
 
 
 def test_a_growth_is_planned_if_a_change_had_asked_for_it_and_never_held_up(
-    kafka_cluster: KafkaCluster,
-    topic: str,
-    prefix: str,
-    tracker: Producer,
-    observed: Observer,
-    reader: Reader,
+    kafka_cluster: KafkaCluster, topic: str, prefix: str, observed: Observer, reader: Reader
 ) -> None:
     def grown(size: int) -> dict[str, Any]:
         """Let the topic grow, and return what is told of it."""
@@ -104,19 +83,23 @@ def test_a_growth_is_planned_if_a_change_had_asked_for_it_and_never_held_up(
         (data,) = told()
         return data
 
+    def found() -> list[dict[str, Any]]:
+        return [e["data"] for e in reader.named("topic.created") if e["data"]["topic"] == topic]
+
     observed.start().ready()
-    observed.wait_until("told of the topic", lambda: bool(reader.named("topic.created")))
-    (created,) = (e["data"] for e in reader.named("topic.created") if e["data"]["topic"] == topic)
+    observed.wait_until("told of the topic", lambda: bool(found()))
+    (created,) = found()
     assert "planned" not in created
 
-    request(tracker, prefix, created, 4)  # and at once, so the growth is seen before the change was read
-    asked = grown(4)
+    request(kafka_cluster.bootstrap_servers, prefix, created, 8)
+    # At once, so the growth is seen before the change was read.
+    asked = grown(8)
     assert (asked["planned"], asked["change_id"]) == (True, "chg-1")
-    unasked = grown(5)
+    unasked = grown(9)
     assert (unasked["planned"], unasked.get("change_id")) == (False, None)
 
     kafka_cluster.delete_topic(f"{prefix}changes")
-    unknown = grown(6)
+    unknown = grown(10)
     assert unknown.keys() & {"planned", "change_id"} == set()
     assert "control_topics_unreachable" in observed.log.read_text()
 
@@ -126,4 +109,4 @@ def test_a_growth_is_planned_if_a_change_had_asked_for_it_and_never_held_up(
     }
     assert counts == {"true": 1.0, "false": 1.0, "unknown": 1.0}
     listed = map(json.loads, observed.kpe("events", "ls", "--type", "partitions.added").splitlines())
-    assert [e["data"]["after"]["count"] for e in listed if e["data"].get("planned") is False] == [5]
+    assert [e["data"]["after"]["count"] for e in listed if e["data"].get("planned") is False] == [9]

@@ -6,13 +6,13 @@ tests/docs/test_commands.py.
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from kafka_partition_events.cli.app import run as run_kpe
+from tests.integration.programs import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.kafka
 
 
 def run(command: list[str], cwd: Path) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = ended(*command, cwd=cwd, limit_s=LIMIT_S)
     allowed = {0}
     if "diff" in command:
         allowed = {0, 1}  # 1: the snapshots differ

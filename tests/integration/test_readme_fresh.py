@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 import urllib.request
 import venv
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.testing import KafkaCluster
+from tests.integration.programs import ended
+from tests.waiting_kit import waiting
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,9 +30,7 @@ Fresh = Callable[[str], Path]
 
 def run(*command: str | Path, cwd: Path, allowed: tuple[int, ...] = (0,)) -> str:
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # not the checkout's
-    done = subprocess.run(
-        [*map(str, command)], cwd=cwd, env=plain, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
+    done = ended(*command, cwd=cwd, env=plain, limit_s=LIMIT_S)
     assert done.returncode in allowed, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
@@ -84,11 +83,9 @@ def tracked(fresh: Fresh, servers: str, tmp_path_factory: pytest.TempPathFactory
         subprocess.Popen([str(kpe), "tracker", "-b", servers], stdout=log, stderr=log) as tracker,
     ):
         try:
-            deadline = time.monotonic() + LIMIT_S
-            while not leads(said.read_text(encoding="utf-8")):
-                assert tracker.poll() is None, said.read_text(encoding="utf-8")
-                assert time.monotonic() < deadline
-                time.sleep(0.2)
+            wait_until = waiting(LIMIT_S)
+            wait_until(lambda: tracker.poll() is not None or leads(said.read_text()), "it leads or has ended")
+            assert tracker.poll() is None, said.read_text()
             yield
         finally:
             tracker.terminate()

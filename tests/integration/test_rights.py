@@ -166,7 +166,7 @@ class TestLogins:
 
 @pytest.mark.parametrize("way", [OAUTH, CERTIFICATE])  # of the other ones SCRAM is tested in test_acls.py
 def test_a_tracker(world: World, way: str) -> None:
-    with tracking(world, way) as tracker:
+    with tracking(world.config(way)) as tracker:
         wait_until(lambda: tracker.status.elected and tracker.status.trouble is None, "it is elected")
 
 
@@ -318,7 +318,7 @@ class TestRoles:
             ("TOPIC", "kpe.leases", "READ"),
             ("TOPIC", "kpe.leases", "WRITE"),
         ):
-            with world.denied(SCRAM_512, kind, name, operation), tracking(world, SCRAM_512) as tracker:
+            with world.denied(SCRAM_512, kind, name, operation), tracking(world.config(SCRAM_512)) as tracker:
                 wait_until(lambda t=tracker: t.status.trouble is not None, f"{operation} on {name} is told")  # type: ignore[misc]
                 wanted = lacks(operation, kind.lower().replace("_", "-"), name, f"User:{ALLOWED}")
                 assert re.search(wanted, str(tracker.status.trouble))
@@ -401,7 +401,7 @@ def test_a_password_that_is_replaced(world: World, tmp_path: Path) -> None:
         for source in sources:
             recovers(source)
             source.close()
-        wait_until(partial(reads, link), "the agent's link reads again")
+        wait_until(lambda: works(lambda: link.read_changes(2.0)), "the agent's link reads again")
         wait_until(partial(is_ready, observer), "the observer is ready again")
         world.cluster.create_topic("newest", 1)
         # By the term that is under way, or by the next: while nobody could log in it may have lost this one.
@@ -417,18 +417,12 @@ def is_refused(health: Health) -> bool:
     return bool(re.search("invalid credentials|refuses the user name", str(health.last_error)))
 
 
-def recovers(source: MetadataSource) -> None:
-    def works() -> bool:
-        with contextlib.suppress(MetadataFetchError):
-            source.fetch(None, timeout=2.0)
-            return True
-        return False
-
-    wait_until(works, "it works again")
-
-
-def reads(link: ControlLink) -> bool:
-    with contextlib.suppress(ControlTopicError):
-        link.read_changes(2.0)
+def works(use: Callable[[], object]) -> bool:
+    with contextlib.suppress(MetadataFetchError, ControlTopicError):
+        use()
         return True
     return False
+
+
+def recovers(source: MetadataSource) -> None:
+    wait_until(lambda: works(lambda: source.fetch(None, timeout=2.0)), "it works again")

@@ -1,9 +1,10 @@
 """Groups whose coordinator answers too late, or is another one by now: librdkafka ends a careless process."""
 
-import subprocess
 import sys
 
 import pytest
+
+from tests.integration.programs import ended
 
 LOOKS = """
 import time
@@ -32,9 +33,7 @@ with MockCluster(brokers=1) as cluster:
 
 
 def test_a_look_at_groups_in_vain_costs_nothing_but_that_look() -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", LOOKS], capture_output=True, text=True, timeout=60.0, check=False
-    )
+    found = ended(sys.executable, "-c", LOOKS)
     assert (found.returncode, found.stderr) == (0, "")
     assert [line.split(":")[0] for line in found.stdout.splitlines()] == [
         "can't read the group billing",
@@ -89,5 +88,5 @@ with KafkaCluster(brokers=3) as kafka:
 @pytest.mark.kafka
 @pytest.mark.weekly
 def test_offsets_are_told_after_the_coordinator_has_moved() -> None:
-    found = subprocess.run([sys.executable, "-c", MOVES], text=True, timeout=300.0, check=False)
-    assert found.returncode == 0
+    found = ended(sys.executable, "-c", MOVES, limit_s=300)
+    assert found.returncode == 0, found.stderr

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 from kafka_partition_events.testing.supervisor import PARENT_CHECK_S
+from tests.waiting_kit import waiting
 
 LIMIT_S = 60.0
 
@@ -41,10 +42,14 @@ def is_gone(pid: int) -> bool:
 
 
 def await_gone(pid: int) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not is_gone(pid):
-        assert time.monotonic() < deadline, f"process {pid} still runs"
-        time.sleep(0.05)
+    waiting(LIMIT_S, 0.05)(lambda: is_gone(pid), f"process {pid} has ended")
+
+
+@pytest.fixture
+def sleeper(tmp_path: Path) -> Iterator[SupervisedProcess]:
+    process = SupervisedProcess(["sleep", "600"], log=tmp_path / "log")
+    yield process
+    process.kill()
 
 
 @pytest.mark.parametrize("how", ["alone", "fork"])
@@ -67,13 +72,9 @@ def test_a_frozen_command_ends_with_its_killed_owner(tmp_path: Path, how: str) -
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tie a process to its parent")
-def test_the_command_ends_with_its_killed_supervisor(tmp_path: Path) -> None:
-    process = SupervisedProcess(["sleep", "600"], log=tmp_path / "log")
-    try:
-        os.kill(process._supervisor.pid, signal.SIGKILL)
-        await_gone(process.pid)
-    finally:
-        process.kill()
+def test_the_command_ends_with_its_killed_supervisor(sleeper: SupervisedProcess) -> None:
+    os.kill(sleeper._supervisor.pid, signal.SIGKILL)
+    await_gone(sleeper.pid)
 
 
 def test_the_command_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
@@ -86,8 +87,8 @@ def test_the_command_outlives_the_thread_that_started_it(tmp_path: Path) -> None
         process.kill()
 
 
-def test_exit_code_output_and_signals(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+def test_exit_code_output_and_signals(sleeper: SupervisedProcess, tmp_path: Path) -> None:
+    log = tmp_path / "other.log"
     process = SupervisedProcess(["sh", "-c", "echo hello; exit 3"], log=log)
     assert process.wait(LIMIT_S) == 3
     assert not process.alive
@@ -95,25 +96,21 @@ def test_exit_code_output_and_signals(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)  # too late, and harmless
     process.kill()
 
-    process = SupervisedProcess(["sleep", "600"], log=log)
-    assert process.alive
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(LIMIT_S) == 128 + signal.SIGTERM
+    assert sleeper.alive
+    sleeper.send_signal(signal.SIGTERM)
+    assert sleeper.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it without another process")
-def test_a_command_is_suspended_when_it_was_told_to_be(tmp_path: Path) -> None:
+def test_a_command_is_suspended_when_it_was_told_to_be(sleeper: SupervisedProcess) -> None:
     """Who measures from a freeze on, or expects no answer any more, can rely on it."""
-    process = SupervisedProcess(["sleep", "600"], log=tmp_path / "log")
-    try:
-        for _ in range(20):
-            for number, state in ((signal.SIGSTOP, "T"), (signal.SIGSTOP, "T"), (signal.SIGCONT, None)):
-                process.send_signal(number)
-                stat = Path(f"/proc/{process.pid}/stat").read_text()
-                assert state in {None, stat.rpartition(")")[2].split()[0]}
-    finally:
-        process.kill()
-    process.send_signal(signal.SIGSTOP)  # too late, and harmless
+    for _ in range(20):
+        for number, state in ((signal.SIGSTOP, "T"), (signal.SIGSTOP, "T"), (signal.SIGCONT, None)):
+            sleeper.send_signal(number)
+            stat = Path(f"/proc/{sleeper.pid}/stat").read_text()
+            assert state in {None, stat.rpartition(")")[2].split()[0]}
+    sleeper.kill()
+    sleeper.send_signal(signal.SIGSTOP)  # too late, and harmless
 
 
 def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
@@ -121,13 +118,10 @@ def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
         SupervisedProcess(["/no/such/java"], log=tmp_path / "log")
 
 
-def test_a_fork_of_the_owner_cannot_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    process = SupervisedProcess(["sleep", "600"], log=tmp_path / "log")
-    try:
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "getpid", lambda: -1)
-            process.kill()
-        assert process.alive
-    finally:
-        process.kill()
-    assert not process.alive
+def test_a_fork_of_the_owner_cannot_kill(sleeper: SupervisedProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        sleeper.kill()
+    assert sleeper.alive
+    sleeper.kill()
+    assert not sleeper.alive

@@ -1,15 +1,15 @@
 """OpenTelemetry and Datadog, the real ones: trace headers arrive where they do with the plain client."""
 
 import json
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
+from tests.integration.programs import ended
 
 pytestmark = pytest.mark.kafka
 
@@ -17,25 +17,16 @@ PROGRAM = Path(__file__).parent / "traced_producer.py"
 MODES = ("plain", "None", "failed", "hedge")
 
 
-def run(cluster: KafkaCluster, make_topic: Callable[..., str], *words: str) -> dict[str, Any]:
+def run(cluster: KafkaCluster, make_topic: MakeTopic, *words: str) -> dict[str, Any]:
     topics = [make_topic(partitions=3) for _ in MODES]
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), *words, cluster.bootstrap_servers, *topics],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = ended(sys.executable, PROGRAM, *words, cluster.bootstrap_servers, *topics, limit_s=120)
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("tracer", ["opentelemetry", "datadog"])
-def test_confluent_kafka(
-    kafka_cluster: KafkaCluster, kafka_topic: Callable[..., str], tracer: str, when: str
-) -> None:
+def test_confluent_kafka(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tracer: str, when: str) -> None:
     told = run(kafka_cluster, kafka_topic, tracer, when, "confluent")
     plain = told.pop("plain")
     assert plain["traced"] == plain["arrived"] == plain["sent"] > 0
@@ -47,7 +38,7 @@ def test_confluent_kafka(
 
 
 @pytest.mark.parametrize("when", ["before", "attach"])
-def test_kafka_python(kafka_cluster: KafkaCluster, kafka_topic: Callable[..., str], when: str) -> None:
+def test_kafka_python(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, when: str) -> None:
     """Datadog traces confluent-kafka only."""
     told = run(kafka_cluster, kafka_topic, "opentelemetry", when, "kafka-python")
     for mode, seen in told.items():

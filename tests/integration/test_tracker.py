@@ -9,7 +9,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-import uuid
 from collections.abc import Iterator
 from typing import Self
 
@@ -32,7 +31,9 @@ from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
 from tests.control_kit import growth
+from tests.rights_kit import tracking
 from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
@@ -67,11 +68,6 @@ class World:
         return len(self.producer.poller.cluster.by_topic[self.topic].partitions)
 
     @property
-    def topic_id(self) -> str | None:
-        assert self.producer.poller.cluster is not None
-        return self.producer.poller.cluster.by_topic[self.topic].topic_id
-
-    @property
     def cluster_id(self) -> str:
         assert self.producer.poller.cluster is not None
         return str(self.producer.poller.cluster.cluster_id)
@@ -101,11 +97,10 @@ class World:
 
 
 @pytest.fixture
-def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
+def world(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> Iterator[World]:
     config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
     prefix = own_control_topics(kafka_cluster.bootstrap_servers, wait_until)
-    topic = f"grown-{uuid.uuid4().hex[:8]}"
-    kafka_cluster.create_topic(topic, 6)
+    topic = kafka_topic(6)
     partitioner = DefaultPartitioner()
     producer = PartitioningProducer(config, partitioner, poller_options={"interval": 0.3})
     producer.produce(topic, b"v", b"k")
@@ -134,14 +129,8 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
 
 @pytest.fixture
 def tracker(world: World) -> Iterator[Tracker]:
-    tracker = Tracker(world.config, prefix=world.prefix)
-    stop = threading.Event()
-    thread = threading.Thread(target=tracker.run, args=(stop,))
-    thread.start()
-    yield tracker
-    stop.set()
-    thread.join(LIMIT_S)
-    assert not thread.is_alive()
+    with tracking(world.config, world.prefix) as tracker:
+        yield tracker
 
 
 @pytest.fixture
@@ -171,8 +160,7 @@ def group(world: World) -> Iterator[str]:
 
 def test_an_increase_from_request_to_convergence(world: World, group: str, tracker: Tracker) -> None:
     wait_until(lambda: tracker.status.elected, "it is elected")
-    spec = world.increase(execute=True, gate=True)
-    world.command("chg-1", Verb.REQUEST, spec=spec)
+    world.command("chg-1", Verb.REQUEST, spec=world.increase(execute=True, gate=True))
     wait_until(lambda: world.states("chg-1")[-1:] == [State.CONVERGED], "the change has converged")
     assert world.states("chg-1") == [
         State.REQUESTED, State.GATED, State.CONVERGING, State.CONVERGED

@@ -91,10 +91,11 @@ class Row:
 def all_rows() -> dict[str, Row]:
     """Return the rows by name, in the order in which they run."""
     rows = {f"kafka-{v}": Row(_files(KAFKA), environment={"KPE_KAFKA_VERSION": v}) for v in KAFKA_VERSIONS}
-    for each in ("lowest", "newest"):
-        rows[f"clients-{each}"] = _beside(f"clients-{each}", _files(("confluent_drop_in", *CLIENTS)))
-    spark = _files(SPARK, "integration/spark")
-    rows["pyspark-4.2"] = Row(spark)
+    for name in ("clients-lowest", "clients-newest"):
+        packages = str(VENV / name)  # which hide those of the virtual environment
+        tests = _files(("confluent_drop_in", *CLIENTS))
+        rows[name] = Row(tests, target=(packages, f"VENV={VENV}"), environment={"PYTHONPATH": packages})
+    rows["pyspark-4.2"] = Row(_files(SPARK, "integration/spark"))
     tests = ("tests/unit", "tests/spec", "tests/property", *_files(PYTHON))
     for version in PYTHONS:
         if version == f"{sys.version_info.major}.{sys.version_info.minor}":
@@ -109,12 +110,6 @@ def all_rows() -> dict[str, Row]:
 def _files(names: Iterable[str], folder: str = "integration") -> tuple[str, ...]:
     paths = (Path("tests", folder, name) for name in names)
     return tuple(str(path.with_name(f"test_{path.name}.py")) for path in paths)
-
-
-def _beside(name: str, tests: Sequence[str]) -> Row:
-    """Return a row with packages that hide those of the virtual environment."""
-    packages = str(VENV / name)
-    return Row(tests, target=(packages, f"VENV={VENV}"), environment={"PYTHONPATH": packages})
 
 
 def run(row: Row) -> tuple[bool, str]:

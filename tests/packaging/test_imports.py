@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -93,27 +94,39 @@ def modules_of(directory: Path) -> list[Path]:
     return modules
 
 
-def imported_by(file: Path, *, below: str = "") -> set[str]:
-    """Return the parts of this package, or those below one of them, that a file imports."""
-    modules: set[str] = set()
+def names_imported_by(file: Path) -> Iterator[list[str]]:
+    """Yield the parts of the name of every module that a file imports."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
+            yield from (alias.name.split(".") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            modules.add(node.module)
+            yield node.module.split(".")
+
+
+def imported_by(file: Path, *, below: str = "") -> set[str]:
+    """Return the parts of this package, or those below one of them, that a file imports."""
     above = [PACKAGE.name, *below.split()]
-    parts = (module.split(".") for module in modules)
+    parts = names_imported_by(file)
     return {part[len(above)] for part in parts if part[: len(above)] == above and len(part) > len(above)}
 
 
 def modules_imported_by(file: Path) -> set[str]:
     """Return the first part of every module that a file imports."""
-    tree = [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
-    plain = {alias.name for node in tree if isinstance(node, ast.Import) for alias in node.names}
-    return {
-        name.partition(".")[0]
-        for name in plain | {node.module or "" for node in tree if isinstance(node, ast.ImportFrom)}
-    }
+    return {first for first, *_ in names_imported_by(file)}
+
+
+def python(program: str, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a program; fail if it does."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", program],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 @pytest.mark.parametrize("wing", LAYERS)
@@ -161,15 +174,7 @@ def test_importing_the_package_imports_no_client_no_spark_no_cli(first: str) -> 
         f"import sys, {first}, {second.pop()}, kafka_partition_events.listeners;"
         f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY!r}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert not done.stdout.split()
+    assert not python(program, "-W", "error").stdout.split()
 
 
 @pytest.mark.parametrize(("module", "with_it"), [("testing.plugin", set()), ("cli.app", {"typer"})])
@@ -178,10 +183,7 @@ def test_what_starts_often_is_cheap_to_load_and_needs_no_other_extra(module: str
         f"import sys, kafka_partition_events.{module};"
         f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY | {'py4j'}!r}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert set(done.stdout.split()) <= with_it
+    assert set(python(program).stdout.split()) <= with_it
 
 
 HELP = {
@@ -225,14 +227,7 @@ def test_help_and_completion_import_next_to_nothing(
     )
     words = completed or ""
     asked = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": f"{words.count(' ')}"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **(asked if completed else {})},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = python(program, **(asked if completed else {}))
     assert done.stdout
     loaded = set(done.stderr.splitlines()[-1].split())
     ours = {name.removeprefix(f"{PACKAGE.name}.") for name in loaded if name.startswith(f"{PACKAGE.name}.")}

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TIERS = tomllib.loads(Path(__file__).with_name("public_names.toml").read_text(encoding="utf-8"))
 PUBLIC: dict[str, list[str]] = {module: names for tier in TIERS.values() for module, names in tier.items()}
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "change-control").glob("*.md")]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 EXAMPLES = [*(ROOT / "examples").rglob("*.py")]
 
 
@@ -57,3 +58,14 @@ def test_a_name_that_is_imported_when_it_is_asked_for_is_what_a_type_checker_see
     assert set(dir(package)) >= {*seen, "__version__"}
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         package.nonsense  # noqa: B018
+
+
+def test_each_extra_is_documented() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert [name for name in EXTRAS if f"| `{name}` |" not in page] == []
+
+
+def test_all_means_all_but_the_service_and_the_demo() -> None:
+    (all_,) = EXTRAS["all"]
+    named = set(all_.partition("[")[2].rstrip("]").split(","))
+    assert EXTRAS.keys() - named <= {"all", "observe", "demo"}

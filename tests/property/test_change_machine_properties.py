@@ -54,8 +54,8 @@ class OneChange(RuleBasedStateMachine):
     def say(self, names: str, status: Status) -> None:
         self.story.says(names, status)
 
-    @rule(positioned=st.sampled_from([frozenset(), NEW - {7}, NEW]), reads=st.booleans())
-    def probe(self, positioned: frozenset[int], reads: bool) -> None:
+    @rule(positioned=st.sampled_from([frozenset(), NEW - {7}, NEW]))
+    def probe(self, positioned: frozenset[int]) -> None:
         self.story.probed("billing", positioned)
 
     @rule(verb=st.sampled_from([v for v in Verb if v is not Verb.REQUEST]), actor=st.sampled_from("xy"))

@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 
-from attrs import evolve, frozen
+from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -29,18 +29,14 @@ FORGOTTEN_WITHIN_S = 13
 """The longest rest, a lost connection before it, and the time in which somebody may be tried."""
 
 
-class FeedbackMachine(RuleBasedStateMachine):
-    """Records are sent to anybody (keyed ones are), and answered, lost and moved in any order."""
+class DetectorMachine(RuleBasedStateMachine):
+    """A detector, and who is suspect by what it tells."""
 
     def __init__(self) -> None:
         super().__init__()
         self.detector = FailureDetector(SHORT)
         self.now = 50.0
-        self.flying: dict[int, deque[tuple[float, bool]]] = {b: deque() for b in BROKERS}
         self.episodes: set[int] = set()
-        self.listed = set(BROKERS)
-        self.in_flight = {b: InFlight("t", b, leader=b) for b in BROKERS}
-        self.detector.snapshot(BROKERS, self.now)
 
     def note(self, changes: tuple[Change, ...]) -> None:
         for change in changes:
@@ -52,6 +48,16 @@ class FeedbackMachine(RuleBasedStateMachine):
                 assert change.broker in self.episodes, "cleared without a suspicion"
                 assert change.suspected_ms >= 0
                 self.episodes.remove(change.broker)
+
+
+class FeedbackMachine(DetectorMachine):
+    """Records are sent to anybody (keyed ones are), and answered, lost and moved in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flying: dict[int, deque[tuple[float, bool]]] = {b: deque() for b in BROKERS}
+        self.in_flight = {b: InFlight("t", b, leader=b) for b in BROKERS}
+        self.detector.snapshot(BROKERS, self.now)
 
     @rule(broker=broker_ids, count=st.integers(1, 5))
     def send(self, broker: int, count: int) -> None:
@@ -195,29 +201,18 @@ partitions = st.integers(0, len(PLACES) - 1)
 handles = st.integers(0, 2)
 
 
-class ReplicaMachine(RuleBasedStateMachine):
+class ReplicaMachine(DetectorMachine):
     """Partitions with followers, three handles to their leaders; records meet any fate, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.detector = FailureDetector(SHORT)
         self.detector.standbys = 2
-        self.now = 50.0
         self.in_flight = {
             (handle, p): InFlight("t", p, handle, leader, frozenset(followers))
             for handle in (0, 1, 2)
             for p, (leader, *followers) in enumerate(PLACES)
         }
-        self.episodes: set[int] = set()
         self.detector.snapshot(range(1, 5), self.now)
-
-    def note(self, changes: tuple[Change, ...]) -> None:
-        for change in changes:
-            if isinstance(change, BrokerSuspected):
-                assert change.broker not in self.episodes, "suspected twice"
-                self.episodes.add(change.broker)
-            else:
-                self.episodes.remove(change.broker)
 
     @rule(handle=handles, partition=partitions, count=st.integers(1, 3))
     def send(self, handle: int, partition: int, count: int) -> None:
@@ -428,7 +423,7 @@ def test_after_all_faults_everybody_gets_records_again_and_nobody_starves(
     seed: int, faults: dict[int, Fault]
 ) -> None:
     """Two seconds of faults, then eight without; the last three are looked at."""
-    outcome = Simulation(seed=seed, seconds=11, rate=1000, faults=faults, policy=evolve(SHORT)).run()
+    outcome = Simulation(seed=seed, seconds=11, rate=1000, faults=faults, policy=SHORT).run()
     last = Counter({b: sum(outcome.by_broker_and_second[b, s] for s in (8, 9, 10)) for b in BROKERS})
     assert min(last.values()) > 800, "of 1,000 each"
     assert not outcome.suspects

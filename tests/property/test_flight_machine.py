@@ -288,16 +288,13 @@ class FlightMachine(RuleBasedStateMachine):
 
     @invariant()
     def one_outcome_at_most(self) -> None:
-        if not hasattr(self, "flight"):
-            return
         assert all(count == 1 for count in self.library.outcomes.values())
         assert self.library.outcomes.keys() <= self.accepted
         assert self.flight.waiting == len(self.flight.copies.queue)
 
     @invariant()
     def keys_keep_their_order(self) -> None:
-        if hasattr(self, "flight"):
-            assert self.library.handed == self.sent_in_order
+        assert self.library.handed == self.sent_in_order
 
     def teardown(self) -> None:
         if not hasattr(self, "flight"):

@@ -46,8 +46,7 @@ def test_whatever_comes_the_snapshot_makes_sense(history: list[Observation]) -> 
 
 @given(histories)
 def test_generation_counts_changes_and_what_is_unchanged_keeps_its_object(history: list[Observation]) -> None:
-    outcomes = play(history)
-    for before, after in pairwise(outcomes):
+    for before, after in pairwise(play(history)):
         old, new = before.cluster, after.cluster
         if new is not old:
             assert new.generation == old.generation + 1
@@ -57,28 +56,25 @@ def test_generation_counts_changes_and_what_is_unchanged_keeps_its_object(histor
             if known == info:
                 assert known is info
             elif known is not None:
+                shrunk = len(info.partitions) < len(known.partitions)
                 for p, q in zip(known.partitions, info.partitions, strict=False):
-                    assert p != q or p is q or known.topic_id != info.topic_id or _shrunk(known, info)
+                    assert p != q or p is q or known.topic_id != info.topic_id or shrunk
 
 
 @given(histories)
 def test_an_answer_refused_whole_leaves_everything_as_it_was(history: list[Observation]) -> None:
-    outcomes = play(history)
-    for before, after in pairwise(outcomes):
+    for before, after in pairwise(play(history)):
         if not after.good:
             assert after.cluster is before.cluster
             assert len(after.refusals) == 1
             assert after.refusals[0].topic is None
-            assert (after.memory.unlisted, after.memory.retired) == (
-                before.memory.unlisted,
-                before.memory.retired,
-            )
+            assert after.memory.unlisted == before.memory.unlisted
+            assert after.memory.retired == before.memory.retired
 
 
 @given(histories)
 def test_counts_never_fall_and_epochs_fall_only_after_strikes(history: list[Observation]) -> None:
-    outcomes = play(history)
-    for before, after in pairwise(outcomes):
+    for before, after in pairwise(play(history)):
         for name, old in before.cluster.by_topic.items():
             new = after.cluster.by_topic.get(name)
             if new is None or new.topic_id != old.topic_id:
@@ -115,12 +111,7 @@ def test_an_honest_answer_that_repeats_is_believed_in_the_end(
 
 @given(histories)
 def test_refusals_count_up_one_by_one(history: list[Observation]) -> None:
-    outcomes = play(history)
-    for before, after in pairwise(outcomes):
+    for before, after in pairwise(play(history)):
         for refusal in after.refusals:
             last = before.memory.strikes.get((refusal.reason, refusal.topic, refusal.partition))
             assert refusal.strike == 1 or (last is not None and refusal.strike == last.count + 1)
-
-
-def _shrunk(old: object, new: object) -> bool:
-    return len(new.partitions) < len(old.partitions)  # type: ignore[attr-defined]

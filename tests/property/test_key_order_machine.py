@@ -66,9 +66,7 @@ class Library:
     }
     most_held_s = 1e9
     is_full = False
-    meanwhile: Callable[[], None] | None = (
-        None  # what another thread does just before a record is handed over
-    )
+    meanwhile: Callable[[], None] | None = None  # what another thread does just before the hand-over
 
     def __init__(self) -> None:
         self.queues: dict[tuple[int, int], deque[Sent]] = defaultdict(deque)

@@ -11,7 +11,6 @@ What is promised, and checked at each record that is handed out:
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_partition_events.clients.ordered import asking
-from kafka_partition_events.clients.ordered.order import NextRecord, Order, Question
+from kafka_partition_events.clients.ordered.order import NextRecord, Order
 from kafka_partition_events.testing import ManualClock
 from tests.ordered_kit import TOPIC, Group, Member, Partition, Plain, headers, in_memory
 from tests.property.examples import scaled
@@ -298,14 +297,12 @@ def test_whatever_headers_say_every_wait_ends(data: st.DataObject) -> None:
     assert left
 
 
-def turns(order: Order, now: float) -> Iterator[Question]:
-    yield from [question] if (question := order.question(now)) else []
-
-
 @given(st.permutations([0, 1, 2]))
 def test_a_ring_on_purpose_waits_for_the_limit_and_no_longer(turn: list[int]) -> None:
     order = Order(300.0)
     for at in turn:
         assert order.judge((TOPIC, at), 0, headers({(at + 1) % 3: 0}), 0.0) is NextRecord.WAIT
-    assert [order.overdue(question.asked) for question in turns(order, 299.0)] == [[]]
-    assert [len(order.overdue(question.asked)) for question in turns(order, 301.0)] == [3]
+    for now, overdue in ((299.0, 0), (301.0, 3)):
+        question = order.question(now)
+        assert question is not None
+        assert len(order.overdue(question.asked)) == overdue

@@ -51,10 +51,6 @@ class Taken:
     after: PollState
     news: StepResult
 
-    @property
-    def told(self) -> tuple[ev.Event, ...]:
-        return (*self.news.events, *self.news.rest)
-
 
 def play(history: History, stored: Cluster | None) -> list[Taken]:
     seconds, sequence, taken = 0.0, 0, []
@@ -121,7 +117,7 @@ def test_a_snapshot_is_usable_from_a_good_answer_on_until_it_is_too_old(
 def test_outages_and_staleness_begin_and_end_in_turn(history: History, stored: Cluster | None) -> None:
     out, stale = False, False
     for one in play(history, stored):
-        for event in one.told:
+        for event in (*one.news.events, *one.news.rest):
             match event:
                 case ev.MetadataUnavailable():
                     assert not out
@@ -132,8 +128,6 @@ def test_outages_and_staleness_begin_and_end_in_turn(history: History, stored: C
                 case ev.MetadataRecovered():
                     assert out or stale or (stored is not None and not one.before.confirmed)
                     out = stale = False
-                case _:
-                    pass
         assert (one.after.health.failures > 0, one.after.health.stale) == (out, stale)
 
 

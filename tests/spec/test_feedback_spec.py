@@ -14,10 +14,11 @@ leader, followers...]} with ``handles: 2``) and ``steps``. Times are in ms. A st
 - ``snapshot``: the brokers that metadata lists (and with ``needed: {leaders: [...]}`` those that lead
   something, while none follows); ``needs: {partition: [leader, followers...]}``: metadata says so from now
   on; ``moved: [from, to, records]``: a leader changed;
-- ``probe``: brokers that must be exactly those that are due for one; they get it; - ``write``: steady traffic
-up to ``until``: each ``every`` ms one record to each partition whose brokers are not
-  avoided, and the probes that are due; ``takes: {partition: [latencies, ...]}`` are its answers' in turn, in
-  order on each connection (none: no answer);
+- ``probe``: brokers that must be exactly those that are due for one; they get it; ``try: {broker: name}``
+  sends that of a broker to one of its partitions;
+- ``write``: steady traffic up to ``until``: each ``every`` ms one record to each partition whose brokers are
+  not avoided, and the probes that are due; ``takes: {partition: [latencies, ...]}`` are its answers' in turn,
+  in order on each connection (none: no answer);
 - ``polled: false``: no poll at the end of the step;
 
 and then expect ``changes`` (in the words of `in_words`; all since the step before, [] if it does not say),

@@ -31,24 +31,20 @@ STORIES = [
 
 def in_words(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - a dictionary
     match event:
+        case ev.MetadataRejected(reason=reason, topic=None, strike=strike):
+            return f"{reason} whole answer strike {strike}"
         case ev.MetadataRejected(reason=reason, topic=topic, partition=partition, strike=strike):
-            where = (
-                "whole answer" if topic is None else topic if partition is None else f"{topic}-{partition}"
-            )
-            return f"{reason} {where} strike {strike}"
+            return f"{reason} {topic}{'' if partition is None else f'-{partition}'} strike {strike}"
         case ev.TopicRecreated(topic=topic, old=old, new=new, inferred=inferred):
             return f"topic_recreated {topic} {old.topic_id} -> {new.topic_id}{' inferred' * inferred}"
         case ev.TopicIdLearned(topic=topic, new=new):
             return f"topic_id_learned {topic} {new.topic_id}"
         case ev.PartitionsAdded(topic=topic, old=old, new=new):
             return f"partitions_added {topic} {len(old.partitions)} -> {len(new.partitions)}"
-        case ev.LeaderChanged(topic=topic, partition=partition, old=old, new=new, moved=moved):
-            change = (
-                f"{old.leader} -> {new.leader}"
-                if moved
-                else f"epoch {old.leader_epoch} -> {new.leader_epoch}"
-            )
-            return f"leader_changed {topic}-{partition} {change}"
+        case ev.LeaderChanged(topic=topic, partition=partition, old=old, new=new, moved=True):
+            return f"leader_changed {topic}-{partition} {old.leader} -> {new.leader}"
+        case ev.LeaderChanged(topic=topic, partition=partition, old=old, new=new):
+            return f"leader_changed {topic}-{partition} epoch {old.leader_epoch} -> {new.leader_epoch}"
         case ev.IsrChanged(topic=topic, partition=partition, old=old, new=new):
             return f"isr_changed {topic}-{partition} {list(old.isr)} -> {list(new.isr)}"
         case ev.ReplicasChanged(topic=topic, partition=partition, old=old, new=new):

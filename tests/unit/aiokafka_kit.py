@@ -7,7 +7,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.protocol.metadata import MetadataResponse_v5
-from attrs import define, field
+from attrs import define
 
 from kafka_partition_events import DefaultPartitioner, MetadataPoller
 from kafka_partition_events.clients.aiokafka import attach
@@ -77,7 +77,6 @@ class Rig:
     partitioner: Any
     poller: MetadataPoller
     offset: int = 0
-    failures: list[Any] = field(factory=list)
 
     @property
     def adapter(self) -> Any:

@@ -79,13 +79,12 @@ class Rig:
         """Do as the failure detector does when replicas are suspect, and have a second handle."""
         self.trust(STANDBY, replicas or (4,), down)
         if self._further is None:
-            self._further = self._open_detour()
+            detour = self._detour
+            detour.open = self._further = detour._make()
 
-    def _open_detour(self) -> Any:
-        detour = self.producer._detours.get(STANDBY)
-        assert detour is not None
-        detour.open = detour._make()
-        return detour.open
+    @property
+    def _detour(self) -> Any:
+        return self.producer._detours.get(STANDBY)
 
     def trust(
         self, handle: int = MAIN, replicas: tuple[int, ...] = (), down: frozenset[int] = frozenset()
@@ -146,11 +145,9 @@ class KafkaPythonRig(Rig):
     def partitions(self) -> list[int | None]:
         return [metadata.partition for metadata in self.heard]
 
-    def _open_detour(self) -> Any:
-        detour = self.adapter._detour
-        assert detour is not None
-        detour.open = detour._make()
-        return detour.open
+    @property
+    def _detour(self) -> Any:
+        return self.adapter._detour
 
     def report_all(self) -> None:
         while any(self.queued):
@@ -217,19 +214,10 @@ def make(queued: Counter[bool]) -> Iterator[Make]:
     yield from making(Rig, queued)
 
 
-@pytest.fixture(params=["confluent-kafka", "kafka-python"])
-def make_either(
-    request: pytest.FixtureRequest, queued: Counter[bool], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Make]:
-    """Make a rig of either client."""
-    if request.param == "confluent-kafka":
-        yield from making(Rig, queued)
-    else:
-        fake_kafka_python(monkeypatch)
-        yield from making(KafkaPythonRig, queued)
+@pytest.fixture
+def make_kafka_python(queued: Counter[bool], monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Make a rig of kafka-python."""
 
-
-def fake_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
     class Kept(KafkaPythonAdapter):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
@@ -240,6 +228,14 @@ def fake_kafka_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(attaching, "KafkaPythonAdapter", Kept)
     monkeypatch.setattr(second, "KafkaProducer", FakeProducer)
+    yield from making(KafkaPythonRig, queued)
+
+
+@pytest.fixture(params=["make", "make_kafka_python"], ids=["confluent-kafka", "kafka-python"])
+def make_either(request: pytest.FixtureRequest) -> Make:
+    """Make a rig of either client."""
+    make: Make = request.getfixturevalue(request.param)
+    return make
 
 
 def making(kind: type[Rig], queued: Counter[bool]) -> Iterator[Make]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import Cluster
 from kafka_partition_events.health.policy import DetectorPolicy
 from kafka_partition_events.partitioners.adaptive import TURN_S, AdaptivePartitioner, TopicPace
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES, record_bytes
@@ -21,21 +20,16 @@ SIX = [1, 2, 3, 1, 2, 3]
 class Asker:
     """A partitioner on a clock that stands still, and a client that asks it."""
 
-    def __init__(
-        self, leaders: list[int | None] | None = None, turn_bytes: int = BATCH_BYTES, **options: Any
-    ) -> None:
+    def __init__(self, turn_bytes: int = BATCH_BYTES, **options: Any) -> None:
         self.clock = ManualClock(100.0)
         kind: type[AdaptivePartitioner] = type("Asked", (AdaptivePartitioner,), {"turn_bytes": turn_bytes})
         self.partitioner = kind(clock=self.clock.monotonic, **{"rng": random.Random(1)} | options)
         policy = DetectorPolicy(first_rest=0.5, down_for=0.0)
         self.deliveries = judged(self.partitioner, self.clock.monotonic, policy)
-        self.apply_snapshot(cluster_of({"t": leaders or list(SIX)}, brokers=[1, 2, 3]))
+        self.partitioner.apply_snapshot(cluster_of({"t": list(SIX)}, brokers=[1, 2, 3]))
 
-    def apply_snapshot(self, cluster: Cluster) -> None:
-        self.partitioner.apply_snapshot(cluster)
-
-    def ask(self, value: bytes | None = b"v", key: bytes | None = None, topic: str = "t") -> int:
-        return self.partitioner.partition(topic, key, key, value, value, None)
+    def ask(self, value: bytes | None = b"v", key: bytes | None = None) -> int:
+        return self.partitioner.partition("t", key, key, value, value, None)
 
     def turns(self, count: int) -> list[int]:
         """Ask for one record in each of so many turns."""

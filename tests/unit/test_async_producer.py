@@ -402,6 +402,48 @@ class TestLife:
             assert not made[0].errors, "it was raised"
 
 
+class TestACallbackThatClosesIt:
+    @on_a_loop
+    async def test_may_be_one_of_a_delivery(self, made: list[Served]) -> None:
+        producer, closed = Front({}), asyncio.Event()
+
+        async def on_delivery(_error: Any, _message: Any) -> None:
+            await producer.close()
+            closed.set()
+
+        await producer.produce("t", "1", on_delivery=on_delivery)
+        made[0].report()
+        await asyncio.wait_for(closed.wait(), WAIT_S)
+
+    @on_a_loop
+    async def test_may_be_error_cb(self, made: list[Served]) -> None:
+        closed = asyncio.Event()
+
+        async def error_cb(_error: Any) -> None:
+            await producer.close()
+            closed.set()
+
+        producer = Front({"error_cb": error_cb})
+        made[0].config["error_cb"](KafkaError(KafkaError._FATAL))
+        await asyncio.wait_for(closed.wait(), WAIT_S)
+
+    @pytest.mark.parametrize("count", [1, 2])
+    @on_a_loop
+    async def test_may_do_so_while_the_application_does(self, made: list[Served], count: int) -> None:
+        producer, closed = Front({}), [asyncio.Event() for _ in range(count)]
+
+        async def on_delivery(_error: Any, _message: Any) -> None:
+            await producer.close()
+            next(it for it in closed if not it.is_set()).set()
+
+        for number in range(count):
+            await producer.produce("t", str(number), on_delivery=on_delivery)
+        made[0].report(count)
+        await asyncio.wait_for(producer.close(), WAIT_S)
+        for each in closed:
+            await asyncio.wait_for(each.wait(), WAIT_S)
+
+
 def test_it_has_what_confluents_own_has() -> None:
     theirs = pytest.importorskip("confluent_kafka.aio").AIOProducer
     special = "__aenter__", "__aexit__", "__len__"

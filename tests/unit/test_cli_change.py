@@ -32,10 +32,6 @@ def desk() -> StoryClient:
     return StoryClient()
 
 
-def at(story: Story, **fields: Any) -> StoryClient:
-    return StoryClient(story, **fields)
-
-
 class TestRequest:
     def test_the_tracker_takes_it(self, desk: StoryClient, capsys: Captured) -> None:
         assert desk.kpe(*REQUEST, "--to", "12", "--reason", "INC-1") == 0
@@ -132,7 +128,7 @@ class TestPlan:
         (plan,) = documents(capsys.readouterr().out)
         assert (plan["kind"], plan["verdict"], plan["refusal"]) == ("change_plan", "safe", None)
         assert (plan["spec"]["from_count"], plan["spec"]["to_count"]) == (6, 12)
-        assert desk.sent == []
+        assert (desk.sent, desk.story.ledger.changes) == ([], {})
 
     def test_a_group_is_exposed_unless_there_is_a_gate(self, capsys: Captured) -> None:
         desk = StoryClient(readers=(BILLING,))
@@ -173,7 +169,7 @@ class TestCancel:
         assert desk.story.change.state is State.CANCELLED
 
     def test_cancel_what_has_happened_is_refused(self, capsys: Captured) -> None:
-        assert at(grown(gated())).kpe("change", "cancel", ONE) == 1
+        assert StoryClient(grown(gated())).kpe("change", "cancel", ONE) == 1
         assert "it waits for who follows until its deadline" in capsys.readouterr().err
 
 
@@ -198,7 +194,7 @@ def test_a_shell_completes_the_ids_of_open_changes() -> None:
     story = Story()
     story.request(growth())
     story.request(growth(to_count=24), change_id="chg-2")  # refused: one is open
-    clients: list[Any] = [at(story), at(story), NoTopics()]
+    clients: list[Any] = [StoryClient(story), StoryClient(story), NoTopics()]
     services = Services(open_client=lambda *_: clients.pop(0))
     context: Any = SimpleNamespace(params={"bootstrap": "x:1"}, obj=services)
     assert [change_ids(context, begun) for begun in ("chg", "order", "chg")] == [[ONE], [], []]

@@ -81,20 +81,6 @@ def test_a_plugin_says_unknown_where_its_configuration_is_wrong(home: Path, caps
     assert capsys.readouterr().out.startswith("KPE UNKNOWN - the configuration is wrong")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (("--output", "xml"), "'xml' is not one of 'table', 'jsonl'; see"),
-        (("--topic", "t", "--to", "-3"), "'--to': it should be greater than or equal to 1; see"),
-    ],
-)
-def test_a_wrong_value_is_told_in_our_words(wrong: tuple[str, ...], words: str, capsys: Captured) -> None:
-    assert run(["change", "plan", *wrong]) == 2
-    told = capsys.readouterr().err
-    assert words in told
-    assert "Value error" not in told
-
-
 class TestOptionsThatAreCode:
     @pytest.mark.parametrize("option", ["plugin.library.paths=x", "sasl.kerberos.kinit.cmd=sh"])
     def test_are_refused(self, option: str, capsys: Captured) -> None:

@@ -69,9 +69,9 @@ class Front:
             self.answered(*[partition] * 8)
             self.deliveries.polled()
 
-    def suspect(self) -> list[Event]:
-        """Let broker 1 fall silent with two records outstanding, while broker 2 answers."""
-        self.sent(0, 3)
+    def suspect(self, *stuck: int) -> list[Event]:
+        """Let broker 1 fall silent with these records outstanding, or two, while broker 2 answers."""
+        self.sent(*(stuck or (0, 3)))
         self.listen(0.1)
         self.sent(1)
         self.listen(0.01)
@@ -161,6 +161,29 @@ class TestProbes:
         front.listen(0.06)
         detector.handle, detector.seen.held_up = STANDBY, (BrokerConnection(MAIN, 1),)
         assert front.deliveries.take_keyed_probe("t", there, 0) == STANDBY
+
+    @pytest.mark.parametrize("what_happens", ["refused for its size", "taken back as the queue is full"])
+    def test_that_are_not_sent_are_not_waited_for(self, front: Front, what_happens: str) -> None:
+        deliveries, first = front.deliveries, None
+        front.learn()
+        front.suspect(0)
+        assert deliveries.suspects() == {1}
+        for _ in range(2_000):
+            front.listen(0.01)
+            front.sent(1)
+            front.answered(1)
+            if not deliveries.probing or (probe := deliveries.take_probe("t", route(front))) is None:
+                continue
+            if first is None:
+                first = probe
+                if what_happens != "refused for its size":
+                    front.sent(probe)
+                    deliveries.withdrawn("t", probe)
+                continue
+            front.sent(probe)
+            front.clock.advance(0.005)
+            front.answered(probe)
+        assert deliveries.suspects() == frozenset()
 
 
 class TestFollow:
@@ -299,6 +322,14 @@ class TestAProducerThatEnds:
         assert not front.deliveries.avoidance, "what remains is waited for from then on"
         front.answered(3)
         assert front.deliveries._detector.seen.state(Subject(Role.LEADER, 1)).outstanding == 0
+
+    def test_may_send_while_it_closes_and_that_is_not_waited_for(self, front: Front) -> None:
+        """librdkafka's close serves callbacks, which may produce again; no report of that comes."""
+        front.learn()
+        mine = front.deliveries.new_producer()
+        front.deliveries.producer_ended(mine)
+        front.deliveries.sent("t", 0, 1, producer=mine)
+        assert front.outstanding() == {}
 
     def test_takes_nothing_from_brokers_for_a_topic_that_is_gone(self, front: Front) -> None:
         producer = front.deliveries.new_producer()

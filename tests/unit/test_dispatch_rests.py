@@ -3,13 +3,11 @@
 import pytest
 
 from kafka_partition_events.metadata import registration
-from kafka_partition_events.metadata.cluster import EMPTY
-from kafka_partition_events.metadata.events import Event, MetadataStale
+from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.metadata.registration import REST_S, SLICE_S, Batch, Registration
+from kafka_partition_events.metadata.registration import REST_S, SLICE_S, Registration
 from kafka_partition_events.testing.clock import ManualClock
-
-WAIT_S = 10.0
+from tests.unit.dispatch.mail import WAIT_S, news
 
 
 class Watch:
@@ -54,9 +52,7 @@ def delivered(listener: Working, *counts: int) -> None:
     mailbox = Registration(listener, capacity=10_000, clock=ManualClock())
     number = 0
     for count in counts:
-        events = tuple(MetadataStale(sequence=number + n, age_s=0, limit_s=0) for n in range(count))
-        number += count
-        mailbox.put(Batch(EMPTY, events))
+        mailbox.put(news(*range(number, number := number + count)))
         assert mailbox.wait_synced(WAIT_S)
     mailbox.close(wait=WAIT_S)
     assert listener.heard == list(range(number)), "all of it, in order"

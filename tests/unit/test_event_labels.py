@@ -1,7 +1,7 @@
 """Labels of events, by what ``kpe.changes`` tells: in time, or none at all."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 from structlog.testing import capture_logs
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.codec import key_of
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
@@ -17,6 +17,7 @@ from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.observe.labels import READ_LIMIT_S, RETRY_S, EventLabels
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
+from tests import control_kit
 from tests.control_kit import CLUSTER, ONE, TOPIC, TOPIC_ID, Story, growth
 from tests.every_event import EVERY_EVENT
 
@@ -26,37 +27,24 @@ UNPLANNED = {"planned": False}
 
 
 @define(eq=False)
-class Link:
-    """``kpe.changes`` in memory; ``trouble`` is raised, ``held`` keeps a reading from ending."""
+class Link(control_kit.Link):
+    """The control topics in memory; ``trouble`` is raised, ``held`` keeps a reading from ending."""
 
-    appended: list[tuple[bytes, bytes | None]] = field(factory=list)
     trouble: Exception | None = None
     held: threading.Event = field(factory=threading.Event)
     begun: threading.Event = field(factory=threading.Event)
-    reads: int = 0
-    closed: bool = False
 
     def __attrs_post_init__(self) -> None:
         self.held.set()
 
-    def write(self, change: Change) -> None:
-        self.appended.append((key_of(change).encode(), encode(change)))
-
     def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
         assert 0 < timeout <= READ_LIMIT_S
-        self.reads += 1
         self.begun.set()
         assert self.held.wait(LIMIT_S)
         if self.trouble is not None:
+            self.reads += 1
             raise self.trouble
-        found, self.appended = self.appended, []
-        return found
-
-    def publish(self, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
-        raise AssertionError("an observer writes nothing")
-
-    def close(self) -> None:
-        self.closed = True
+        return super().read_changes(timeout)
 
 
 def sight(count: int) -> Cluster:
@@ -90,7 +78,7 @@ def world() -> Iterator[World]:
     yield world
     world.link.held.set()
     world.labels.close()
-    assert world.link.closed
+    assert (world.link.closed, world.link.at_ms) == (True, 1_000), "an observer writes nothing"
 
 
 def a_request(**fields: Any) -> Change:

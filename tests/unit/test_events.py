@@ -7,8 +7,7 @@ import pytest
 
 from kafka_partition_events.events.names import name_of
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.diff import changed_partitions
+from kafka_partition_events.metadata.cluster import PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from tests.every_event import EVERY_EVENT
 
@@ -73,14 +72,3 @@ def test_what_a_partition_event_can_tell() -> None:
     new = PartitionInfo("orders", 0, 1, (1, 2, 3), (1, 3), 5)
     assert not ev.LeaderChanged(topic="orders", partition=0, old=old, new=new).moved
     assert ev.PartitionsAdded(topic="orders", old=TOPIC, new=GROWN).added == GROWN.partitions[1:]
-
-
-def test_changed_partitions_are_those_that_are_new_or_differ() -> None:
-    offline = PartitionInfo("logs", 3, None)
-    changed = changed_partitions([
-        ev.PartitionsAdded(topic="orders", old=TOPIC, new=GROWN),
-        ev.PartitionOffline(topic="logs", partition=3, old=offline, new=offline),
-        ev.TopicRemoved(topic="gone", old=TopicInfo("gone", (PartitionInfo("gone", 0, 1),))),
-        ev.BrokerRemoved(old=Node(1, "h", 9092)),
-    ])  # fmt: skip
-    assert changed == {("orders", 1): GROWN.partitions[1], ("logs", 3): offline}

@@ -1,6 +1,5 @@
 """Keys of a kafka-python producer that is attached: what waits has a future, and is sent later. No broker."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,18 +10,13 @@ from kafka_partition_events.clients.kafka_python.adapter import KafkaPythonAdapt
 from kafka_partition_events.health.in_flight import MAIN
 from tests.poller_kit import eventually
 from tests.unit.kafka_python_kit import Sent, Upper
-from tests.unit.keyed_rig import KafkaPythonRig, Make, fake_kafka_python, making, queued
+from tests.unit.keyed_rig import KafkaPythonRig, Make, queued
+from tests.unit.keyed_rig import make_kafka_python as make
 
-__all__ = ["queued"]
+__all__ = ["make", "queued"]
 
 LIMIT_S = 10
 see_to = KafkaPythonAdapter._see_to
-
-
-@pytest.fixture
-def make(queued: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    fake_kafka_python(monkeypatch)
-    yield from making(KafkaPythonRig, queued)
 
 
 def waiting(make: Make, **config: Any) -> KafkaPythonRig:

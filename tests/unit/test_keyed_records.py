@@ -6,12 +6,11 @@ One takes the second handle if none of its key is outstanding on the first, else
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException, Message
 from confluent_kafka.cimpl import Producer
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -20,7 +19,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from kafka_partition_events import ConfigurationError
 from kafka_partition_events.clients.confluent.tracers import Handle
-from kafka_partition_events.clients.flight import keyed
 from kafka_partition_events.clients.flight.copies import Copies
 from kafka_partition_events.clients.flight.key_moves import MoveKeys
 from kafka_partition_events.clients.flight.record import Record
@@ -28,18 +26,9 @@ from kafka_partition_events.clients.flight.reports import ProducerReports
 from kafka_partition_events.health.in_flight import MAIN, STANDBY
 from kafka_partition_events.partitioners.base import UNASSIGNED
 from tests.unit.kafka_python_kit import FakeProducer
-from tests.unit.keyed_rig import (
-    KafkaPythonRig,
-    Make,
-    Rig,
-    fake_kafka_python,
-    make,
-    make_either,
-    making,
-    queued,
-)
+from tests.unit.keyed_rig import Make, Rig, make, make_either, make_kafka_python, queued
 
-__all__ = ["make", "make_either", "queued"]
+__all__ = ["make", "make_either", "make_kafka_python", "queued"]
 
 KEYS = [b"key-%d" % number for number in range(60)]
 MOVE = MoveKeys(compacted_ok=True)
@@ -146,7 +135,6 @@ def test_a_topic_whose_cleanup_policy_is_not_known_keeps_its_keys(make_either: M
     rig.suspect(2)
     rig.produce(rig.a_key(1))
     assert (rig.queued, rig.keys.moved) == ((0, 1), 0)
-    assert rig.keys.moved == 0
 
 
 def test_an_empty_key_that_is_none_has_no_order(make: Make) -> None:
@@ -212,22 +200,6 @@ def test_a_key_whose_stand_in_no_handle_has_heard_of_waits_for_that(
     assert rig.partitions != [1, 1]
 
 
-def test_a_record_that_comes_to_no_hand_over_is_not_counted(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else its key would wait for it for ever, and the producer's end for the key."""
-
-    def interrupted(*_: object) -> Record:
-        raise KeyboardInterrupt
-
-    rig = make(keys=MOVE)
-    rig.suspect()
-    monkeypatch.setattr(keyed._KeyedRecord, "to_send", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        rig.produce(b"key")
-    assert not rig.producer._flight.keyed.order.counts_some("t")
-
-
 def test_a_key_that_is_away_goes_on_there_when_nothing_is_known_of_the_topic_any_more(make: Make) -> None:
     rig = make(keys=MOVE)
     rig.suspect(2)
@@ -239,19 +211,18 @@ def test_a_key_that_is_away_goes_on_there_when_nothing_is_known_of_the_topic_any
     assert rig.partitions != [1, 1], "it has left its home"
 
 
-def test_what_is_interrupted_before_its_hand_over_is_not_tracked(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_interrupted_before_its_hand_over_is_not_tracked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else its partition would be waited for, and be avoided for good."""
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    rig = make(rescue="hedge")
-    monkeypatch.setattr(Copies, "launched", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        rig.produce(None)
-    assert not any(rig.partitioner.deliveries.stats.outstanding.values())
+    with contextlib.closing(Rig(Counter(), {}, {"rescue": "hedge"})) as rig:
+        monkeypatch.setattr(Copies, "launched", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rig.produce(None)
+        outstanding = rig.partitioner.deliveries.stats.outstanding
+        assert {*outstanding.values()} == {0}, "it was tracked, and taken back"
 
 
 class TestARecordThatWaits:
@@ -276,34 +247,34 @@ class TestARecordThatWaits:
         assert error is not None
         assert message.error() == error
 
-    def test_is_tried_again_after_an_interrupt(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        rig = self.waiting(make)
-
-        def interrupted(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(keyed.KeyedRecords, "_refusal", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                rig.report_all()
-        rig.report_all()
-        assert rig.keys.waiting == 0
-        assert len(rig.outcomes) == 3
-
-    def test_has_its_outcome_though_a_callback_raises_while_it_is_closed(
+    def test_has_its_outcome_though_each_callback_raises_while_it_is_closed(
         self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        rig = self.waiting(make)
+        rig, keys, heard = make(), (b"a", b"b", b"c"), list[bytes | str | None]()
+
+        def note(_error: KafkaError | None, message: Message) -> None:
+            heard.append(message.key())
+            raise ValueError("a callback's")
+
+        def flush() -> None:
+            raise ValueError("of flush")
+
+        rig.suspect()
+        rig.trust(MAIN, (4,))
+        rig.produce(*keys)
+        rig.suspect()
+        for key in keys:
+            rig.producer.produce("t", b"v", key, on_delivery=note)
+            rig.produce(key)
+        assert rig.keys.waiting == 6
         Producer.purge(rig.producer)
-
-        def interrupted() -> None:
-            raise ValueError("of a callback")
-
-        monkeypatch.setattr(rig.producer, "flush", interrupted)
-        with pytest.raises(ValueError, match="of a callback"):
-            rig.producer.close()
-        assert len(rig.outcomes) == 3
-        monkeypatch.setattr(rig.producer, "purge", lambda: None)  # it has been closed
+        with monkeypatch.context() as patched:
+            patched.setattr(rig.producer, "flush", flush)
+            with pytest.raises(ValueError, match=r"of flush|a callback's"):
+                rig.producer.close()
+        monkeypatch.setattr(rig.producer, "purge", lambda: None)  # which the rig would do at its end
+        assert sorted(map(str, heard)) == ["b'a'", "b'b'", "b'c'"]
+        assert len(rig.outcomes) == 6
 
     def test_takes_room_in_the_queue(self, make: Make) -> None:
         rig = self.waiting(make)
@@ -433,10 +404,8 @@ class TestTraced:
 
 class TestOnKafkaPython:
     @pytest.fixture
-    def rig(self, queued: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-        fake_kafka_python(monkeypatch)
-        for make_one in making(KafkaPythonRig, queued):
-            yield make_one(**HEDGE)
+    def rig(self, make_kafka_python: Make) -> Any:
+        return make_kafka_python(**HEDGE)
 
     def headers(self, rig: Any, handle: int, at: int) -> dict[str, Any]:
         return dict(rig._handles[handle].sent[at].headers)

@@ -3,7 +3,6 @@
 import logging
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 import structlog
@@ -14,17 +13,9 @@ from kafka_partition_events.log import get_logger
 LOG = get_logger("kafka_partition_events.test")
 
 
-@pytest.fixture
-def unconfigured() -> Any:
-    before = structlog.get_config() if structlog.is_configured() else None
-    structlog.reset_defaults()
-    yield
-    if before is not None:
-        structlog.configure(**before)
-
-
-@pytest.mark.usefixtures("unconfigured")
 class TestStdlib:
+    """As structlog is at the start of each test: not configured."""
+
     def test_a_line_has_its_event_and_its_facts(self, caplog: pytest.LogCaptureFixture) -> None:
         LOG.bind(sink="s3").warning("delivery_failed", failures=2)
         (record,) = caplog.records

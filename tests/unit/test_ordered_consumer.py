@@ -223,13 +223,34 @@ class TestOffsets:
         polled(member)
         assert member.stored == {}
 
-    @pytest.mark.parametrize("end", ["commit", "close"])
-    def test_commit_and_close_count_what_was_handed_out_last(self, group: Group, end: str) -> None:
+    def test_close_counts_what_was_handed_out_last(self, group: Group) -> None:
         member = reader(group, 0)
         group.partitions[0].append("one")
         assert member.poll(0) is not None
-        getattr(member, end)()
+        member.close()
         assert group.committed == {0: 1}
+
+    @pytest.mark.parametrize(
+        ("args", "kwargs", "counts"),
+        [
+            ((), {}, True),
+            ((), {"asynchronous": False}, True),
+            ((), {"message": None, "offsets": None}, True),
+            ((None,), {}, True),
+            ((None, None, False), {}, True),
+            (("message",), {}, False),
+            ((), {"offsets": ["offset"]}, False),
+        ],
+    )
+    def test_so_does_a_commit_that_names_nothing(
+        self, group: Group, monkeypatch: pytest.MonkeyPatch, args: Any, kwargs: Any, counts: bool
+    ) -> None:
+        monkeypatch.setattr(Plain, "commit", lambda member, *_args, **_kwargs: member._commit({0}))
+        member = reader(group, 0)
+        group.partitions[0].append("one")
+        assert member.poll(0) is not None
+        member.commit(*args, **kwargs)
+        assert group.committed == ({0: 1} if counts else {})
 
     def test_come_every_100_ms_while_keys_move(self, group: Group, clock: Any) -> None:
         def commits(**config: Any) -> int:

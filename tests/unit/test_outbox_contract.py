@@ -133,12 +133,6 @@ class TestHistory:
         append(outbox, *entries)
         return entries
 
-    def test_between_two_moments_has_the_first_and_not_the_second(self, outbox: SqliteOutbox) -> None:
-        since, until = NOW + timedelta(seconds=1), NOW + timedelta(seconds=3)
-        assert ids(outbox.history(since=since)) == list("1234")
-        assert ids(outbox.history(until=until)) == list("012")
-        assert ids(outbox.history(since=since, until=until)) == list("12")
-
     @pytest.mark.parametrize(
         ("names", "found"),
         [

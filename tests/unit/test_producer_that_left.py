@@ -8,19 +8,8 @@ import pytest
 
 from kafka_partition_events import AdaptivePartitioner, BufferBudget, MetadataPoller
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
-from tests.unit.test_delivery_tracker import Front
 
 LIMIT_S = 20.0
-
-
-def test_what_it_sends_while_it_closes_is_not_waited_for() -> None:
-    """librdkafka's close serves callbacks, which may produce again; nobody hears what becomes of that."""
-    front = Front()
-    front.learn()
-    mine = front.deliveries.new_producer()
-    front.deliveries.producer_ended(mine)
-    front.deliveries.sent("t", 0, 1, producer=mine)
-    assert front.outstanding() == {}
 
 
 @pytest.mark.parametrize("is_first", ["the poller is closed", "it is dropped"])

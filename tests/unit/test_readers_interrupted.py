@@ -40,29 +40,22 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 class TestConfluent:
     @pytest.mark.parametrize("at", range(1, 10))
-    def test_consume_hands_all_out_the_next_time(
-        self, group: Group, interrupt: Callable[[int], None], at: int
+    @pytest.mark.parametrize("then", ["it polls", "it is closed"])
+    def test_consume_hands_all_out_the_next_time_and_close_commits_what_was_handed_out(
+        self, group: Group, interrupt: Callable[[int], None], at: int, then: str
     ) -> None:
         member = confluent.reader(group, 0)
         for number in range(10):
             group.partitions[0].append(number)
-        first = member.poll(0)
-        assert first is not None
+        assert member.poll(0) is not None
         interrupt(at)
         with pytest.raises(KeyboardInterrupt):
             member.consume(9, 0)
-        assert confluent.polled(member, 20) == list(range(1, 10))
-
-    def test_close_commits_what_was_handed_out(self, group: Group, interrupt: Callable[[int], None]) -> None:
-        member = confluent.reader(group, 0)
-        for number in range(10):
-            group.partitions[0].append(number)
-        assert member.poll(0) is not None
-        interrupt(5)
-        with pytest.raises(KeyboardInterrupt):
-            member.consume(9, 0)
-        member.close()
-        assert group.committed == {0: 1}
+        if then == "it polls":
+            assert confluent.polled(member, 20) == list(range(1, 10))
+        else:
+            member.close()
+            assert group.committed == {0: 1}
 
     def test_poll_hands_it_out_the_next_time(self, group: Group, interrupt: Callable[[int], None]) -> None:
         member = confluent.reader(group, 0)

@@ -67,17 +67,10 @@ class TestAvoiding:
         assert r.avoiding(NOTHING) is r
         assert r.avoiding(Avoidance(frozenset({9}))) is r
 
-    def test_partitions_of_suspects_are_left_out_and_named(self) -> None:
-        r = route(cluster_of({"orders": [1, 2, 3, 1]})).avoiding(suspect(1))
-        assert r.usable == (1, 2)
-        assert r.usable_set == {1, 2}
-        assert r.avoided == (0, 3)
-        assert r.count == 4
-        assert r.online == (0, 1, 2, 3), "metadata has not said otherwise"
-
     @pytest.mark.parametrize(
         ("leaders", "suspects", "down", "usable", "avoided"),
         [
+            ([1, 2, 3, 1], [1], set(), (1, 2), (0, 3)),
             ([1, 2], [1, 2], set(), (0, 1), ()),  # where only suspects lead all are used
             ([1, 2, 3], [1, 2, 3], {1, 3}, (1,), (0, 2)),  # but for those that are down
             ([1, 2], [1, 2], {1, 2}, (0, 1), ()),
@@ -90,7 +83,9 @@ class TestAvoiding:
         self, leaders: list[int | None], suspects: list[int], down: set[int], usable: Ids, avoided: Ids
     ) -> None:
         r = route(cluster_of({"orders": leaders}, brokers=[1, 2, 3])).avoiding(suspect(*suspects, down=down))
-        assert (r.usable, r.avoided) == (usable, avoided)
+        assert (r.usable, r.avoided, r.count) == (usable, avoided, len(leaders))
+        assert r.usable_set == frozenset(usable)
+        assert r.online == tuple(p for p, it in enumerate(leaders) if it), "metadata has not said otherwise"
         assert (r.safe or set()) == {p for p, it in enumerate(leaders) if it not in (None, *suspects)}
 
     def test_nothing_stands_in_for_a_suspects_partitions_as_long_as_others_are_admitted(self) -> None:

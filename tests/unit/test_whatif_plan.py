@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events import ConfigurationError
+from kafka_partition_events import ConfigurationError, DefaultPartitioner
 from kafka_partition_events.spark.whatif.plan import MappingName, Scenario, combinations, scenarios, together
-from tests.whatif_kit import keys, partitioner_of, place_of, snapshot
-from tests.whatif_kit import placing as placing_by
+from kafka_partition_events.testing import cluster_of
+from tests.whatif_kit import keys, place_of
 
 KEYS = keys()
 MAPPINGS: list[MappingName] = ["modulo", "kept"]
@@ -23,12 +23,15 @@ class TestSingleKeys:
     def test_go_where_the_partitioners_put_them_before_and_after(
         self, mapping: MappingName, target: int, hash_name: Any
     ) -> None:
-        partitioner = partitioner_of(mapping, 12, hash_name=hash_name)
-        place = place_of(Scenario(current=12, partitions=target, mapping=mapping), hash_name)
-        before = [placing_by(partitioner)(key) for key in KEYS]
-        partitioner.apply_snapshot(snapshot(target))
-        after = [placing_by(partitioner)(key) for key in KEYS]
+        kept = {"orders": 12} if mapping == "kept" else None
+        partitioner = DefaultPartitioner(hash_name=hash_name, key_partitions=kept)
+        found = []
+        for count in (12, target):
+            partitioner.apply_snapshot(cluster_of({"orders": [1] * count}))
+            found.append([partitioner.partition("orders", key, key, None, b"", None) for key in KEYS])
         partitioner.close()
+        place = place_of(Scenario(current=12, partitions=target, mapping=mapping), hash_name)
+        before, after = found
         placed = [place(key) for key in KEYS]
         assert [each.before for each in placed] == before
         assert [each.home for each in placed] == after

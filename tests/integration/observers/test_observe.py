@@ -82,7 +82,7 @@ def test_what_was_recorded_can_be_delivered_to_another_topic_under_the_same_ids(
     observed = observer("archive").start().ready()
     cluster.grow_topic(topic, 4)
     observed.wait_until("recorded", lambda: "partitions.added" in observed.kpe("events", "ls"))
-    recorded = [json.loads(line) for line in observed.kpe("events", "ls").splitlines()]
+    recorded = observed.journal()
     with observed.config.open("a") as config:
         config.write(f'[[sinks]]\nname = "late"\ntype = "kafka"\ntopic = "{events_topic}"\n')
     observed.kpe("events", "replay", "--since", "1h", "--sink", "late")

@@ -1,15 +1,14 @@
 """One Spark session for all of these tests: one takes seconds to start, and minutes to be at full speed."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
+from kafka_partition_events.jvm import spark_jars
+from kafka_partition_events.spark.session import LASTING, local_session, own_session
 from tests.fleet_feed import STORY
 from tests.fleet_kit import COMPILED, INTERPRETED, Gold, gold_at_once
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ONE_TASK = dict.fromkeys(
     (
@@ -24,14 +23,11 @@ ONE_TASK = dict.fromkeys(
 
 
 @pytest.fixture(scope="package")
-def spark() -> "Iterator[SparkSession]":
+def spark() -> Iterator[SparkSession]:
     """A local Spark session with the Kafka connector.
 
     Tests have another plan each, so most of what a JVM compiles thoroughly is run too seldom to pay for it.
     """
-    from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415
-    from kafka_partition_events.spark.session import LASTING, local_session  # noqa: PLC0415
-
     options = "spark.driver.extraJavaOptions"
     quick = {options: f"-XX:TieredStopAtLevel=1 {LASTING[options]}"}
     session = local_session(spark_jars(), settings={**LASTING, **INTERPRETED, **ONE_TASK, **quick})
@@ -42,14 +38,12 @@ def spark() -> "Iterator[SparkSession]":
 
 
 @pytest.fixture(scope="package")
-def pipelines_spark(spark: "SparkSession") -> "SparkSession":
+def pipelines_spark(spark: SparkSession) -> SparkSession:
     """A session as pipelines make theirs, for tests that use parts of one."""
-    from kafka_partition_events.spark.session import own_session  # noqa: PLC0415
-
     return own_session(spark)
 
 
 @pytest.fixture(scope="package")
-def gold_of_the_story(spark: "SparkSession") -> Gold:
+def gold_of_the_story(spark: SparkSession) -> Gold:
     """What gold must be of `tests.fleet_feed.STORY`, however it got there."""
     return gold_at_once(spark, [record.value for record in STORY.records], STORY.days)

@@ -17,7 +17,7 @@ from kafka_partition_events.spark.pipeline import Fleet, Pipeline
 from kafka_partition_events.spark.whatif.analysis import what_if
 from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.spark.whatif.sample import of_frame
-from tests.partition_column_kit import HALF_DOWN, KEYS, every_key, mixed, numbered, placed
+from tests.partition_column_kit import HALF_DOWN, KEYS, every_key, mixed, placed, stored
 
 SERVER, BOOTSTRAP, TOPIC, STREAMED, DIRECTORY = sys.argv[1:]
 
@@ -26,8 +26,7 @@ def main() -> None:
     spark = SparkSession.builder.remote(SERVER).getOrCreate()
     told = {
         "session": type(spark).__module__,
-        "keys": placed(every_key(spark)),
-        "rows": placed(numbered(spark), cluster=HALF_DOWN),
+        "keys": placed(every_key(spark), cluster=HALF_DOWN),
         "written": write_to_kafka(mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP).hash_name,
         "records": records(spark, TOPIC),
         "refused": refused(spark),
@@ -40,29 +39,18 @@ def main() -> None:
 
 def records(spark: SparkSession, topic: str) -> list[Any]:
     """Return the key, value and partition of a topic's records."""
-    found = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", BOOTSTRAP)
-        .option("subscribe", topic)
-        .load()
-        .collect()
-    )
     return [
         [None if row["key"] is None else row["key"].decode(), row["value"].decode(), row["partition"]]
-        for row in found
+        for row in stored(spark, BOOTSTRAP, topic).collect()
     ]
 
 
 def refused(spark: SparkSession) -> dict[str, list[str]]:
     """Return what is said of what can't be done."""
-    rows = mixed(spark, 100)
-
-    def write(rows: DataFrame, **how: Any) -> Callable[[], object]:
-        how = {"topic": TOPIC, "cluster": BOOTSTRAP, "bootstrap": BOOTSTRAP, **how}
-        return lambda: write_to_kafka(rows, **how)
-
-    tried = {
-        "unknown": write(rows, topic="never-made"),
+    tried: dict[str, Callable[[], object]] = {
+        "unknown": lambda: write_to_kafka(
+            mixed(spark, 100), topic="never-made", cluster=BOOTSTRAP, bootstrap=BOOTSTRAP
+        ),
         "fleet": lambda: Pipeline(spark, Fleet(out=f"{DIRECTORY}/tables")),
     }
     return {name: saying(run) for name, run in tried.items()}

@@ -5,29 +5,27 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import asdict, define, evolve, field
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
 from kafka_partition_events.control.changes.evidence import Status
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change, Command, Given, Lease
-from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from kafka_partition_events.control.tracker.leadership import Leadership, TrackerConfig
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.ingest.sources import KafkaSource
+from kafka_partition_events.spark.pipeline import Fleet, Pipeline
+from kafka_partition_events.spark.tables.state import Taken
+from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import SAID, growth, lease
 from tests.fleet_kit import rows, tables_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kafka_partition_events.spark.tables.state import Taken
-    from kafka_partition_events.testing import KafkaCluster
+from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 LIMIT_S = 60.0
@@ -37,7 +35,7 @@ LIMIT_S = 60.0
 class Place:
     """Control topics, a topic with six partitions, and instances that are told what to say."""
 
-    cluster: "KafkaCluster"
+    cluster: KafkaCluster
     prefix: str
     topic: str
     events: str
@@ -86,12 +84,10 @@ class Place:
 
 
 @pytest.fixture
-def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
+def place(kafka_cluster: KafkaCluster) -> Iterator[Place]:
     config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
-    prefix, topic = f"t{uuid.uuid4().hex[:8]}.", f"grown-{uuid.uuid4().hex[:8]}"
-    admin = ControlTopicAdmin(config)
-    admin.create(control_topics(prefix))
-    admin.close()
+    prefix = own_control_topics(kafka_cluster.bootstrap_servers, waiting(LIMIT_S))
+    topic = f"grown-{uuid.uuid4().hex[:8]}"
     kafka_cluster.create_topic(topic, 6)
     events = f"{prefix}events"
     kafka_cluster.create_topic(events, 1)
@@ -102,7 +98,7 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
 
 
 @pytest.mark.weekly
-def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Place, tmp_path: Path) -> None:
+def test_the_trackers_totals_are_in_the_table(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     for name in "abcd":
         place.lives(name)
     place.lives("gone", ttl_s=0.0)
@@ -138,11 +134,8 @@ def test_the_trackers_totals_are_in_the_table(spark: "SparkSession", place: Plac
         fill(spark, evolve(place, prefix="other."), tmp_path)
 
 
-def fill(spark: "SparkSession", place: Place, out: Path) -> "Taken":
+def fill(spark: SparkSession, place: Place, out: Path) -> Taken:
     """Take in what there is, as ``kpe spark fleet --once --control-prefix PREFIX`` does."""
-    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
     bootstrap = place.cluster.bootstrap_servers
     events = KafkaSource(bootstrap=bootstrap, topic=place.events)
     control = KafkaSource(bootstrap=bootstrap, topic=f"{place.prefix}changes")

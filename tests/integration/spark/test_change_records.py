@@ -3,17 +3,17 @@
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped, decode_or_skip, encode
 from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.spark.control.convergence import change_convergence
+from kafka_partition_events.spark.control.records import rows as read
 from tests.control_kit import gated, grown
 from tests.fleet_kit import rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -55,10 +55,8 @@ VALUES: list[bytes] = [
 ]
 
 
-def told(spark: "SparkSession", records: Iterable[tuple[str, bytes | None]]) -> "DataFrame":
+def told(spark: SparkSession, records: Iterable[tuple[str, bytes | None]]) -> DataFrame:
     """Return the rows of ``silver/changes`` of keys and values, one appended each millisecond."""
-    from kafka_partition_events.spark.control.records import rows as read  # noqa: PLC0415
-
     written = [
         (key.encode(), value, "kpe.changes", 0, number, _EPOCH + timedelta(milliseconds=number))
         for number, (key, value) in enumerate(records)
@@ -67,7 +65,7 @@ def told(spark: "SparkSession", records: Iterable[tuple[str, bytes | None]]) -> 
     return read(spark.createDataFrame(written, schema))
 
 
-def test_what_is_not_understood_is_what_the_codec_passes_over(spark: "SparkSession") -> None:
+def test_what_is_not_understood_is_what_the_codec_passes_over(spark: SparkSession) -> None:
     wanted = []
     for value in VALUES:
         skipped = Skipped()
@@ -81,9 +79,7 @@ def test_what_is_not_understood_is_what_the_codec_passes_over(spark: "SparkSessi
     ]
 
 
-def test_a_tombstone_retires_a_change_whenever_it_comes(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.control.convergence import change_convergence  # noqa: PLC0415
-
+def test_a_tombstone_retires_a_change_whenever_it_comes(spark: SparkSession) -> None:
     def found(*records: tuple[str, bytes | None]) -> list[tuple[str, bool]]:
         made = rows(change_convergence(told(spark.newSession(), records)))
         return [(row["change_id"], row["retired"]) for row in made]

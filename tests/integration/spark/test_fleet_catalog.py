@@ -1,34 +1,26 @@
 """Tables in a catalog are as good as those in a directory."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.ingest.sources import KafkaSource
+from kafka_partition_events.spark.pipeline import Fleet, Pipeline
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import KEPT, Feed, write_feed
-from tests.fleet_kit import gold_at_once, gold_in
+from tests.fleet_kit import gold_at_once, gold_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.spark,
-    pytest.mark.weekly,
-]  # all else of a pipeline is tried on a directory
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.weekly]  # all else is tried on a directory
 
 FEED = Feed(9, topics=1, partitions=2, days=0.3)
 
 
 def test_tables_of_a_catalog(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path
+    spark: SparkSession, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
     spark.sql(f"CREATE NAMESPACE kpe_tables LOCATION '{tmp_path / 'catalog'}'")
     fleet = Fleet(out="spark_catalog.kpe_tables", work=str(tmp_path / "work"))
     half = len(FEED.records) // 2
@@ -37,8 +29,8 @@ def test_tables_of_a_catalog(
         write_feed(source.bootstrap, source.topic, records)
         mark = Pipeline(spark, fleet).run_once(source)
     assert mark.totals.read == len(FEED.records)
-    tables = fleet.tables(spark)
-    assert gold_in(tables) == gold_at_once(spark, [record.value for record in FEED.records], FEED.days)
+    wanted = gold_at_once(spark, [record.value for record in FEED.records], FEED.days)
+    assert gold_of(fleet.tables(spark)) == wanted
 
     lost = Fleet(out=fleet.out, work=str(tmp_path / "lost"))
     with pytest.raises(SparkJobError, match="is not the checkpoint of the query that has filled"):

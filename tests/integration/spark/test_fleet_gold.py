@@ -1,11 +1,16 @@
-"""Outages, blind time, availability and burn rates on worked examples, every number computed by hand."""
+"""Outages, blind time, availability, burn rates, skew and counts on worked examples, computed by hand."""
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import evolve
+from pyspark.sql import DataFrame, SparkSession
 
+from kafka_partition_events.spark.gold import availability
+from kafka_partition_events.spark.gold.blind import intervals, outages, rows_of, spans_of
+from kafka_partition_events.spark.gold.clusters import Clusters
+from kafka_partition_events.spark.gold.slo_burn import slo_burn
 from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import (
     DAY,
@@ -13,6 +18,7 @@ from tests.fleet_kit import (
     beat,
     computed,
     created,
+    gold_table,
     grown,
     inputs,
     left,
@@ -20,6 +26,7 @@ from tests.fleet_kit import (
     moved,
     offline,
     online,
+    record,
     recovered,
     rows,
     sightings,
@@ -27,17 +34,51 @@ from tests.fleet_kit import (
 )
 from tests.fleet_oracle import expected, shown
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 pytestmark = pytest.mark.spark
 
 NEXT = DAY + timedelta(days=1)
 TODAY = Days(DAY, DAY)
 
 
+def summary(at: datetime, cluster: str = "c-3") -> bytes:
+    """Return what three brokers held; in the second cluster there is one, which holds nothing."""
+    brokers: list[dict[str, Any]] = [
+        {"broker": number, "rack": rack, "leaders": leaders, "replicas": 10, "offline_replicas": 0}
+        for number, rack, leaders in ((1, "r1", 2), (2, None, 4), (3, None, 6))
+    ]
+    told: dict[str, Any] = {
+        "period": {"begin": "2026-11-20T10:00:00Z", "end": "2026-11-20T10:05:00Z"},
+        "brokers": brokers if cluster == "c-3" else [{"broker": 1, "leaders": 0, "replicas": 0}],
+        "topics": 3, "partitions": 12, "offline": 0,
+    }  # fmt: skip
+    return record("cluster.summary", at, cluster=cluster, **told)
+
+
+def of_orders(name: str, at: datetime, topic_id: str, **data: Any) -> bytes:
+    return record(name, at, cluster="c-3", topic="orders", topic_id=topic_id, **data)
+
+
+SUMMARIES = [
+    summary(moment("10:04:58")),
+    summary(moment("10:04:58"), "c-4"),
+    summary(moment("05:04:58", NEXT)),
+]
+
+THIRD: dict[str, Any] = {"cluster": "c-3"}
+COUNTS = [
+    created("orders", moment("00:00"), 6, topic_id=None, **THIRD),
+    created("orders", moment("01:00"), 6, topic_id=None, observer="b", **THIRD),  # again: no new row
+    of_orders("topic.identified", moment("02:00"), "id-1", after={"count": 6}),
+    grown("orders", moment("10:00"), 12, topic_id="id-1", planned=True, change_id="chg-7", **THIRD),
+    of_orders("topic.deleted", moment("12:00"), "id-1", before={"count": 12}),
+    created("orders", moment("13:00"), 3, topic_id="id-2", initial=False, **THIRD),
+    of_orders("topic.recreated", moment("00:10", NEXT), "id-3", after={"count": 3}),
+    created("orders", moment("05:00"), 1, cluster="c-4"),
+]
+
+
 @pytest.fixture(scope="module")
-def told(spark: "SparkSession") -> Inputs:
+def told(spark: SparkSession) -> Inputs:
     """Several stories, each a topic or a cluster of its own: one computation takes as long as many.
 
     In cluster ``c-1``, watched all the time:
@@ -51,6 +92,8 @@ def told(spark: "SparkSession") -> Inputs:
     In cluster ``c-2`` nobody looked from 10:30 to 11:30:
 
     - ``plain``: 1 partition, offline from 10:00 to 12:00
+
+    Clusters ``c-3`` and ``c-4`` are those of `SUMMARIES` and `COUNTS`.
     """
     second: dict[str, Any] = {"cluster": "c-2"}
     records = [
@@ -74,11 +117,13 @@ def told(spark: "SparkSession") -> Inputs:
         unavailable(moment("10:30"), moment("10:31"), **second),
         recovered(moment("10:30"), moment("11:30"), **second),
         online("plain", 0, moment("12:00"), prev_at=moment("11:59:59"), **second),
+        *SUMMARIES,
+        *COUNTS,
     ]
     return inputs(spark, records, moment("06:00", NEXT))
 
 
-def of(frame: "DataFrame", where: str) -> list[dict[str, Any]]:
+def of(frame: DataFrame, where: str) -> list[dict[str, Any]]:
     return rows(frame.where(where))
 
 
@@ -116,17 +161,14 @@ def test_an_outage_in_which_nobody_looked_is_censored(told: Inputs) -> None:
 # -- blind time ------------------------------------
 
 
-def blind(spark: "SparkSession", *records: bytes) -> list[tuple[str, datetime, datetime]]:
-    from kafka_partition_events.spark.gold.blind import intervals, spans_of  # noqa: PLC0415
-    from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
-
+def blind(spark: SparkSession, *records: bytes) -> list[tuple[str, datetime, datetime]]:
     told = computed(sightings(spark, records))
     names = {row["cluster_id"] for row in rows(told)}
     found = spans_of(intervals(told, Clusters(until=dict.fromkeys(names, moment("20:00")))))
     return [(span.cluster, span.begin, span.end) for span in found]
 
 
-def test_nobody_looked_from_the_last_good_look_to_the_recovery(spark: "SparkSession") -> None:
+def test_nobody_looked_from_the_last_good_look_to_the_recovery(spark: SparkSession) -> None:
     names = ("first", "two observers", "died", "still")
     first, both, dead, still = [dict[str, Any](cluster=name) for name in names]
     assert blind(
@@ -153,10 +195,7 @@ def test_nobody_looked_from_the_last_good_look_to_the_recovery(spark: "SparkSess
     ]
 
 
-def test_a_cluster_is_out_where_all_that_watch_it_say_so(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.gold.blind import outages, rows_of, spans_of  # noqa: PLC0415
-    from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
-
+def test_a_cluster_is_out_where_all_that_watch_it_say_so(spark: SparkSession) -> None:
     def told_by(observer: str, cluster: str, *beats: str, lost: str = "", back: str = "") -> list[bytes]:
         """Return the records of an observer, which saw the cluster a minute before it lost it."""
         how: dict[str, Any] = {"cluster": cluster, "observer": observer}
@@ -233,19 +272,17 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def hourly(told: Inputs) -> "DataFrame":
-    from kafka_partition_events.spark.gold.availability import hourly  # noqa: PLC0415
-
-    return computed(hourly(told.lasting, Days(DAY, NEXT)))
+def hourly(told: Inputs) -> DataFrame:
+    return computed(availability.hourly(told.lasting, Days(DAY, NEXT)))
 
 
-def hour(hourly: "DataFrame", topic: str, at: datetime, cluster: str = "c-1") -> tuple[Any, ...]:
+def hour(hourly: DataFrame, topic: str, at: datetime, cluster: str = "c-1") -> tuple[Any, ...]:
     found = of(hourly, f"cluster_id = '{cluster}' AND topic = '{topic}'")
     (row,) = [row for row in found if row["hour"] == at]
     return tuple(row[name] for name in NAMES)
 
 
-def test_an_hour_adds_up_partitions_and_is_a_range(hourly: "DataFrame") -> None:
+def test_an_hour_adds_up_partitions_and_is_a_range(hourly: DataFrame) -> None:
     # At least from 10:20 to 10:39:30, at most from 10:19:50 to 10:40.
     assert hour(hourly, "plain", moment("10:00")) == (36_000, 1170, 1210, 0, 1, True)
     (row,) = of(hourly, "cluster_id = 'c-1' AND topic = 'plain' AND incidents > 0")
@@ -254,7 +291,7 @@ def test_an_hour_adds_up_partitions_and_is_a_range(hourly: "DataFrame") -> None:
     assert hour(hourly, "plain", moment("11:00")) == (36_000, 0, 0, 0, 0, True)
 
 
-def test_what_is_open_is_offline_until_the_last_news_and_not_final(hourly: "DataFrame") -> None:
+def test_what_is_open_is_offline_until_the_last_news_and_not_final(hourly: DataFrame) -> None:
     assert hour(hourly, "open", moment("12:00")) == (4 * 3600, 3600, 3600, 0, 1, False)
     assert hour(hourly, "open", moment("05:00", NEXT)) == (4 * 3600, 3600, 3600, 0, 0, False)
     assert hour(hourly, "plain", moment("04:00", NEXT))[-1]
@@ -262,7 +299,7 @@ def test_what_is_open_is_offline_until_the_last_news_and_not_final(hourly: "Data
     assert of(hourly, "hour >= '2026-11-21 06:00:00'") == []
 
 
-def test_a_topic_of_unknown_size_has_no_availability(hourly: "DataFrame") -> None:
+def test_a_topic_of_unknown_size_has_no_availability(hourly: DataFrame) -> None:
     (row,) = of(hourly, "topic = 'unknown'")
     assert (row["offline_seconds_lo"], row["offline_seconds_hi"]) == (540, 600)
     assert (row["partition_seconds"], row["availability_lo"]) == (0, None)
@@ -272,8 +309,6 @@ def test_a_topic_of_unknown_size_has_no_availability(hourly: "DataFrame") -> Non
 
 
 def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> None:
-    from kafka_partition_events.spark.gold.slo_burn import slo_burn  # noqa: PLC0415
-
     found = computed(slo_burn(evolve(told.lasting, target=0.99), TODAY))
     burn = {
         (row["cluster_id"], row["topic"], row["window_start"]): row
@@ -296,3 +331,34 @@ def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> N
     assert burn["c-1", None, moment("10:30")]["burn_5m_hi"] == pytest.approx(1 / 28 / 0.01)
     blind = burn["c-2", "plain", moment("11:00")]
     assert (blind["burn_5m_hi"], blind["burn_1h_lo"]) == (None, pytest.approx(1 / 0.01))
+
+
+# -- what is counted as it comes ------------------------------------
+
+
+def test_skew_is_the_largest_and_the_spread_by_the_mean(told: Inputs) -> None:
+    first, second, third, other = rows(gold_table("skew", told, TODAY))
+    assert second == {
+        "cluster_id": "c-3", "period_begin": moment("10:00"), "period_end": moment("10:05"),
+        "at": moment("10:04:58"), "broker": 2, "rack": None, "leaders": 4, "replicas": 10,
+        "offline_replicas": 0, "topics": 3, "partitions": 12, "offline": 0,
+        "leaders_max_mean": 1.5, "leaders_cv": pytest.approx((8 / 3) ** 0.5 / 4),
+        "replicas_max_mean": 1.0, "replicas_cv": 0.0, "day": DAY, "hour_of_day": 10,
+    }  # fmt: skip
+    assert (first["broker"], first["rack"], third["broker"]) == (1, "r1", 3)
+    assert (other["cluster_id"], other["leaders_max_mean"], other["leaders_cv"]) == ("c-4", None, None)
+
+
+def test_a_count_holds_until_the_next(told: Inputs) -> None:
+    def spells(days: Days) -> list[dict[str, Any]]:
+        return of(gold_table("partition_count_history", told, days), "topic = 'orders'")
+
+    names = ("cluster_id", "topic_id", "valid_from", "valid_to", "count", "change_id")
+    assert sorted(tuple(row[name] for name in names) for row in spells(TODAY)) == [
+        ("c-3", "id-1", moment("00:00"), moment("10:00"), 6, None),
+        ("c-3", "id-1", moment("10:00"), moment("12:00"), 12, "chg-7"),
+        ("c-3", "id-2", moment("13:00"), moment("00:10", NEXT), 3, None),
+        ("c-4", "orders-id", moment("05:00"), None, 1, None),
+    ]
+    (last,) = spells(Days(NEXT, NEXT))
+    assert (last["topic_id"], last["valid_to"], last["day"]) == ("id-3", None, NEXT)

@@ -3,9 +3,10 @@
 import random
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kafka_partition_events.spark.tables.days import Days, Hours
 from tests.fleet_kit import (
@@ -19,7 +20,6 @@ from tests.fleet_kit import (
     left,
     moment,
     moved,
-    of_sighting,
     record,
     recovered,
     rows,
@@ -27,9 +27,6 @@ from tests.fleet_kit import (
 )
 from tests.fleet_oracle import COLUMNS, Row, expected, shown
 from tests.outage_kit import START, World
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -48,8 +45,8 @@ def records() -> list[bytes]:
     records: list[bytes] = []
     for number in range(8):
         cluster, topic = f"c-{number % 2}", f"t-{number // 2}"
-        world = World(chance, observers=2, steps=60, longest_gap_s=8000.0).run()
-        records += [of_sighting(one, cluster, topic) for one in world if one.at < START + 58 * 3600 * 10**6]
+        world = World(chance, cluster, topic, longest_gap_s=8000.0).run()
+        records += [value for at, value in world if at < START + timedelta(hours=58)]
         records += [grown(topic, some_time(), count, cluster=cluster) for count in (7, 9)]
         records += [
             moved(topic, chance.randrange(5), some_time(), chance.randrange(3), chance.randrange(3),
@@ -74,7 +71,7 @@ def records() -> list[bytes]:
 
 
 @pytest.fixture(scope="module")
-def history(spark: "SparkSession", records: list[bytes]) -> Inputs:
+def history(spark: SparkSession, records: list[bytes]) -> Inputs:
     return inputs(spark, records, END)
 
 

@@ -12,18 +12,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from attrs import evolve
+from pyspark.sql import SparkSession
 
+from kafka_partition_events.spark.tables.state_table import StateTable
+from kafka_partition_events.testing import KafkaCluster
 from tests.fleet_feed import KEPT, STORY, write_feed
 from tests.fleet_kit import Gold, gold_of, interpreting, tables_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +30,7 @@ BATCHES: Final = 3
 
 
 @contextlib.contextmanager
-def driver(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+def driver(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start ``kpe spark fleet`` in a session of its own, and kill what is left of it in the end."""
     program = "import sys; from kafka_partition_events.cli import main; main()"
     with log.open("ab") as out:
@@ -50,14 +48,14 @@ def driver(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
         kill(process)
 
 
-def kill(process: "subprocess.Popen[bytes]") -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the driver and its JVM in one moment."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
 
 
-def wait_for_file(out: Path, pattern: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_for_file(out: Path, pattern: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until the process writes one more."""
     before, deadline = {*out.glob(pattern)}, time.monotonic() + PATIENCE_S
     while not {*out.glob(pattern)} - before:
@@ -66,22 +64,14 @@ def wait_for_file(out: Path, pattern: str, process: "subprocess.Popen[bytes]", l
         time.sleep(0.002)
 
 
-@pytest.fixture(scope="module")
-def topic(kafka_cluster: "KafkaCluster") -> str:
-    """A topic of three partitions with all records of the story, those of one key in order."""
-    name = "kpe.events-killed"
-    kafka_cluster.create_topic(name, partitions=3, config=KEPT)
-    write_feed(kafka_cluster.bootstrap_servers, name, STORY.records)
-    return name
-
-
 @pytest.mark.weekly  # at random; each write by itself: test_fleet_seams.py
 @pytest.mark.kafka
 def test_gold_after_kills_and_a_pause_is_what_the_batch_computation_makes_of_all(
-    spark: "SparkSession", kafka_cluster: "KafkaCluster", topic: str, gold_of_the_story: Gold, tmp_path: Path
+    spark: SparkSession, kafka_cluster: KafkaCluster, gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
-
+    topic = "kpe.events-killed"
+    kafka_cluster.create_topic(topic, partitions=3, config=KEPT)
+    write_feed(kafka_cluster.bootstrap_servers, topic, STORY.records)
     out, log = tmp_path / "out", tmp_path / "log"
     arguments = (
         "-b", kafka_cluster.bootstrap_servers, "--events-topic", topic, "--out", str(out), "--once",
@@ -103,10 +93,11 @@ def test_gold_after_kills_and_a_pause_is_what_the_batch_computation_makes_of_all
         assert frozen.wait(PATIENCE_S) == 2, log.read_text()
     assert "another kpe spark fleet" in log.read_text()
 
-    mark = StateTable(tables_of(spark, out)).read().mark
+    tables = tables_of(spark, out)
+    mark = StateTable(tables).read().mark
     assert evolve(mark.totals, doubles=0) == evolve(STORY.counts, doubles=0)
-    records = tables_of(spark, out).read("bronze/records")
+    records = tables.read("bronze/records")
     offsets = records.select("partition", "offset")
     assert offsets.count() == offsets.distinct().count() == len(STORY.records)
     assert records.where("defect IS NOT NULL").count() == STORY.junk + STORY.unknown
-    assert gold_of(spark, out) == gold_of_the_story
+    assert gold_of(tables) == gold_of_the_story

@@ -13,18 +13,23 @@ import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.request import urlopen
 
 import pytest
 from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import SparkSession
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.spark.fleet import metrics_at
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.ingest.sources import KafkaSource
+from kafka_partition_events.spark.pipeline import Fleet, Pipeline
 from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.tables.state import Taken
+from kafka_partition_events.spark.tables.state_table import StateTable
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events.testing.ports import free_ports
@@ -33,12 +38,6 @@ from tests.fleet_kit import Gold, gold_of, tables_of
 from tests.fleet_oracle import expected, shown
 from tests.prometheus_kit import ASSETS
 from tests.waiting_kit import waiting
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kafka_partition_events.spark.ingest.sources import KafkaSource
-    from kafka_partition_events.spark.tables.state import Taken
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -52,15 +51,11 @@ def thirds() -> list[Sequence[Record]]:
     return [STORY.records[:third], STORY.records[third : 2 * third], STORY.records[2 * third :]]
 
 
-def source_of(cluster: KafkaCluster, topic: str, **how: Any) -> "KafkaSource":
-    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
-
+def source_of(cluster: KafkaCluster, topic: str, **how: Any) -> KafkaSource:
     return KafkaSource(bootstrap=cluster.bootstrap_servers, topic=topic, **how)
 
 
-def once(spark: "SparkSession", out: Path, source: "KafkaSource") -> "Taken":
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-
+def once(spark: SparkSession, out: Path, source: KafkaSource) -> Taken:
     return Pipeline(spark, Fleet(out=str(out))).run_once(source)
 
 
@@ -75,7 +70,7 @@ class Begun(NamedTuple):
 
 @pytest.fixture(scope="module")
 def begun(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, kafka_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Begun:
     assert spark is not None, "the command takes the session that is there"
     topic, out = f"kpe.events-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("fleet") / "out"
@@ -112,8 +107,8 @@ class Filled(NamedTuple):
     """
 
     out: Path
-    source: "KafkaSource"
-    mark: "Taken"
+    source: KafkaSource
+    mark: Taken
     at_first: dict[str, float]
     lags: set[float]
     at_last: dict[str, float]
@@ -130,10 +125,7 @@ def scraped(port: int) -> dict[str, float]:
 
 
 @pytest.fixture(scope="module")
-def filled(spark: "SparkSession", kafka_cluster: KafkaCluster, begun: Begun) -> Filled:
-    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
-
+def filled(spark: SparkSession, kafka_cluster: KafkaCluster, begun: Begun) -> Filled:
     kept = StateTable(tables_of(spark, begun.out))
     state = kept.take_over([])
     seen = {name: evolve(reading, behind=UNREAD) for name, reading in state.readings.items()}
@@ -195,7 +187,7 @@ def test_an_address_that_is_taken_is_told() -> None:
         metrics_at(("127.0.0.1", port), Progress()).__enter__()
 
 
-def test_what_is_no_event_is_kept_with_the_reason(spark: "SparkSession", filled: Filled) -> None:
+def test_what_is_no_event_is_kept_with_the_reason(spark: SparkSession, filled: Filled) -> None:
     records = tables_of(spark, filled.out).read("bronze/records")
     found = records.where("defect IS NOT NULL").toArrow().to_pylist()
     assert sum(row["defect"] == "unknown" for row in found) == STORY.unknown
@@ -206,9 +198,9 @@ def test_what_is_no_event_is_kept_with_the_reason(spark: "SparkSession", filled:
 
 
 def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
-    spark: "SparkSession", filled: Filled, gold_of_the_story: Gold
+    spark: SparkSession, filled: Filled, gold_of_the_story: Gold
 ) -> None:
-    found = gold_of(spark, filled.out)
+    found = gold_of(tables_of(spark, filled.out))
     assert found == gold_of_the_story
     assert found["partition_outages"]
     assert found["leader_churn"]
@@ -220,7 +212,7 @@ def test_gold_is_what_plain_python_finds(gold_of_the_story: Gold) -> None:
         assert shown(name, map(dict, gold_of_the_story[name])) == rows, name
 
 
-def test_the_views_of_assets_show_the_tables(spark: "SparkSession", filled: Filled) -> None:
+def test_the_views_of_assets_show_the_tables(spark: SparkSession, filled: Filled) -> None:
     tables, views = tables_of(spark, filled.out), ASSETS / "spark" / "views.sql"
     text = "\n".join(line for line in views.read_text().splitlines() if not line.startswith("--"))
     for statement in filter(str.strip, text.replace("${out}", str(filled.out)).split(";")):
@@ -231,7 +223,7 @@ def test_the_views_of_assets_show_the_tables(spark: "SparkSession", filled: Fill
     spark.sql("DROP SCHEMA kpe CASCADE")
 
 
-def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: Filled) -> None:
+def test_a_run_without_news_changes_nothing(spark: SparkSession, filled: Filled) -> None:
     before = sorted((filled.out / "gold").rglob("*.parquet"))
     assert once(spark, filled.out, filled.source).totals == filled.mark.totals
     assert sorted((filled.out / "gold").rglob("*.parquet")) == before
@@ -239,7 +231,7 @@ def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: Fille
 
 @pytest.mark.weekly  # what is told late: test_fleet_seams.py
 def test_what_comes_days_late_is_as_good_as_what_came_in_time(
-    spark: "SparkSession",
+    spark: SparkSession,
     kafka_cluster: KafkaCluster,
     kafka_topic: MakeTopic,
     gold_of_the_story: Gold,
@@ -251,27 +243,27 @@ def test_what_comes_days_late_is_as_good_as_what_came_in_time(
         write_feed(source.bootstrap, source.topic, records)
         mark = once(spark, tmp_path, source)
     assert mark.totals.read == len(STORY.records)
-    assert gold_of(spark, tmp_path) == gold_of_the_story
+    assert gold_of(tables_of(spark, tmp_path)) == gold_of_the_story
 
 
 # -- refusals ----------------------------------------------------------------------------------------------
 
 
 def test_a_topic_that_is_not_there_is_told(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, tmp_path: Path
+    spark: SparkSession, kafka_cluster: KafkaCluster, tmp_path: Path
 ) -> None:
     with pytest.raises(SparkJobError, match=r"no-such-topic at .*; does the topic exist"):
         once(spark, tmp_path, source_of(kafka_cluster, "no-such-topic"))
 
 
 def test_tables_of_another_topic_or_cluster_are_refused(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, filled: Filled
+    spark: SparkSession, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, filled: Filled
 ) -> None:
     with pytest.raises(SparkJobError, match=r"is filled from the Kafka topic .*choose another --out"):
         once(spark, filled.out, source_of(kafka_cluster, kafka_topic()))
 
-    class Elsewhere(type(filled.source)):  # type: ignore[misc]
-        def ids(self, spark: "SparkSession") -> tuple[str, str]:
+    class Elsewhere(KafkaSource):
+        def ids(self, spark: SparkSession) -> tuple[str, str]:
             return "another", super().ids(spark)[1]
 
     elsewhere = Elsewhere(bootstrap=filled.source.bootstrap, topic=filled.source.topic)
@@ -281,7 +273,7 @@ def test_tables_of_another_topic_or_cluster_are_refused(
         once(spark, filled.out, elsewhere)
 
 
-def test_what_is_no_table_of_ours_is_refused(spark: "SparkSession", filled: Filled, tmp_path: Path) -> None:
+def test_what_is_no_table_of_ours_is_refused(spark: SparkSession, filled: Filled, tmp_path: Path) -> None:
     """Such as the files of an earlier version, or tables whose state is gone."""
     (tmp_path / "out" / "bronze" / "records" / "day=2026-11-20").mkdir(parents=True)
     (tmp_path / "out" / "bronze" / "records" / "day=2026-11-20" / "0.parquet").touch()
@@ -297,7 +289,7 @@ def test_what_is_no_table_of_ours_is_refused(spark: "SparkSession", filled: Fill
     ],
 )
 def test_tables_without_what_is_kept_beside_them_are_refused(
-    spark: "SparkSession", filled: Filled, tmp_path: Path, lost: str, told: str
+    spark: SparkSession, filled: Filled, tmp_path: Path, lost: str, told: str
 ) -> None:
     shutil.copytree(filled.out, tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / lost)

@@ -1,22 +1,20 @@
 """What the report takes from the tables: of one cluster, and as much of a large fleet as of a small one."""
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import pytest
 from attrs import frozen
+from pyspark.sql import DataFrame, SparkSession
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.report import collect
 from kafka_partition_events.spark.report.heatmap import MAX_TOPICS
 from kafka_partition_events.spark.report.model import FleetData
 from kafka_partition_events.spark.report.outages import MAX_LANES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.state import StateRow, Taken, encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -33,14 +31,14 @@ class Fleet:
     Cluster c-2 answered nobody for five minutes.
     """
 
-    frames: "Mapping[str, DataFrame]"
+    frames: Mapping[str, DataFrame]
 
-    def read(self, name: str, *days: Days) -> "DataFrame":
+    def read(self, name: str, *days: Days) -> DataFrame:
         assert set(days) <= {DAYS}
         return self.frames[name]
 
 
-def fleet(spark: "SparkSession", size: int, *others: str) -> Fleet:
+def fleet(spark: SparkSession, size: int, *others: str) -> Fleet:
     """Return so many topics and brokers; the other clusters have one row of ``availability_hourly``."""
     spark = spark.newSession()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -86,11 +84,9 @@ def told(
     tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None
 ) -> tuple[FleetData, list[int]]:
     """Return what is told, and how many rows each query brought to the driver."""
-    from kafka_partition_events.spark.report import collect  # noqa: PLC0415
-
     plain, brought = collect.rows_of, list[int]()
 
-    def counting(frame: "DataFrame") -> list[dict[str, object]]:
+    def counting(frame: DataFrame) -> list[dict[str, object]]:
         rows = plain(frame)
         brought.append(len(rows))
         return rows
@@ -101,7 +97,7 @@ def told(
 
 
 def test_as_many_rows_come_to_the_driver_of_a_large_fleet_as_of_a_small_one(
-    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = MAX_OUTAGES + 1
     data, brought = told(fleet(spark, small), monkeypatch)
@@ -124,7 +120,7 @@ def test_as_many_rows_come_to_the_driver_of_a_large_fleet_as_of_a_small_one(
         assert [change.topic for change in found.changes] == [f"t-{n}" for n in numbers[-MAX_LANES:]]
 
 
-def test_a_report_is_about_one_cluster(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_about_one_cluster(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     two = fleet(spark, 3, "c-2", "unknown")
     with pytest.raises(SparkJobError, match=r"several clusters; name one by --cluster: c-1, c-2$"):
         told(two, monkeypatch)

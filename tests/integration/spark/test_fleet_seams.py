@@ -7,13 +7,18 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from attrs import evolve
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.maintenance import compact, cutoff, drop_before
 from kafka_partition_events.spark.tables.days import Days
+from kafka_partition_events.spark.tables.state import Taken
+from kafka_partition_events.spark.tables.tables import Tables
 from tests.fleet_kit import (
     DAY,
     WRITTEN,
@@ -32,13 +37,9 @@ from tests.fleet_kit import (
     online,
     record,
     recovered,
+    tables_of,
     unavailable,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kafka_partition_events.spark.tables.tables import Tables
 
 pytestmark = pytest.mark.spark
 
@@ -52,12 +53,9 @@ def end(cluster: str) -> bytes:
 
 
 def stories() -> dict[str, Story]:
-    def of(cluster: str) -> dict[str, Any]:
-        return {"cluster": cluster}
-
+    names = ("cause", "midnight", "again", "stop", "split", "beats", "word", "producers", "both")
     cause, midnight, again, stop, split, beats, word, producers, both = (
-        of(name)
-        for name in ("cause", "midnight", "again", "stop", "split", "beats", "word", "producers", "both")
+        dict[str, Any](cluster=name) for name in names
     )
     second: dict[str, Any] = {"observer": "b", **both}
     once_more: dict[str, Any] = {"topic": "t", "topic_id": "t-2", "after": {"count": 3}, "id_": "R", **again}
@@ -193,7 +191,7 @@ class Halfway(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def halfway(pipelines_spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Halfway:
+def halfway(pipelines_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Halfway:
     told = stories()
     batches = [[value for story in told.values() for value in story[number]] for number in range(3)]
     batches[2] += map(end, told)
@@ -219,7 +217,7 @@ class Watched:
         written: What was called that writes.
     """
 
-    def __init__(self, tables: "Tables", before: int = -1, act: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, tables: Tables, before: int = -1, act: Callable[[], None] = lambda: None) -> None:
         self.written: list[str] = []
         self._tables, self._before, self._act = tables, before, act
 
@@ -232,32 +230,28 @@ class Watched:
 
 
 class Whole(NamedTuple):
-    """Tables with all of it, and how many writes the last refresh had."""
+    """Tables with all of it, what gold is there, and how many writes the last refresh had."""
 
     run: Begun
+    gold: Gold
     writes: int
 
 
 @pytest.fixture(scope="module")
-def whole(
-    pipelines_spark: "SparkSession", halfway: Halfway, tmp_path_factory: pytest.TempPathFactory
-) -> Whole:
+def whole(pipelines_spark: SparkSession, halfway: Halfway, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     out = tmp_path_factory.mktemp("whole") / "out"
     shutil.copytree(halfway.out, out)
     run = begun(pipelines_spark, out)
     watched = Watched(run.tables)
-    return Whole(run.refresh(watched), len(watched.written))
-
-
-@pytest.fixture(scope="module")
-def gold(pipelines_spark: "SparkSession", whole: Whole) -> Gold:
-    return gold_of(pipelines_spark, Path(whole.run.tables.out))
+    return Whole(run.refresh(watched), gold_of(run.tables), len(watched.written))
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
-def test_it_does_not_matter_in_which_batch_something_is_told(gold: Gold, halfway: Halfway, name: str) -> None:
+def test_it_does_not_matter_in_which_batch_something_is_told(
+    whole: Whole, halfway: Halfway, name: str
+) -> None:
     found, wanted = (
-        {table: of(rows, name) for table, rows in each.items()} for each in (gold, halfway.wanted)
+        {table: of(rows, name) for table, rows in each.items()} for each in (whole.gold, halfway.wanted)
     )
     assert found == wanted
     assert wanted["availability_hourly"]
@@ -272,7 +266,7 @@ def of(rows: list[tuple[Any, ...]], cluster: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.weekly)])
 def test_a_run_that_thaws_before_any_of_its_writes_changes_nothing_of_what_another_has_made_right(
-    step: int, pipelines_spark: "SparkSession", halfway: Halfway, whole: Whole, tmp_path: Path
+    step: int, pipelines_spark: SparkSession, halfway: Halfway, whole: Whole, tmp_path: Path
 ) -> None:
     """Before one of so many writes. To the other run it is as good as killed there."""
     assert whole.writes > 8, "there are more writes than that"
@@ -287,20 +281,14 @@ def test_a_run_that_thaws_before_any_of_its_writes_changes_nothing_of_what_anoth
         # One thing after another, so that it is known which write is the next one.
         with pytest.raises(SparkJobError, match=r"this one \(run "):  # another one has taken over
             frozen.refresh(Watched(frozen.tables, writes, take_over), at_once=1)
-        assert gold_of(pipelines_spark, out) == halfway.wanted, f"before write {writes}"
+        assert gold_of(tables_of(pipelines_spark, out)) == halfway.wanted, f"before write {writes}"
 
 
 # -- maintenance: few files of many, and no old records --------------------------------------------------
 
 
-def test_maintenance_changes_nothing_but_old_records(
-    pipelines_spark: "SparkSession", whole: Whole, gold: Gold, halfway: Halfway
-) -> None:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    from kafka_partition_events.spark.maintenance import compact, drop_before  # noqa: PLC0415
-
-    run, tables, out = whole.run, whole.run.tables, Path(whole.run.tables.out)
+def test_maintenance_changes_nothing_but_old_records(whole: Whole, halfway: Halfway) -> None:
+    run, tables = whole.run, whole.run.tables
 
     def files() -> int:
         return tables.read("bronze/records").select(F.input_file_name()).distinct().count()
@@ -309,22 +297,19 @@ def test_maintenance_changes_nothing_but_old_records(
     compact(tables, ["bronze/records", "silver/states", "gold/skew", "gold/none"])
     assert files() == 1
     run = run.refresh()
-    assert gold_of(pipelines_spark, out) == gold
+    assert gold_of(tables) == whole.gold
     assert run.state.mark.totals.read == halfway.read
     drop_before(tables, WRITTEN.date() + timedelta(days=1))
     assert tables.read("bronze/records").count() == 0
     run = run.refresh()
     assert run.state.mark.totals.read == halfway.read
-    assert gold_of(pipelines_spark, out) == gold
+    assert gold_of(tables) == whole.gold
 
 
 NEWS = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 def test_what_is_needed_is_kept() -> None:
-    from kafka_partition_events.spark.maintenance import cutoff  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.state import Taken  # noqa: PLC0415
-
     keep, stopped = timedelta(days=30), NEWS - timedelta(days=100)
     assert cutoff(Taken(), keep) == (None, None)
     both = Taken(until={"c-1": NEWS, "c-2": NEWS - timedelta(days=39)})

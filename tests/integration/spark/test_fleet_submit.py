@@ -17,17 +17,12 @@ ROOT = Path(__file__).resolve().parents[3]
 FEED = Feed(9, days=0.3)
 
 
-@pytest.fixture
-def topic(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> str:
-    name = kafka_topic(partitions=2, config=KEPT)
-    write_feed(kafka_cluster.bootstrap_servers, name, FEED.records)
-    return name
-
-
 @pytest.mark.weekly  # the same on the session of these tests: test_fleet_pipeline.py
 def test_the_example_and_the_command_run_on_the_session_that_spark_submit_gives(
-    kafka_cluster: KafkaCluster, topic: str, tmp_path: Path
+    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path
 ) -> None:
+    topic = kafka_topic(partitions=2, config=KEPT)
+    write_feed(kafka_cluster.bootstrap_servers, topic, FEED.records)
     example = str(ROOT / "examples" / "spark" / "fleet.py")
     out = tmp_path / "out"
     env = interpreting(tmp_path / "conf")

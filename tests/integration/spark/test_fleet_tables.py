@@ -2,19 +2,20 @@
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from attrs import evolve
+from pyspark.sql import DataFrame, SparkSession
 
+from kafka_partition_events.spark import events
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.ingest.batches import came
 from kafka_partition_events.spark.tables.days import Days, Hours
+from kafka_partition_events.spark.tables.state import CONTROL, Reading, Taken
+from kafka_partition_events.spark.tables.state_table import StateTable
+from kafka_partition_events.spark.tables.tables import Fence, Tables
 from tests.fleet_kit import moment, offline, sightings
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from kafka_partition_events.spark.tables.tables import Tables
 
 pytestmark = pytest.mark.spark
 
@@ -26,24 +27,22 @@ def day(number: int) -> date:
 
 
 @pytest.fixture
-def tables(pipelines_spark: "SparkSession", tmp_path: Path) -> "Tables":
-    from kafka_partition_events.spark.tables.tables import Fence, Tables  # noqa: PLC0415
-
+def tables(pipelines_spark: SparkSession, tmp_path: Path) -> Tables:
     return Tables(pipelines_spark, str(tmp_path), fence=Fence(owner="a", run=1))
 
 
-def rows(spark: "SparkSession", *values: tuple[int, int]) -> "DataFrame":
+def rows(spark: SparkSession, *values: tuple[int, int]) -> DataFrame:
     """Return rows of a number and a day."""
     return spark.createDataFrame([(n, day(d)) for n, d in values], "n INT, day DATE")
 
 
-def numbers(frame: "DataFrame") -> list[int]:
+def numbers(frame: DataFrame) -> list[int]:
     found: list[int] = frame.toArrow().column("n").to_pylist()
     return sorted(found)
 
 
 class TestTables:
-    def test_what_is_added_is_added_once(self, spark: "SparkSession", tables: "Tables") -> None:
+    def test_what_is_added_is_added_once(self, spark: SparkSession, tables: Tables) -> None:
         tables.ensure("bronze/x", rows(spark).schema, {"delta.enableChangeDataFeed": "true"})
         tables.append("bronze/x", rows(spark, (1, 0), (2, 1)), 1)
         begin = tables.version("bronze/x")
@@ -56,7 +55,7 @@ class TestTables:
         assert numbers(tables.read("bronze/x")) == [1, 2]
 
     def test_days_that_have_no_rows_any_more_are_emptied_and_others_left_alone(
-        self, spark: "SparkSession", tables: "Tables"
+        self, spark: SparkSession, tables: Tables
     ) -> None:
         tables.ensure("gold/x", rows(spark).schema, {})
         tables.replace("gold/x", rows(spark, (1, 0), (2, 1), (3, 2)), Days(day(0), day(2)))
@@ -67,8 +66,8 @@ class TestTables:
         tables.replace("gold/x", kept.selectExpr("n * 10 AS n", "day"), Days(day(2), day(2)))
         assert numbers(tables.read("gold/x")) == [1, 40]
 
-    def test_hours_are_replaced_by_themselves(self, spark: "SparkSession", tables: "Tables") -> None:
-        def at(*values: tuple[int, int, int]) -> "DataFrame":
+    def test_hours_are_replaced_by_themselves(self, spark: SparkSession, tables: Tables) -> None:
+        def at(*values: tuple[int, int, int]) -> DataFrame:
             rows = [(n, day(d), hour) for n, d, hour in values]
             return spark.createDataFrame(rows, "n INT, day DATE, hour_of_day INT")
 
@@ -82,7 +81,7 @@ class TestTables:
         assert numbers(tables.read("gold/x")) == [1, 4, 5]
 
     def test_a_table_that_has_no_rows_yet_is_empty_and_one_that_is_not_there_is_an_error(
-        self, spark: "SparkSession", tables: "Tables"
+        self, spark: SparkSession, tables: Tables
     ) -> None:
         with pytest.raises(SparkJobError, match=r"no table gold/y in .*: has kpe spark fleet been run"):
             tables.read("gold/y")
@@ -92,9 +91,7 @@ class TestTables:
         with pytest.raises(SparkJobError, match=r"no table gold/y in .* yet"):
             tables.read("gold/y")
 
-    def test_what_an_earlier_run_writes_is_passed_over(self, spark: "SparkSession", tables: "Tables") -> None:
-        from kafka_partition_events.spark.tables.tables import Fence, Tables  # noqa: PLC0415
-
+    def test_what_an_earlier_run_writes_is_passed_over(self, spark: SparkSession, tables: Tables) -> None:
         tables.ensure("gold/x", rows(spark).schema, {})
         tables.replace("gold/x", rows(spark, (1, 0)), Days(day(0), day(0)))
         later = Tables(tables.spark, tables.out, fence=Fence(owner="a", run=2))
@@ -107,11 +104,7 @@ class TestTables:
 
 
 class TestState:
-    def test_one_run_at_a_time_works_on_the_tables(self, tables: "Tables") -> None:
-        from kafka_partition_events.spark.tables.state import Taken  # noqa: PLC0415
-        from kafka_partition_events.spark.tables.state_table import StateTable  # noqa: PLC0415
-        from kafka_partition_events.spark.tables.tables import Tables  # noqa: PLC0415
-
+    def test_one_run_at_a_time_works_on_the_tables(self, tables: Tables) -> None:
         first, second = StateTable(tables), StateTable(Tables(tables.spark, tables.out))
         state = first.take_over([])
         first.write(evolve(state, mark=Taken(serial=4)))
@@ -123,11 +116,8 @@ class TestState:
         assert second.read() == evolve(taken, ended=True)
 
 
-def test_offsets_that_were_gone_before_they_were_read_are_counted(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.ingest.batches import came  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.state import CONTROL, Reading  # noqa: PLC0415
-
-    def batch(*places: tuple[int, int]) -> "DataFrame":
+def test_offsets_that_were_gone_before_they_were_read_are_counted(spark: SparkSession) -> None:
+    def batch(*places: tuple[int, int]) -> DataFrame:
         rows = [("kpe.events", partition, offset, None, DAY) for partition, offset in places]
         columns = "topic STRING, partition INT, offset BIGINT, defect STRING, day DATE"
         return spark.createDataFrame(rows, columns)
@@ -156,9 +146,7 @@ def observation(id_: str, at: str, prev_at: str | None = None, **more: Any) -> b
     return offline("orders", 1, moment(at), prev_at=prev, id_=id_, **more)
 
 
-def test_all_who_tell_one_event_narrow_its_bounds(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-
+def test_all_who_tell_one_event_narrow_its_bounds(spark: SparkSession) -> None:
     told = sightings(
         spark,
         [
@@ -182,9 +170,7 @@ def test_all_who_tell_one_event_narrow_its_bounds(spark: "SparkSession") -> None
 EVENT = ("prev_at", "at", "gap", "initial", "observer")
 
 
-def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-
+def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: SparkSession) -> None:
     told = sightings(
         spark,
         [
@@ -209,10 +195,8 @@ def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "Sp
 # -- clocks and offsets --------------------------------------------------------------------------------------
 
 
-def defects(spark: "SparkSession", *seen: tuple[datetime, datetime, int]) -> list[str | None]:
+def defects(spark: SparkSession, *seen: tuple[datetime, datetime, int]) -> list[str | None]:
     """Return the defects of events, by the record's timestamp, ``at``, and the timestamp's type."""
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-
     rows = [
         (number, offline("orders", 1, at), written, kind) for number, (written, at, kind) in enumerate(seen)
     ]
@@ -221,7 +205,7 @@ def defects(spark: "SparkSession", *seen: tuple[datetime, datetime, int]) -> lis
     return [row["defect"] for row in sorted(parsed.collect(), key=lambda row: row["number"])]
 
 
-def test_an_event_of_a_wrong_clock_is_set_aside(spark: "SparkSession") -> None:
+def test_an_event_of_a_wrong_clock_is_set_aside(spark: SparkSession) -> None:
     written = moment("12:00")
     cases = {
         timedelta(seconds=-1): None,
@@ -237,16 +221,14 @@ def test_an_event_of_a_wrong_clock_is_set_aside(spark: "SparkSession") -> None:
 
 
 def test_where_no_broker_tells_the_time_an_observer_s_own_must_fit_to_the_present(
-    spark: "SparkSession",
+    spark: SparkSession,
 ) -> None:
     cases = {0: None, 399: None, 402: "past", -3: "future"}
     ats = [datetime.now(UTC) - timedelta(days=days) for days in cases]
     assert dict(zip(cases, defects(spark, *((at, at, 0) for at in ats)), strict=True)) == cases
 
 
-def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-
+def test_a_bound_of_the_year_one_is_none(spark: SparkSession) -> None:
     at = moment("12:00")
     told = sightings(
         spark,

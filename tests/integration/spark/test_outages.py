@@ -1,18 +1,17 @@
 """Outages: as plain Python finds them, and any part of the history on what stands for all before it."""
 
 import random
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
-from tests.fleet_kit import computed, of_sighting, rows, sightings
+from kafka_partition_events.spark.gold import outages
+from tests.fleet_kit import computed, rows, sightings
 from tests.fleet_oracle import expected, shown
-from tests.outage_kit import World, delivered
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tests.outage_kit import World
 
 pytestmark = pytest.mark.spark
 
@@ -21,13 +20,7 @@ HOUR = timedelta(hours=1)
 BOUNDS = ("began_after", "began_by", "ended_after", "ended_by", "ended_with")
 
 
-def told_of(spark: "SparkSession", records: Sequence[bytes]) -> "DataFrame":
-    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
-
-    return outages.states(sightings(spark, records))
-
-
-def found_in(frame: "DataFrame") -> Outages:
+def found_in(frame: DataFrame) -> Outages:
     found: Outages = {}
     for row in sorted(rows(frame), key=lambda row: row["began_by"]):
         key = row["cluster_id"], row["topic"], row["partition"]
@@ -42,40 +35,34 @@ def records() -> list[bytes]:
     Some of it twice, in no order.
     """
     chance = random.Random(1)
-    found = []
+    found = list[bytes]()
     for number in range(40):
-        told = World(random.Random(number), observers=1 + number % 3, steps=60).run()
-        place = f"c-{number % 2}", f"t-{number // 2}"
-        found += [of_sighting(one, *place) for one in delivered(told, chance, disorder_s=0)]
+        world = World(random.Random(number), f"c-{number % 2}", f"t-{number // 2}", observers=1 + number % 3)
+        for _, value in world.run():
+            found += [value] * (2 if chance.random() < 0.1 else 1)
     chance.shuffle(found)
     return found
 
 
 @pytest.fixture(scope="module")
-def told(spark: "SparkSession", records: list[bytes]) -> "DataFrame":
-    return computed(told_of(spark, records))
+def told(spark: SparkSession, records: list[bytes]) -> DataFrame:
+    return computed(outages.states(sightings(spark, records)))
 
 
-def test_plain_python_finds_the_same(told: "DataFrame", records: list[bytes]) -> None:
-    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
-
+def test_plain_python_finds_the_same(told: DataFrame, records: list[bytes]) -> None:
     found = shown("partition_outages", rows(outages.all_outages(told)))
     assert found == expected(records)["partition_outages"]
 
 
 @pytest.mark.parametrize("cut", [0.2, 0.8])
 def test_a_part_of_the_history_on_what_stands_for_all_before_is_a_part_of_the_whole(
-    told: "DataFrame", cut: float
+    told: DataFrame, cut: float
 ) -> None:
     """What stands for the beginning is found in two steps, as from day to day."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
-
     first, last = (told.agg(bound("at").alias("at")).toArrow()[0][0].as_py() for bound in (F.min, F.max))
     middle, end = (first + (last - first) * part for part in (cut / 2, cut))
 
-    def between(begin: datetime, until: datetime) -> "DataFrame":
+    def between(begin: datetime, until: datetime) -> DataFrame:
         return told.where((F.col("at") >= F.lit(begin)) & (F.col("at") < F.lit(until)))
 
     early = between(first, middle)

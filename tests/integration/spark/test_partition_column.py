@@ -2,30 +2,29 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import confluent_kafka
 import pytest
-from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events import ConfigurationError, DefaultPartitioner
+from kafka_partition_events.spark.partition_column import with_partition
+from kafka_partition_events.spark.partitioner.hashes import by_python, murmur2
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.partition_column_kit import CALM, HALF_DOWN, KEYS, assert_even, every_key, placed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tests.partition_column_kit import CALM, HALF_DOWN, KEYS, assert_even, every_key, javas, placed
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def keyed(spark: "SparkSession") -> "DataFrame":
-    """Every key once, with its place in the list."""
+def keyed(spark: SparkSession) -> DataFrame:
     return every_key(spark)
 
 
 @pytest.fixture(scope="module")
-def unkeyed(spark: "SparkSession") -> "DataFrame":
+def unkeyed(spark: SparkSession) -> DataFrame:
     """Six thousand rows that differ, without a key."""
     return spark.range(6_000).selectExpr(
         "CAST(id AS INT) AS id", "CAST(NULL AS STRING) AS key", "CONCAT('v', id) AS value"
@@ -36,7 +35,7 @@ def unkeyed(spark: "SparkSession") -> "DataFrame":
 
 
 @pytest.mark.parametrize("count", [1, 12, 1_000])
-def test_a_key_goes_where_all_other_clients_put_it(keyed: "DataFrame", count: int) -> None:
+def test_a_key_goes_where_all_other_clients_put_it(keyed: DataFrame, count: int) -> None:
     cluster = cluster_of({"orders": [1] * count})
     ours = DefaultPartitioner()
     ours.apply_snapshot(cluster)
@@ -46,10 +45,10 @@ def test_a_key_goes_where_all_other_clients_put_it(keyed: "DataFrame", count: in
         if key is not None:
             assert found[place] == ours.partition("orders", key, key, None, None, None), key
             assert found[place] == confluent_kafka.murmur2(key, count), key
-            assert found[place] == (kafka_pythons_murmur2(key) & 0x7FFFFFFF) % count, key
+            assert found[place] == javas(key, count), key
 
 
-def test_by_crc32_a_key_goes_where_librdkafka_puts_it(keyed: "DataFrame") -> None:
+def test_by_crc32_a_key_goes_where_librdkafka_puts_it(keyed: DataFrame) -> None:
     ours = DefaultPartitioner(hash_name="crc32")
     ours.apply_snapshot(CALM)
     found = placed(keyed, hash_name="crc32")
@@ -60,7 +59,7 @@ def test_by_crc32_a_key_goes_where_librdkafka_puts_it(keyed: "DataFrame") -> Non
 
 
 @pytest.mark.parametrize("hash_name", ["murmur2", "crc32"])
-def test_keys_stay_on_the_partitions_that_the_topic_had(keyed: "DataFrame", hash_name: str) -> None:
+def test_keys_stay_on_the_partitions_that_the_topic_had(keyed: DataFrame, hash_name: str) -> None:
     grown = cluster_of({"orders": [1, 2, 3] * 4})
     keys = keyed.where("octet_length(key) > 0")
     assert placed(keys, cluster=grown, hash_name=hash_name, key_partitions=6) == placed(
@@ -68,12 +67,8 @@ def test_keys_stay_on_the_partitions_that_the_topic_had(keyed: "DataFrame", hash
     )
 
 
-def test_the_ways_of_hashing_agree(keyed: "DataFrame", spark: "SparkSession") -> None:
+def test_the_ways_of_hashing_agree(keyed: DataFrame, spark: SparkSession) -> None:
     """That of Java, and the one in Python, for where there is no JVM to ask."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    from kafka_partition_events.spark.partitioner.hashes import by_python, murmur2  # noqa: PLC0415
-
     key = F.col("key")
     both = murmur2(spark, key).alias("java"), by_python(key).alias("python")
     rows = keyed.select("key", *both).collect()
@@ -81,18 +76,13 @@ def test_the_ways_of_hashing_agree(keyed: "DataFrame", spark: "SparkSession") ->
     assert sum(row["java"] is None for row in rows) == KEYS.count(None)
 
 
-def test_a_text_key_counts_by_its_utf_8(spark: "SparkSession") -> None:
+def test_a_text_key_counts_by_its_utf_8(spark: SparkSession) -> None:
     texts = ["user-1", "", "Zürich", "日本"]
     rows = spark.createDataFrame(list(enumerate(texts)), "id INT, name STRING")
-    expected = {
-        place: (kafka_pythons_murmur2(text.encode()) & 0x7FFFFFFF) % 6 for place, text in enumerate(texts)
-    }
-    assert placed(rows, key="name") == expected
+    assert placed(rows, key="name") == {n: javas(text.encode(), 6) for n, text in enumerate(texts)}
 
 
-def test_the_column_is_int_as_the_sink_demands(keyed: "DataFrame") -> None:
-    from kafka_partition_events.spark.partition_column import with_partition  # noqa: PLC0415
-
+def test_the_column_is_int_as_the_sink_demands(keyed: DataFrame) -> None:
     result = with_partition(keyed, topic="orders", cluster=CALM)
     assert [(field.name, field.dataType.simpleString()) for field in result.schema.fields] == [
         ("id", "int"),
@@ -113,9 +103,7 @@ def test_the_column_is_int_as_the_sink_demands(keyed: "DataFrame") -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_what_does_not_fit_is_refused_by_name(
-    keyed: "DataFrame", how: Mapping[str, Any], message: str
-) -> None:
+def test_what_does_not_fit_is_refused_by_name(keyed: DataFrame, how: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         placed(keyed, **how)
 
@@ -123,25 +111,18 @@ def test_what_does_not_fit_is_refused_by_name(
 # -- rows without a key ----------------------------------------------------------------------------------
 
 
-def test_rows_without_a_key_are_spread_evenly_over_what_is_online(unkeyed: "DataFrame") -> None:
+def test_rows_without_a_key_are_spread_evenly_over_what_is_online(unkeyed: DataFrame) -> None:
     for key in ("key", None):
         assert_even(Counter(placed(unkeyed, key=key).values()), range(6), 1_000)
         assert_even(Counter(placed(unkeyed, key=key, cluster=HALF_DOWN).values()), (0, 2, 3, 5), 1_500)
 
 
-def test_keys_wait_for_their_partition(keyed: "DataFrame") -> None:
+def test_keys_wait_for_their_partition(keyed: DataFrame) -> None:
     keys = keyed.where("key IS NOT NULL")
     assert placed(keys, cluster=HALF_DOWN) == placed(keys)
 
 
-def test_rows_that_are_equal_are_spread_too(spark: "SparkSession") -> None:
-    equal = spark.range(6_000).selectExpr("CAST(id AS INT) AS id", "CAST(NULL AS STRING) AS key")
-    found = with_partition_of(equal.drop("id"))
-    assert_even(found, range(6), 1_000)
-
-
-def with_partition_of(rows: "DataFrame") -> Counter[int]:
-    from kafka_partition_events.spark.partition_column import with_partition  # noqa: PLC0415
-
-    placed_rows = with_partition(rows, topic="orders", cluster=CALM).collect()
-    return Counter(row["partition"] for row in placed_rows)
+def test_rows_that_are_equal_are_spread_too(spark: SparkSession) -> None:
+    equal = spark.range(6_000).selectExpr("CAST(NULL AS STRING) AS key")
+    found = with_partition(equal, topic="orders", cluster=CALM).collect()
+    assert_even(Counter(row["partition"] for row in found), range(6), 1_000)

@@ -4,54 +4,36 @@ import runpy
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events import ConfigurationError, DefaultPartitioner
+from kafka_partition_events.spark.partition_column import write_to_kafka
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
-from tests.partition_column_kit import KEYS, assert_even, mixed
+from tests.partition_column_kit import KEYS, assert_even, javas, mixed, stored
 from tests.submit_kit import connector, submit
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "spark" / "partitioned_writer.py"
 
 
-def stored(spark: "SparkSession", cluster: KafkaCluster, topic: str) -> list[Any]:
-    """Return a topic's records."""
-    return (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-        .option("subscribe", topic)
-        .load()
-        .collect()
-    )
-
-
-def javas(key: bytes, partitions: int) -> int:
-    return int(kafka_pythons_murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-def write(rows: "DataFrame", cluster: KafkaCluster, topic: Any, **how: Any) -> Any:
-    from kafka_partition_events.spark.partition_column import write_to_kafka  # noqa: PLC0415
-
+def write(rows: DataFrame, cluster: KafkaCluster, topic: Any, **how: Any) -> Any:
     return write_to_kafka(rows, topic=topic, cluster=cluster.bootstrap_servers, **how)
 
 
 def test_rows_arrive_where_they_belong(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+    spark: SparkSession, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=6)
     written = write(mixed(spark, 1_200), kafka_cluster, topic)
     assert (written.hash_name, written.offline, written.avoided) == ("murmur2", (), ())
-    records = stored(spark, kafka_cluster, topic)
+    records = stored(spark, kafka_cluster.bootstrap_servers, topic).collect()
     assert len(records) == 1_200
     ours = DefaultPartitioner()
     ours.apply_snapshot(written.cluster)
@@ -67,7 +49,7 @@ def test_rows_arrive_where_they_belong(
 
 
 def test_the_java_client_puts_every_key_on_the_same_partition(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+    spark: SparkSession, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     javas, ours = kafka_topic(partitions=7), kafka_topic(partitions=7)
     rows = spark.createDataFrame([(key, b"v") for key in KEYS if key is not None], "key BINARY, value BINARY")
@@ -78,25 +60,26 @@ def test_the_java_client_puts_every_key_on_the_same_partition(
         .save()
     )
     write(rows, kafka_cluster, ours)
-    places = {bytes(record["key"]): record["partition"] for record in stored(spark, kafka_cluster, javas)}
-    for record in stored(spark, kafka_cluster, ours):
+    places = {
+        bytes(record["key"]): record["partition"]
+        for record in stored(spark, kafka_cluster.bootstrap_servers, javas).collect()
+    }
+    for record in stored(spark, kafka_cluster.bootstrap_servers, ours).collect():
         assert record["partition"] == places[bytes(record["key"])], record["key"]
 
 
 def test_a_key_that_is_an_expression_is_computed_once(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+    spark: SparkSession, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     topic = kafka_topic(partitions=12)
     write(mixed(spark, 500), kafka_cluster, topic, key=F.expr("uuid()"))
-    records = stored(spark, kafka_cluster, topic)
+    records = stored(spark, kafka_cluster.bootstrap_servers, topic).collect()
     assert len({bytes(record["key"]) for record in records}) == 500
     assert all(record["partition"] == javas(bytes(record["key"]), 12) for record in records)
 
 
 def test_keys_go_where_the_topics_other_writers_put_them_or_nowhere(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+    spark: SparkSession, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     topic = kafka_topic(partitions=12)
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})  # whose default is CRC-32
@@ -108,7 +91,7 @@ def test_keys_go_where_the_topics_other_writers_put_them_or_nowhere(
         write(rows, kafka_cluster, topic)
     write(rows, kafka_cluster, topic, hash_name="crc32")
     places: dict[bytes, set[int]] = {}
-    for record in stored(spark, kafka_cluster, topic):
+    for record in stored(spark, kafka_cluster.bootstrap_servers, topic).collect():
         if record["key"] is not None:
             places.setdefault(bytes(record["key"]), set()).add(record["partition"])
     assert len(places) == 250
@@ -116,24 +99,21 @@ def test_keys_go_where_the_topics_other_writers_put_them_or_nowhere(
 
 
 def test_the_partition_that_a_record_was_read_from_is_not_where_it_is_written(
-    spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+    spark: SparkSession, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
     source, target = kafka_topic(partitions=2), kafka_topic(partitions=6)
     write(mixed(spark, 60), kafka_cluster, source)
-    read = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", kafka_cluster.bootstrap_servers)
-        .option("subscribe", source)
-        .load()
-    )
+    read = stored(spark, kafka_cluster.bootstrap_servers, source)
     with pytest.raises(ConfigurationError, match="have a column partition: drop it"):
         write(read, kafka_cluster, target)
     write(read.drop("partition"), kafka_cluster, target)
-    assert {record["partition"] for record in stored(spark, kafka_cluster, target)} == set(range(6))
+    assert {
+        record["partition"] for record in stored(spark, kafka_cluster.bootstrap_servers, target).collect()
+    } == set(range(6))
 
 
 def test_keys_are_not_written_to_places_chosen_without_them(
-    spark: "SparkSession", kafka_cluster: KafkaCluster
+    spark: SparkSession, kafka_cluster: KafkaCluster
 ) -> None:
     with pytest.raises(ConfigurationError, match="have a column key"):
         write(mixed(spark, 1), kafka_cluster, "orders", key=None)
@@ -143,7 +123,7 @@ def test_keys_are_not_written_to_places_chosen_without_them(
 
 
 def test_the_example_writes_its_batches(
-    spark: "SparkSession",
+    spark: SparkSession,
     kafka_cluster: KafkaCluster,
     kafka_topic: MakeTopic,
     monkeypatch: pytest.MonkeyPatch,

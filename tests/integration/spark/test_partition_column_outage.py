@@ -5,16 +5,18 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from kafka_partition_events.spark.partition_column import Written, write_to_kafka
 from kafka_partition_events.testing import KafkaCluster
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+from tests.partition_column_kit import stored
+from tests.waiting_kit import waiting
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -35,13 +37,13 @@ TIMEOUTS = {
 class Stream:
     """A streaming query over files, each of which is a batch."""
 
-    def __init__(self, spark: "SparkSession", directory: Path) -> None:
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
         self._spark = spark
         self._directory = directory
         (directory / "in").mkdir(parents=True)
         self.query: StreamingQuery | None = None
 
-    def start(self, sink: "Callable[[DataStreamWriter], DataStreamWriter]") -> None:
+    def start(self, sink: Callable[[DataStreamWriter], DataStreamWriter]) -> None:
         lines = self._spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._directory / "in"))
         writer = lines.writeStream.option("checkpointLocation", str(self._directory / "checkpoint"))
         self.query = sink(writer).start()
@@ -55,8 +57,6 @@ class Stream:
 
     def finish(self) -> bool:
         """Wait until everything is written; tell whether it was."""
-        from pyspark.errors import StreamingQueryException  # noqa: PLC0415
-
         assert self.query is not None
         try:
             self.query.processAllAvailable()
@@ -77,22 +77,12 @@ def made(cluster: KafkaCluster, stem: str) -> str:
     return name
 
 
-def await_leaders(cluster: KafkaCluster, topic: str) -> None:
-    deadline = time.monotonic() + 30.0
-    while None in cluster.leaders(topic).values():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def partitions_of(
-    spark: "SparkSession", cluster: KafkaCluster, topic: str, name: str
+    spark: SparkSession, cluster: KafkaCluster, topic: str, name: str
 ) -> tuple[int, set[int], int]:
     """Return how many records a batch left, on which partitions, and how many rows they are."""
     rows = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-        .option("subscribe", topic)
-        .load()
+        stored(spark, cluster.bootstrap_servers, topic)
         .selectExpr("partition", "substring_index(CAST(value AS STRING), '.', 1) AS row")
         .where(f"row LIKE '{name}-%'")
         .collect()
@@ -101,17 +91,12 @@ def partitions_of(
 
 
 def test_the_batch_after_a_kill_avoids_the_brokers_partitions_and_the_plain_sink_stalls(
-    spark: "SparkSession",
-    cluster: KafkaCluster,
-    tmp_path: Path,
-    record_property: Callable[[str, object], None],
+    spark: SparkSession, cluster: KafkaCluster, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    from kafka_partition_events.spark.partition_column import Written, write_to_kafka  # noqa: PLC0415
-
     topic, plain_topic = made(cluster, "ours"), made(cluster, "plain")
     written: list[Written] = []
 
-    def write(rows: "DataFrame", _batch: int) -> None:
+    def write(rows: DataFrame, _batch: int) -> None:
         written.append(
             write_to_kafka(
                 rows,
@@ -123,7 +108,7 @@ def test_the_batch_after_a_kill_avoids_the_brokers_partitions_and_the_plain_sink
             )
         )
 
-    def plainly(writer: "DataStreamWriter") -> "DataStreamWriter":
+    def plainly(writer: DataStreamWriter) -> DataStreamWriter:
         options: dict[str, Any] = {f"kafka.{name}": value for name, value in TIMEOUTS.items()}
         options["kafka.bootstrap.servers"] = cluster.bootstrap_servers
         options["kafka.client.id"] = "plain"
@@ -152,7 +137,7 @@ def test_the_batch_after_a_kill_avoids_the_brokers_partitions_and_the_plain_sink
         assert ours.finish()
 
         cluster.restart(2)
-        await_leaders(cluster, topic)
+        waiting(30)(lambda: None not in cluster.leaders(topic).values(), "broker 2 leads again")
         ours.feed("fourth")
         assert ours.finish()
     finally:

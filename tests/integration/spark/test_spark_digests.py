@@ -5,9 +5,10 @@ Gold is made of these rows and of nothing else.
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kafka_partition_events.events.cloudevents import to_json
 from kafka_partition_events.events.digests import FOLDED, Observed, fold
@@ -18,9 +19,7 @@ from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.spark import events
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.every_event import EVERY_EVENT
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tests.fleet_kit import parsed, sightings
 
 pytestmark = pytest.mark.spark
 
@@ -74,17 +73,12 @@ def records() -> tuple[list[bytes], list[bytes]]:
     return alone, together
 
 
-def parsed(spark: "SparkSession", values: list[bytes]) -> "DataFrame":
-    rows = [(value, None, None) for value in values]
-    return events.parsed(spark.createDataFrame(rows, "value BINARY, timestamp TIMESTAMP, timestampType INT"))
-
-
-def rows(spark: "SparkSession", values: list[bytes]) -> list[dict[str, Any]]:
-    found = [row.asDict(recursive=True) for row in events.observations(parsed(spark, values)).collect()]
+def rows(spark: SparkSession, values: list[bytes]) -> list[dict[str, Any]]:
+    found = [row.asDict(recursive=True) for row in sightings(spark, values).collect()]
     return sorted(found, key=lambda row: (str(row["observer"]), row["sequence"]))
 
 
-def test_a_digest_is_the_rows_of_what_it_tells(spark: "SparkSession") -> None:
+def test_a_digest_is_the_rows_of_what_it_tells(spark: SparkSession) -> None:
     alone, together = records()
     wanted = rows(spark, alone)
     assert rows(spark, together) == wanted
@@ -94,7 +88,7 @@ def test_a_digest_is_the_rows_of_what_it_tells(spark: "SparkSession") -> None:
     assert all(parsed(spark, values).where("defect IS NOT NULL").count() == 0 for values in records())
 
 
-def test_every_event_that_the_listener_writes_is_understood(spark: "SparkSession") -> None:
+def test_every_event_that_the_listener_writes_is_understood(spark: SparkSession) -> None:
     told = parsed(spark, [to_record(to_cloudevent(event)).value or b"" for event in EVERY_EVENT])
     assert told.where("defect IS NOT NULL").count() == 0
     assert set(events.NAMES) == NAMES | set(events.BODIES)
@@ -111,7 +105,7 @@ def test_every_event_that_the_listener_writes_is_understood(spark: "SparkSession
         (lambda told: told.update(type="x.partition.offline.v3"), events.UNKNOWN),
     ],
 )
-def test_what_is_no_digest_is_kept_and_named(spark: "SparkSession", changed: Any, defect: str) -> None:
+def test_what_is_no_digest_is_kept_and_named(spark: SparkSession, changed: Any, defect: str) -> None:
     (told, *_) = [json.loads(value) for value in records()[1] if b".v2" in value]
     changed(told)
     (row,) = parsed(spark, [json.dumps(told).encode()]).collect()

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 from kafka_partition_events.spark.partitioner import HashName
+from kafka_partition_events.spark.whatif.counting import count
 from kafka_partition_events.spark.whatif.plan import Scenario, scenarios
 from kafka_partition_events.spark.whatif.results import Outcome
 from tests.whatif_kit import by_hand, keys
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +22,7 @@ ROWS: tuple[bytes | None, ...] = (*KEYS, *KEYS[:500], *([None] * 60))
 
 
 @pytest.fixture(scope="module")
-def sample(spark: "SparkSession") -> "DataFrame":
+def sample(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([(key,) for key in ROWS], "key BINARY").repartition(3).cache()
 
 
@@ -40,10 +38,8 @@ def expected(scenario: Scenario, hash_name: HashName = "murmur2") -> Outcome:
     ids=["each alone", "some together", "all together", "crc32"],
 )
 def test_what_is_counted_is_what_comes_of_placing_each_key(
-    sample: "DataFrame", hash_name: HashName, limit: int
+    sample: DataFrame, hash_name: HashName, limit: int
 ) -> None:
-    from kafka_partition_events.spark.whatif.counting import count  # noqa: PLC0415
-
     found = count(sample, ALL, hash_name, limit=limit)
     assert list(found) == [expected(scenario, hash_name) for scenario in ALL]
 
@@ -53,9 +49,7 @@ def test_what_is_counted_is_what_comes_of_placing_each_key(
     [scenarios(12, range(13, 33)), scenarios(40_000, [60_001], ["modulo", "kept"])],
     ids=["twenty at once", "too many combinations to count together"],
 )
-def test_any_numbers_of_partitions_can_be_asked_about(sample: "DataFrame", asked: Sequence[Scenario]) -> None:
-    from kafka_partition_events.spark.whatif.counting import count  # noqa: PLC0415
-
+def test_any_numbers_of_partitions_can_be_asked_about(sample: DataFrame, asked: Sequence[Scenario]) -> None:
     found = count(sample, asked)
     assert found[-1] == expected(asked[-1])
     assert {outcome.keyed for outcome in found} == {found[-1].keyed}

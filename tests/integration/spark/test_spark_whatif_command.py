@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.spark.whatif.plan import Scenario
@@ -21,9 +21,6 @@ from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_kit import BRIEF_JVM
 from tests.whatif_kit import by_hand, keys, written
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.spark
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "spark" / "whatif.py"
@@ -31,22 +28,14 @@ KEYS = keys(1_000)
 
 
 @pytest.fixture
-def whatif(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Run the command as ``kpe spark whatif`` does, in this process and its session."""
-    import typer  # noqa: PLC0415
-
-    from kafka_partition_events.cli import app as cli  # noqa: PLC0415
-    from kafka_partition_events.cli.spark.whatif import whatif_command  # noqa: PLC0415
-
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    app.command("whatif")(whatif_command)
-    monkeypatch.setattr(cli, "app", app)
-    return lambda *words: run(["whatif", *words])
+def whatif(spark: SparkSession) -> Callable[..., int]:
+    """Run the command in this process, which takes the session that is there."""
+    assert spark is not None
+    return lambda *words: run(["spark", "whatif", *words])
 
 
 def test_a_table_on_the_terminal(
-    spark: "SparkSession", tmp_path: Path, whatif: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, whatif: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(spark, tmp_path, "parquet")
     words = ["--file", path, "--key", "customer", "--partitions", "12", "--to", "13,24"]
@@ -66,7 +55,7 @@ def test_a_table_on_the_terminal(
 
 
 def test_json_for_programs(
-    spark: "SparkSession", tmp_path: Path, whatif: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, whatif: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(spark, tmp_path, "json")
     words = ["--file", path, "--key", "customer", "--partitions", "12", "--to", "18"]
@@ -145,7 +134,7 @@ def assert_it_is_all_told(said: str) -> None:
 
 
 def test_the_example_runs_on_the_session_that_is_there(
-    spark: "SparkSession", capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert spark is not None
     runpy.run_path(str(EXAMPLE), run_name="__main__")

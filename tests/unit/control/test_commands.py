@@ -53,13 +53,6 @@ class TestARequest:
         assert not story.change.holds
         assert story.refused[0].detail.startswith(why)
 
-    def test_is_rejected_while_another_change_of_the_topic_is_open(self, story: Story) -> None:
-        story.request(gated())
-        story.request(growth(to_count=24), change_id="chg-2")
-        second = story.ledger.changes["chg-2"]
-        assert (second.state, second.answers[-1].refused) == (State.REJECTED, True)
-        assert ONE in second.detail
-
     def test_that_nobody_took_up_in_time_is_rejected(self, story: Story) -> None:
         command = Command(change_id=ONE, verb=Verb.REQUEST, actor="alice", spec=growth())
         asked_ms = story.now_ms

@@ -14,21 +14,12 @@ from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import State, Verb
 from tests.control_kit import NEW, UNGROWN, Story, gated, grown, growth
 
-HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))
 
-
-class TestPositions:
-    def test_positions_that_members_have_made_are_the_groups_whoever_owns_the_partition_now(self) -> None:
-        story = grown(gated())
-        for name, new in (("x", HALF), ("y", REST)):
-            story.lives([name], group="billing", positioned=PartitionSet.of(new))
-        assert story.evidence.positioned
-
-    @pytest.mark.parametrize("lease", [{"group": "audit"}, {"group": "billing", "ttl_s": 0.0}])
-    def test_who_is_no_member_tells_nothing_of_the_group(self, lease: dict[str, Any]) -> None:
-        story = grown(gated())
-        story.lives("x", positioned=PartitionSet.of(NEW), **lease)
-        assert not story.evidence.positioned
+@pytest.mark.parametrize("lease", [{"group": "audit"}, {"group": "billing", "ttl_s": 0.0}])
+def test_who_is_no_member_says_nothing_of_the_positions_of_a_group(lease: dict[str, Any]) -> None:
+    story = grown(gated())
+    story.lives("x", positioned=PartitionSet.of(NEW), **lease)
+    assert not story.evidence.positioned
 
 
 class TestWhichGroups:

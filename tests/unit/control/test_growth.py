@@ -13,13 +13,7 @@ from tests.control_kit import ONE, Story, growth
 
 
 class Topic(Grower):
-    """Grows one topic in memory; then the answer is lost.
-
-    Attributes:
-        count: How many partitions it has.
-        gets: How many it gets, whatever is asked for.
-        error: The error that comes for an answer.
-    """
+    """Grows one topic in memory, which gets so many partitions whatever is asked for; then an error comes."""
 
     def __init__(self, gets: int, error: int = KafkaError._TIMED_OUT) -> None:
         super().__init__({"bootstrap.servers": "localhost:1"}, Policy())

@@ -6,14 +6,6 @@ from kafka_partition_events.control.protocol.ledger import Ledger, latest
 from tests.control_kit import Story, growth, lease
 
 
-def a_ledger_with(*leases: tuple[str, int, int | None, int]) -> Ledger:
-    """Take leases: (incarnation, lease_seq, born_ms, at_ms)."""
-    ledger = Ledger()
-    for incarnation, lease_seq, born_ms, at_ms in leases:
-        ledger.take_lease(lease("a", incarnation=incarnation, lease_seq=lease_seq, born_ms=born_ms), at_ms)
-    return ledger
-
-
 def test_a_later_tracker_wins_over_any_revision_of_an_earlier_one() -> None:
     story = Story()
     story.request(growth())
@@ -22,5 +14,7 @@ def test_a_later_tracker_wins_over_any_revision_of_an_earlier_one() -> None:
 
 
 def test_a_process_that_lingers_on_never_wins_over_its_successor() -> None:
-    ledger = a_ledger_with(("old", 1, None, 100), ("new", 1, None, 200), ("old", 2, 100, 300))
+    ledger = Ledger()
+    for process, seq, born_ms, at_ms in (("old", 1, None, 100), ("new", 1, None, 200), ("old", 2, 100, 300)):
+        ledger.take_lease(lease("a", incarnation=process, lease_seq=seq, born_ms=born_ms), at_ms)
     assert ledger.leases["a"].record.incarnation == "new"

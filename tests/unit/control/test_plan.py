@@ -18,15 +18,6 @@ def planned(
 
 
 class TestBlocked:
-    def test_nothing_is_in_the_way(self) -> None:
-        found = planned(growth())
-        assert (found.verdict, found.refusal) == (Verdict.SAFE, None)
-
-    def test_the_topic_is_not_as_it_should_be(self, story: Story) -> None:
-        story.sees(count=7)
-        found = planned(growth(), story)
-        assert (found.verdict, found.refusal) == (Verdict.BLOCKED, "topic orders has 7 partitions, not 6")
-
     def test_another_change_is_open_and_the_refusal_says_what_to_do(self, story: Story) -> None:
         story.request(growth())
         found = planned(growth(), story)
@@ -37,10 +28,6 @@ class TestBlocked:
         story.request(growth(topic="other"), change_id="")
         assert planned(growth(), story).refusal is None
 
-    def test_planning_changes_nothing(self, story: Story) -> None:
-        planned(growth(), story)
-        assert story.ledger.changes == {}
-
 
 class TestGroups:
     def safety(self, spec: Spec, hooked: int = 0, group: Group = BILLING) -> Safety:
@@ -49,10 +36,6 @@ class TestGroups:
         (outlook,) = planned(spec, story, [group]).groups or ()
         assert outlook.hooked == hooked
         return outlook.safety
-
-    def test_growth_without_a_gate_exposes_a_group(self) -> None:
-        assert self.safety(growth()) is Safety.EXPOSED
-        assert planned(growth(), groups=[BILLING]).verdict is Verdict.EXPOSED
 
     def test_a_hook_in_every_member_makes_it_safe(self) -> None:
         assert self.safety(growth(), hooked=2) is Safety.HOOK
@@ -64,9 +47,6 @@ class TestGroups:
         (outlook,) = planned(growth(), story, [BILLING]).groups or ()
         assert (outlook.hooked, outlook.safety) == (0, Safety.EXPOSED)
 
-    def test_a_gate_makes_it_safe(self) -> None:
-        assert self.safety(gated()) is Safety.GATE
-
     def test_one_without_members_is_told_of_and_stops_nothing(self) -> None:
         gone = Group(group_id="billing", state="EMPTY")
         assert self.safety(growth(), group=gone) is Safety.ABSENT
@@ -77,9 +57,6 @@ class TestGroups:
         streams = Group(group_id="app", assignor="stream", members=(Member(member_id="m"),))
         assert self.safety(gated(), group=streams) is Safety.STREAMS
         assert planned(growth(), groups=[streams]).verdict is Verdict.EXPOSED
-
-    def test_nobody_could_be_asked(self) -> None:
-        assert planned(growth(), groups=None).groups is None
 
 
 def test_it_is_exposed_where_no_producer_waits_and_where_a_topic_is_compacted() -> None:

@@ -4,17 +4,11 @@ from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, ConsumerReading
 from kafka_partition_events.control.agents.leases import BUSY_S
 from kafka_partition_events.control.protocol.records import Change, TopicUse
-from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
 from tests.control_kit import ONE, Link, gated, grown, growth, lease
+from tests.unit.control.test_group_state import HALF, NONE, REST, of_orders
 
 LIMIT_S = 20.0
-NONE: frozenset[int] = frozenset()
-HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
-
-
-def of_orders(partitions: frozenset[int]) -> frozenset[TopicPartition]:
-    return frozenset(TopicPartition("orders", partition) for partition in partitions)
 
 
 def reading(assigned: frozenset[int] = NONE, positioned: frozenset[int] = NONE) -> ConsumerReading:

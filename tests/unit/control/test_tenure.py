@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from attrs import define
 from confluent_kafka import KafkaException
 
 from kafka_partition_events.control.changes.policy import Policy
@@ -58,32 +57,14 @@ def test_the_slowest_brokers_clock_counts_and_time_never_goes_back(monkeypatch: 
 def test_the_trackers_own_lease_is_no_producers() -> None:
     log = ControlLog(NOBODY, "kpe.")
     values = [encode(Lease(instance_id=name, incarnation="1", lease_seq=1)) for name in ("kpe-tracker", "a")]
-    read = [Leases("kpe.leases", value) for value in values]
-    log._topics = SimpleNamespace(read=lambda *_: read)  # type: ignore[assignment]
+    log._topics = SimpleNamespace(read=lambda *_: [*map(message, values)])  # type: ignore[assignment]
     log.read(1.0)
     assert list(log.ledger.leases) == ["a"]
 
 
-@define
-class Leases:
-    """A message."""
-
-    of: str
-    holds: bytes
-
-    def topic(self) -> str:
-        return self.of
-
-    def value(self) -> bytes:
-        return self.holds
-
-    def timestamp(self) -> tuple[int, int]:
-        return 2, 5
-
-    def partition(self) -> int:
-        return 0
-
-    offset = partition
+def message(value: bytes) -> SimpleNamespace:
+    read = {"topic": lambda: "kpe.leases", "value": lambda: value, "timestamp": lambda: (2, 5)}
+    return SimpleNamespace(**read, partition=lambda: 0, offset=lambda: 0)
 
 
 class TestABrokersClockThatIsSet:

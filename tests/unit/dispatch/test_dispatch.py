@@ -180,20 +180,6 @@ class TestClosing:
         mailbox.close(wait=WAIT_S)
         assert mailbox.wait_synced(0.0), "what was dropped is not to be handled any more"
 
-    def test_a_listener_may_close_itself_inside_a_callback(self, open_mailbox: Open) -> None:
-        class Leaving(RecordingListener):
-            def on_event(self, event: Event) -> None:
-                super().on_event(event)
-                mailbox.close(wait=WAIT_S)
-
-        listener = Leaving()
-        mailbox = open_mailbox(listener)
-        mailbox.put(news(1, 2, 3))
-        listener.wait_for(1)
-        mailbox.close(wait=WAIT_S)
-        assert sequences(listener) == [1]
-        assert listener.closed == 1
-
 
 class Audited(PartitionChangeListener):
     """An application's own listener, which is mixed with what it likes."""

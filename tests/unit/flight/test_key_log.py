@@ -39,18 +39,27 @@ def test_what_no_client_takes_for_a_key_is_passed_over(log: KeyLog, key: object)
     assert [log.earlier(logged, 0) for logged in (b"before", b"after", b"new")] == [7, 7, NOTHING]
 
 
+class Interrupted(deque[Any]):
+    """Entries; a handler runs once so many are taken: ``popleft`` is a C call."""
+
+    at = 0
+
+    def popleft(self) -> Any:
+        entry = super().popleft()
+        self.at -= 1
+        if self.at == 0:
+            self.handler()
+        return entry
+
+    def handler(self) -> None:
+        raise KeyboardInterrupt
+
+
 def test_a_log_that_overflows_while_it_is_read_says_so() -> None:
-    class Meanwhile(deque[Any]):
-        """Entries of which more than there is room for come in after the first one is taken."""
-
-        def popleft(self) -> Any:
-            entry = super().popleft()
-            if entry == b"first":
-                self.extend([b"other"] * 100)
-            return entry
-
     log = KeyLog(room=10)
-    log._entries = Meanwhile([b"first", b"key"], maxlen=log._entries.maxlen)
+    log._entries = entries = Interrupted([b"first", b"key"], maxlen=log._entries.maxlen)
+    entries.at = 1
+    entries.handler = lambda: entries.extend([b"other"] * 100)  # type: ignore[method-assign]
     assert log.earlier(b"key", 0) == UNVOUCHED
 
 
@@ -112,26 +121,11 @@ class TestALogWithoutRoom:
 
 
 class TestASignalWhileItIsRead:
-    """A handler runs once an entry is taken: ``popleft`` is a C call."""
-
-    class Interrupted(deque[Any]):
-        at = 0
-
-        def popleft(self) -> Any:
-            entry = super().popleft()
-            self.at -= 1
-            if self.at == 0:
-                self.handler()
-            return entry
-
-        def handler(self) -> None:
-            raise KeyboardInterrupt
-
-    def a_log(self, at: int) -> tuple[KeyLog, "TestASignalWhileItIsRead.Interrupted"]:
+    def a_log(self, at: int) -> tuple[KeyLog, Interrupted]:
         log = KeyLog(room=1000)
         for entry in (b"1", Mark(b"2", 0, offset=2), b"key", Mark(b"4", 0, offset=4)):
             log.append(entry)
-        log._entries = entries = self.Interrupted(log._entries, maxlen=log._entries.maxlen)
+        log._entries = entries = Interrupted(log._entries, maxlen=log._entries.maxlen)
         log.append, entries.at = entries.append, at
         return log, entries
 

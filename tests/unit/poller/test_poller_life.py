@@ -172,6 +172,8 @@ class TestListenersThatMisbehave:
         leaving.wait_for(1)
         poller.poll_once()
         bystander.wait_for(5)
+        registration.close(wait=WAIT_S)
+        assert leaving.closed == 1
         assert leaving.kinds() == ["broker_added"]
         assert "leader_changed" not in other.kinds()
 

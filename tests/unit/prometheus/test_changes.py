@@ -100,8 +100,4 @@ def test_rounds_are_counted() -> None:
     assert told['kpe_changes{state="converged"}'] == 0
     assert told["kpe_commands_refused_total"] == 1
     assert told['kpe_instances{role="producer"}'] == 1
-    assert told["kpe_change_info" + _info(ONE)] == 1
-
-
-def _info(change_id: str) -> str:
-    return f'{{change_id="{change_id}",state="requested",topic="orders"}}'
+    assert told[f'kpe_change_info{{change_id="{ONE}",state="requested",topic="orders"}}'] == 1

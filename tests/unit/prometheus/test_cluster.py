@@ -2,13 +2,12 @@
 
 import threading
 
-from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.metadata.events import Rejection
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import Hang, observe
 from tests.poller_kit import BROKERS, DOWN, WAIT_S, orders
-from tests.scrape_kit import REPLICATED, Watch, Watched
+from tests.scrape_kit import REPLICATED, Watch
 
 
 def test_the_cluster_in_numbers(watch: Watch) -> None:
@@ -66,13 +65,6 @@ def test_the_sum_is_that_of_the_cluster_whatever_the_limit(watch: Watch) -> None
         scrape = watch(FIVE, max_topics=limit).scrape()
         assert sum(scrape.by("topic", "kpe_topic_partitions").values()) == 10
         assert sum(scrape.by("topic", "kpe_topic_partitions_offline").values()) == 3
-
-
-def test_every_name_of_an_event_is_there_at_0_before_anything_happened(clock: ManualClock) -> None:
-    watched = Watched(clock, orders(1, 2))
-    names = watched.scrape().by("event", "kpe_events_total")
-    assert names == dict.fromkeys(NAMES, 0)
-    watched.poller.close()
 
 
 def test_a_failed_poll_withholds_the_cluster_until_there_is_an_answer_again(watch: Watch) -> None:

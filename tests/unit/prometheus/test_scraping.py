@@ -17,6 +17,7 @@ from kafka_partition_events import (
     PartitionChangeListener,
 )
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.testing import ManualClock, RecordingListener, ScriptedSource
 from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
 from tests.poller_kit import DOWN, WAIT_S, orders
@@ -194,6 +195,7 @@ def test_all_are_there_at_0_before_anything_has_happened(clock: ManualClock) -> 
     scrape = watched.scrape()
     assert scrape.histogram(POLLS) == NOTHING_YET
     assert scrape.histogram(LISTENERS, listener="PrometheusListener") == NOTHING_YET
+    assert scrape.by("event", "kpe_events_total") == dict.fromkeys(NAMES, 0)
     watched.poller.close()
 
 
