@@ -23,9 +23,7 @@ DELTA: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 """Delta's, for this PySpark."""
 
 _CURES: Final = {
-    ("UnknownTopicOrPartition", "Partitions of topics"): (
-        "does the topic exist? Observers with a Kafka sink write kpe.events"
-    ),
+    ("UnknownTopicOrPartition", "Partitions of topics"): "does the topic exist? Observers write kpe.events",
     ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization"): (
         "are these the right login and rights?"
     ),

@@ -8,9 +8,7 @@ that are offline.
 try:
     import pyspark as _pyspark  # noqa: F401 - only to explain its absence
 except ImportError as error:
-    raise ImportError(
-        'PySpark is not installed; install the extra: pip install "kafka-partition-events[spark]"'
-    ) from error
+    raise ImportError('PySpark is not installed: pip install "kafka-partition-events[spark]"') from error
 
 from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import HashName

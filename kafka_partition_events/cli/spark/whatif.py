@@ -253,8 +253,7 @@ def _write(answer: WhatIf, form: Output) -> None:
 def origin(answer: WhatIf) -> str:
     """Return what was counted, in a line."""
     first = answer.outcomes[0]
-    whole = first.keyed + first.unkeyed
-    counts = counted(answer.current, "partition"), counted(whole, "record")
+    counts = counted(answer.current, "partition"), counted(first.keyed + first.unkeyed, "record")
     return ", ".join([answer.source, *counts, answer.hash_name, f"counted in {answer.seconds:.1f} s"])
 
 

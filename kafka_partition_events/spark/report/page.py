@@ -35,8 +35,7 @@ def verdict(data: FleetData) -> str:
     promise = f"the promise of {100 * data.target:.6g}%"
     if share[0] >= data.target:
         if whole.offline_hi_s + whole.blind_s > (1 - data.target) * whole.partition_s:
-            unwatched = "with the time not watched it may be longer than it allows"
-            return f"{said} Whether {promise} was kept is not known: {unwatched}."
+            return f"{said} Whether {promise} was kept is not known: too much was not watched."
         return f"{said} {promise.capitalize()} was kept."
     if share[1] < data.target:
         return f"{said} {promise.capitalize()} was broken."
