@@ -27,7 +27,7 @@ from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspecte
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.routing.table import NOTHING, Avoidance
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
-from tests.deliveries_kit import judged
+from tests.partitioner_kit import judged
 
 TOPIC = "t"
 LATE = 0.1

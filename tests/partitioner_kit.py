@@ -1,10 +1,13 @@
-"""What tests of partitioners share: a question as a client asks it, and a table."""
+"""What tests of partitioners share: a question as a client asks it, a table, broker health with a clock."""
 
 import random
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kafka_partition_events import Partitioner
+from kafka_partition_events.health.policy import DetectorPolicy
+from kafka_partition_events.health.tracker import DeliveryTracker
+from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.testing.scripted import cluster_of
 
 AnyPartitioner = TypeVar("AnyPartitioner", bound=Partitioner)
@@ -51,3 +54,12 @@ def with_table(partitioner: AnyPartitioner, *leaders: int | None) -> AnyPartitio
     """Let a partitioner see a topic ``t`` with these leaders."""
     partitioner.apply_snapshot(cluster_of({"t": leaders}, brokers=[1, 2, 3]))
     return partitioner
+
+
+def judged(
+    partitioner: Partitioner, clock: Callable[[], float], policy: DetectorPolicy | None = None
+) -> DeliveryTracker:
+    """Let a partitioner judge brokers by another clock and policy."""
+    deliveries = DeliveryTracker(partitioner.routing.renew, policy, clock, lambda: name_of(partitioner))
+    partitioner.deliveries = partitioner.routing.deliveries = deliveries
+    return deliveries

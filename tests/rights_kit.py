@@ -381,7 +381,7 @@ def tracking(config: Mapping[str, str], prefix: str = "kpe.") -> Iterator[Tracke
         yield tracker
     finally:
         stop.set()
-        thread.join(2 * LIMIT_S)
+        thread.join(40)
         assert not thread.is_alive()
 
 

@@ -76,18 +76,20 @@ def test_no_record_goes_to_an_offline_partition_once_those_in_flight_are_sent(
 
     with ThreadPoolExecutor(THREADS) as pool:
         writers = [pool.submit(write, number) for number in range(THREADS)]
-        for swap in range(SWAPS):
-            settled[0] = None
-            for cluster in (LEFT, RIGHT) * 5 if swap % 2 else (RIGHT, LEFT) * 5:  # some while others look
-                partitioner.apply_snapshot(cluster)
-                time.sleep(0)
-            for more in (1, 50):  # the records in flight; then some to look at
-                wanted = [count + more for count in done]
-                while any(map(lt, done, wanted)) and not any(map(Future.done, writers)):
+        try:
+            for swap in range(SWAPS):
+                settled[0] = None
+                for cluster in (LEFT, RIGHT) * 5 if swap % 2 else (RIGHT, LEFT) * 5:  # some while others look
+                    partitioner.apply_snapshot(cluster)
                     time.sleep(0)
-                if more == 1:
-                    settled[0] = range(4 * (swap % 2), 4 * (swap % 2) + 4)
-        stop.set()
+                for more in (1, 50):  # the records in flight; then some to look at
+                    wanted = [count + more for count in done]
+                    while any(map(lt, done, wanted)) and not any(map(Future.done, writers)):
+                        time.sleep(0)
+                    if more == 1:
+                        settled[0] = range(4 * (swap % 2), 4 * (swap % 2) + 4)
+        finally:
+            stop.set()
     ours.close()
     for writer in writers:
         writer.result()

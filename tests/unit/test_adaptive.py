@@ -12,7 +12,7 @@ from kafka_partition_events.partitioners.sticky import BATCH_BYTES, record_bytes
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
-from tests.deliveries_kit import judged
+from tests.partitioner_kit import judged
 
 SIX = [1, 2, 3, 1, 2, 3]
 

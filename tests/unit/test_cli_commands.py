@@ -192,6 +192,7 @@ def test_diff_of_a_bad_file_names_it_and_the_cause(
         (["wach"], "No such command"),
         (["watch", "-b", "x:1", "--interval", "5"], "is not a duration"),
         (["watch", "-b", "x:1", "--topics", "("], "is not a regular expression"),
+        (["watch", "-b", "x:1", "-X", "broken"], "-X number 1"),
         (["diff", "a"], "Missing argument"),
         (["diff", "-", "-"], "one of the two can come from standard input, not both"),
         (["doctor", "-b", "x:1", "partitioner", "--topic", "t"], "write `kpe doctor partitioner ...` and"),

@@ -245,11 +245,11 @@ class TestOffsets:
     def test_so_does_a_commit_that_names_nothing(
         self, group: Group, monkeypatch: pytest.MonkeyPatch, args: Any, kwargs: Any, counts: bool
     ) -> None:
-        monkeypatch.setattr(Plain, "commit", lambda member, *_args, **_kwargs: member._commit({0}))
+        monkeypatch.setattr(Plain, "commit", lambda member, *_a, **_k: member._commit({0}) or ["theirs"])
         member = reader(group, 0)
         group.partitions[0].append("one")
         assert member.poll(0) is not None
-        member.commit(*args, **kwargs)
+        assert member.commit(*args, **kwargs) == ["theirs"]
         assert group.committed == ({0: 1} if counts else {})
 
     def test_come_every_100_ms_while_keys_move(self, group: Group, clock: Any) -> None:

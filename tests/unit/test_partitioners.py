@@ -195,17 +195,19 @@ def test_a_gap_in_kafka_pythons_ids_moves_no_keys() -> None:
 class TestASecondQuestion:
     """kafka-python asks twice of a record without a key that finds its batch full: no other one answers."""
 
+    CLUSTER = cluster_of({"t": [1, 2, 3, 1, 2, 3]})
+
     def test_that_was_interrupted_sends_no_record_with_a_key_elsewhere(self) -> None:
         partitioner = with_table(AdaptivePartitioner(), 1, 2, 3, 1, 2, 3)
         home = ask(partitioner, b"key")
-        partitioner.on_new_batch("t", None, next(number for number in range(6) if number != home))
+        partitioner.on_new_batch("t", self.CLUSTER, next(number for number in range(6) if number != home))
         assert ask(partitioner, b"key") == home
 
     def test_nor_does_one_before_which_probing_ended(self) -> None:
         partitioner = with_table(StickyPartitioner(key_partitions={"t": 6}), 1, 2, 3, 1, 2, 3)
         home, stays = ask(partitioner, b"key"), ask(partitioner)
         partitioner.deliveries.probing = True
-        partitioner.on_new_batch("t", None, next(it for it in range(6) if it not in {home, stays}))
+        partitioner.on_new_batch("t", self.CLUSTER, next(it for it in range(6) if it not in {home, stays}))
         partitioner.deliveries.probing = False
         ask(partitioner)
         assert ask(partitioner, b"key") == home

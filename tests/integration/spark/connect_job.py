@@ -24,9 +24,11 @@ SERVER, BOOTSTRAP, TOPIC, STREAMED, DIRECTORY = sys.argv[1:]
 
 def main() -> None:
     spark = SparkSession.builder.remote(SERVER).getOrCreate()
+    keyless = spark.sql("SELECT INT(id), STRING(NULL) AS key FROM range(600)")
     told = {
         "session": type(spark).__module__,
         "keys": placed(every_key(spark), cluster=HALF_DOWN),
+        "unkeyed": list(placed(keyless, cluster=HALF_DOWN).values()),
         "written": write_to_kafka(mixed(spark, 600), topic=TOPIC, cluster=BOOTSTRAP).hash_name,
         "records": records(spark, TOPIC),
         "refused": refused(spark),
