@@ -25,7 +25,7 @@ HELP = [
 KPE: Any = typer.main.get_command(app)
 BEHIND = {"|", "||", "&&", ">", "2>"}
 """What ends a command of a shell, and what stands behind it is another's."""
-SHELLS = {"git", "jq", "spark-submit", "tail", "ssh"}
+SHELLS = {"cd", "git", "jq", "spark-submit", "tail", "ssh"}
 OF_KAFKA = re.compile(r"kafka-[a-z-]+\.sh")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 EXTRAS = set(metadata("kafka-partition-events").get_all("Provides-Extra") or ())
