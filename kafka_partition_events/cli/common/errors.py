@@ -14,7 +14,7 @@ EXIT_UNKNOWN = 3
 _LONGEST = 2_000
 _REFUSED: Final = re.compile(r"(\S+?)/(\d+): Connect to \S+ failed: Connection refused")
 _UNRESOLVED: Final = re.compile(r"/(\d+): Failed to resolve '(\S+)': ([^(]+?) \(")
-_LOGIN: Final = re.compile(r"(_AUTHENTICATION|_SSL): (?:\w+://)?(\S+?)/\S+: (.+?)(?: \(after |\)?$)")
+_HANDSHAKE: Final = re.compile(r"(_AUTHENTICATION|_SSL): (?:\w+://)?(\S+?)/\S+: (.+?)(?: \(after |\)?$)")
 
 
 class CliError(KafkaPartitionEventsError):
@@ -37,7 +37,7 @@ def plainly(message: str) -> str:
     if found := _UNRESOLVED.search(message):
         broker, address, why = found.groups()
         return f"Failed to resolve {address}: {why}; {_cure(broker)}"
-    if found := _LOGIN.search(message):
+    if found := _HANDSHAKE.search(message):
         what = "TLS failed with" if found[1] == "_SSL" else "Login refused by"
         return f"{what} {found[2]}: {found[3]}; -v shows more"
     return message
