@@ -8,7 +8,7 @@ from benchmarks.faults.layouts import LINGER_MS, SIX, THREE, VALUE_BYTES, Cluste
 
 FROZEN_S, THAWED_S = 0.4, 0.1
 FROZEN_WHOLE_S = 6.0
-SLOW_MS, THROTTLED, DISK_MS = 150, 30_000, 200
+SLOW_MS, THROTTLED, DISK_MS = 150, 15_000, 200
 ROUNDS = 3
 _ALL_AROUND_S = 2.5
 """What a run takes beside its load and the repair."""
@@ -162,7 +162,7 @@ class Scenario:
     fault: Fault
     producers: tuple[str, ...]
     seconds: float
-    rate: int = 2_000
+    rate: int = 1_000
     keyed: bool = False
     skewed: bool = False
     read: bool = False
