@@ -9,7 +9,15 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
-from benchmarks.faults.plan import DISK_MS, FROZEN_S, FROZEN_WHOLE_S, SLOW_MS, THAWED_S, THROTTLED
+from benchmarks.faults.plan import (
+    BROKERS_THROTTLED,
+    DISK_MS,
+    FROZEN_S,
+    FROZEN_WHOLE_S,
+    SLOW_MS,
+    THAWED_S,
+    THROTTLED,
+)
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.cluster.broker_probe import BrokerView, ProbeError, ask_broker
 from kafka_partition_events.testing.errors import KitError
@@ -150,7 +158,7 @@ INJECT: dict[str, Inject] = {
     "link-swallowed": _to_clients(lambda link: link.blackhole()),
     "link-throttled": _to_clients(lambda link: link.bandwidth(THROTTLED)),
     "brokers-swallowed": _to_brokers(lambda link: link.blackhole()),
-    "brokers-throttled": _to_brokers(lambda link: link.bandwidth(THROTTLED)),
+    "brokers-throttled": _to_brokers(lambda link: link.bandwidth(BROKERS_THROTTLED)),
     "slow-disk": _lasting(
         lambda order: order.cluster.slow_disk(order.broker, DISK_MS),
         lambda order: order.cluster.slow_disk(order.broker, 0),

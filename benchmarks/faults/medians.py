@@ -163,7 +163,7 @@ def _medians(title: str, columns: Mapping[str, str], rows: Sequence[Row], result
 def _quiet_and_busy(row: Row, producer: str, results: Results) -> str:
     names = (row.scenario, row.scenario + _BUSY)
     cells = [_median(results[name], producer, row.figure) for name in names if name in results]
-    return " / ".join(cell for cell in cells if cell != "-") or "-"
+    return " / ".join(cells) if set(cells) - {"-"} else "-"  # of one of two: "- / 5 ms"
 
 
 def _median(result: Result, producer: str, figure: str) -> str:

@@ -8,7 +8,8 @@ from benchmarks.faults.layouts import LINGER_MS, SIX, THREE, VALUE_BYTES, Cluste
 
 FROZEN_S, THAWED_S = 0.4, 0.1
 FROZEN_WHOLE_S = 6.0
-SLOW_MS, THROTTLED, DISK_MS = 150, 15_000, 200
+SLOW_MS, DISK_MS = 150, 200
+THROTTLED, BROKERS_THROTTLED = 15_000, 30_000  # bytes/s; a leader sends each record twice, to its followers
 ROUNDS = 3
 _ALL_AROUND_S = 2.5
 """What a run takes beside its load and the repair."""
@@ -120,7 +121,7 @@ FAULTS = {
         ),
         Fault("link-slowed", f"{_TO_CLIENTS}: {SLOW_MS} ms longer each way", links="clients"),
         Fault("link-swallowed", f"{_TO_CLIENTS}: nothing arrives any more", links="clients"),
-        Fault("brokers-throttled", f"{_BETWEEN_BROKERS}: {THROTTLED // 1000} kB/s", links="all"),
+        Fault("brokers-throttled", f"{_BETWEEN_BROKERS}: {BROKERS_THROTTLED // 1000} kB/s", links="all"),
         Fault("brokers-swallowed", f"{_BETWEEN_BROKERS}: nothing arrives any more", links="all"),
         Fault(
             "slow-disk",
