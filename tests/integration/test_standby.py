@@ -54,8 +54,7 @@ def written_in_time(
 ) -> tuple[list[int], list[int]]:
     """Write until more than half arrives within half a second; return what was written, and what arrived.
 
-    Nearly none does without a failure detector, nearly all on an idle machine. What ``counts`` does, but for
-    records that come after one of their key which is still on its way.
+    Nearly none does without a failure detector, nearly all on an idle machine. Not of keys that wait already.
     """
     for _ in range(TRIES):
         waits = {key(n) for n in range(application.sent) if n not in application.places} - {None}
