@@ -133,14 +133,15 @@ def _of_runs(found: Sequence[Result], *, in_cells: bool = True) -> str:
     """Say of which runs, of which code, the medians are, and what two in a cell are."""
     rounds = " or ".join(str(number) for number in sorted({result.rounds for result in found}))
     days = sorted({result.environment.taken_at[:10] for result in found})
-    commits = sorted({result.environment.commit for result in found} - {""})
+    noted = {result.environment.commit for result in found}
+    commits = ", ".join(sorted(noted - {""})) + (" and earlier ones" if "" in noted else "")
     names = {result.scenario for result in found}
     both = in_cells and any(name + _BUSY in names for name in names)
     return (
         f"Medians of {rounds} interleaved runs"
         + (": quiet / with one of the two cores kept busy by others" if both else "")
         + f"; {' to '.join(dict.fromkeys((days[0], days[-1])))}"
-        + (f", commit {', '.join(commits)}." if commits else ".")
+        + (f", commit {commits}." if noted != {""} else ".")
     )
 
 
@@ -163,7 +164,7 @@ def _medians(title: str, columns: Mapping[str, str], rows: Sequence[Row], result
 def _quiet_and_busy(row: Row, producer: str, results: Results) -> str:
     names = (row.scenario, row.scenario + _BUSY)
     cells = [_median(results[name], producer, row.figure) for name in names if name in results]
-    return " / ".join(cells) if set(cells) - {"-"} else "-"  # of one of two: "- / 5 ms"
+    return " / ".join(cells) if set(cells) - {"-"} else "-"  # one number alone is a quiet one
 
 
 def _median(result: Result, producer: str, figure: str) -> str:
